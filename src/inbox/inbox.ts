@@ -1,0 +1,175 @@
+import { InvalidArgumentError } from "../errors.js";
+import {
+  optionalDate,
+  optionalHash,
+  optionalHeaders,
+  optionalName,
+  requireList,
+  requireName,
+  requirePayload,
+} from "../queue/arguments.js";
+import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
+import type { CallOptions, WorkStore } from "../queue/work-store.js";
+import { type Database, status } from "../sql/dialect.js";
+import type { SqlParams, SqlRow } from "../sql/driver.js";
+import { inboxShape } from "../sql/queue-shape.js";
+import { createQueueStore } from "../sql/queue-store.js";
+import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
+import { toStoredError, toStoredText } from "../sql/stored-text.js";
+
+/** What arrives. */
+export interface IncomingMessage extends InboxKey {
+  readonly topic: string;
+  /** Any text; it may be empty. */
+  readonly payload: string;
+  /** Of the content, to tell a redelivery from another message under the same id. */
+  readonly hash?: Uint8Array | null | undefined;
+  readonly correlationId?: string | null | undefined;
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  /** Not before; at once by default. */
+  readonly dueAt?: Date | null | undefined;
+  /** Not after: an unhandled message is dead then. */
+  readonly expiresAt?: Date | null | undefined;
+}
+
+/**
+ * - `enqueued`: new, and claimable from its due time on
+ * - `duplicate`: already waiting or being handled
+ * - `done`: already handled
+ * - `dead`: it died before and stays dead (see `deadOnRedelivery`)
+ * - `conflict`: known under another hash; unless it was handled already, the newer content is kept
+ */
+export type ReceiveOutcome = "enqueued" | "duplicate" | "done" | "dead" | "conflict";
+
+export interface InboxOptions extends StoreOptions<InboxKey> {
+  /** What a redelivery does to a dead message: `keep` (the default) refreshes its content, `revive` makes it claimable again. */
+  readonly deadOnRedelivery?: "keep" | "revive";
+}
+
+export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState> {
+  /** Deduplicates and enqueues in one round trip. */
+  receive(message: IncomingMessage, options?: CallOptions): Promise<ReceiveOutcome>;
+  /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
+  enqueue(messages: readonly IncomingMessage[], options?: CallOptions): Promise<readonly ReceiveOutcome[]>;
+  /** Whether it is done; a message never seen before is recorded as Seen. */
+  alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: CallOptions): Promise<boolean>;
+  /** For work done in place, without claiming. Only a Seen message changes. */
+  markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
+  markProcessed(key: InboxKey, options?: CallOptions): Promise<void>;
+  /** A message that is done stays done. */
+  markDead(key: InboxKey, error?: string, options?: CallOptions): Promise<void>;
+}
+
+/**
+ * An inbox on a database. Does no I/O until it is used.
+ *
+ * @example
+ * const inbox = createInbox(db);
+ * const outcome = await inbox.receive({ source: "stripe", messageId: event.id, topic: event.type, payload: body });
+ */
+export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
+  const resolved = resolveStoreOptions(db, "inbox", options, ["deadOnRedelivery"]);
+  const onRedelivery = options.deadOnRedelivery ?? "keep";
+  if (onRedelivery !== "keep" && onRedelivery !== "revive") {
+    throw new InvalidArgumentError('deadOnRedelivery must be "keep" or "revive".');
+  }
+  const names = db.dialect.names("inbox", resolved.schema, resolved.table);
+  const statements = db.dialect.inbox(names, { reviveDead: onRedelivery === "revive" });
+  const { kernel, ...store } = createQueueStore({ db, kind: "inbox", shape: inboxShape, statements, options: resolved });
+  const { logger } = resolved;
+
+  const outcomeOf = (row: SqlRow): ReceiveOutcome => {
+    if (isTrue(row["content_changed"])) return "conflict";
+    if (isTrue(row["enqueued"])) return "enqueued";
+    const before = Number(row["old_status"]);
+    return before === status.done ? "done" : before === status.dead ? "dead" : "duplicate";
+  };
+
+  const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
+    const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
+    logger.info("enqueue", fields);
+    if (outcome === "conflict") logger.warn("the same id arrived with other content", fields);
+  };
+
+  const mark = async (key: InboxKey, to: number, error: string | null, call: CallOptions): Promise<void> => {
+    await kernel.execute(statements.mark, { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error }, call);
+  };
+
+  return {
+    ...store,
+
+    async receive(message, call = {}) {
+      const params = toParams(db, message);
+      const [row] = await kernel.execute(statements.receive, params, call);
+      const outcome = outcomeOf(row!);
+      logReceived(message, outcome);
+      return outcome;
+    },
+
+    async enqueue(messages, call = {}) {
+      requireList(messages, "messages");
+      if (messages.length === 0) return [];
+      const outcomes: ReceiveOutcome[] = new Array(messages.length);
+      // One statement cannot touch a row twice, so a key that comes again goes into a later one.
+      let rest = messages.map((message, index) => ({ params: toParams(db, message), index, key: inboxShape.keyText(message) }));
+      while (rest.length > 0) {
+        const wave = new Map<string, (typeof rest)[number]>();
+        const later: typeof rest = [];
+        for (const entry of rest) {
+          if (wave.has(entry.key)) later.push(entry);
+          else wave.set(entry.key, entry);
+        }
+        // In key order, so that two batches with the same keys wait for each other instead of deadlocking.
+        const items = [...wave.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).map((entry) => toItem(entry.params));
+        for (const row of await kernel.execute(statements.receiveMany, { items: JSON.stringify(items) }, call)) {
+          outcomes[wave.get(inboxShape.keyText(inboxShape.keyOf(row)))!.index] = outcomeOf(row);
+        }
+        rest = later;
+      }
+      for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
+      return outcomes;
+    },
+
+    async alreadyProcessed(key, hash, call = {}) {
+      const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
+      const [row] = await kernel.execute(statements.alreadyProcessed, params, call);
+      const processed = isTrue(row!["processed"]);
+      logger.debug("already processed?", { source: key.source, messageId: key.messageId, processed });
+      if (isTrue(row!["content_changed"])) {
+        logger.warn("the same id arrived with other content", { source: key.source, messageId: key.messageId });
+      }
+      return processed;
+    },
+
+    markProcessing: (key, call = {}) => mark(key, status.held, null, call),
+    markProcessed: (key, call = {}) => mark(key, status.done, null, call),
+    markDead: (key, error, call = {}) => mark(key, status.dead, error === undefined ? null : toStoredError(error), call),
+  };
+}
+
+const isTrue = (value: unknown): boolean => value === true || value === 1;
+
+function toParams(db: Database, message: IncomingMessage): SqlParams {
+  requireName(message?.topic, "topic");
+  inboxShape.key(message);
+  requirePayload(message.payload);
+  const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
+  const headers = optionalHeaders(message.headers);
+  return {
+    source: message.source,
+    message_id: message.messageId,
+    topic: message.topic,
+    payload: toStoredText(message.payload),
+    hash: optionalHash(message.hash),
+    correlation_id: optionalName(message.correlationId, "correlationId"),
+    headers: headers === null ? null : toStoredText(JSON.stringify(headers)),
+    due_at: time(optionalDate(message.dueAt, "dueAt")),
+    expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
+  };
+}
+
+/** As part of a JSON array: bytes travel as hexadecimal. */
+const toItem = (params: SqlParams) => ({
+  ...params,
+  hash: params["hash"] === null ? null : Buffer.from(params["hash"] as Uint8Array).toString("hex"),
+});

@@ -1,0 +1,109 @@
+import { InvalidArgumentError } from "../errors.js";
+import { optionalDate, optionalHeaders, optionalName, requireName, requirePayload } from "../queue/arguments.js";
+import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
+import { uuidV7 } from "../queue/uuid-v7.js";
+import type { CallOptions, WorkStore } from "../queue/work-store.js";
+import type { Database } from "../sql/dialect.js";
+import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import { outboxShape } from "../sql/queue-shape.js";
+import { createQueueStore } from "../sql/queue-store.js";
+import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
+import { toStoredText } from "../sql/stored-text.js";
+
+/** What leaves. */
+export interface OutgoingMessage {
+  readonly topic: string;
+  /** Any text; it may be empty. */
+  readonly payload: string;
+  /** A GUID that receivers deduplicate by; made up by default. */
+  readonly messageId?: string | undefined;
+  readonly correlationId?: string | null | undefined;
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  /** Not before; at once by default. */
+  readonly dueAt?: Date | null | undefined;
+  /** Not after: an unsent message is failed then. */
+  readonly expiresAt?: Date | null | undefined;
+}
+
+export interface EnqueueOptions extends CallOptions {
+  /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
+  readonly tx?: SqlExecutor | undefined;
+}
+
+export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState> {
+  /** In the caller's transaction, or in one of its own. Answers the new message's id. */
+  enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
+  enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
+}
+
+export type OutboxOptions = StoreOptions<OutboxKey>;
+
+/**
+ * An outbox on a database. Does no I/O until it is used.
+ *
+ * @example
+ * const outbox = createOutbox(db);
+ * await outbox.enqueue({ topic: "order.created", payload: JSON.stringify(order) }, { tx: fromPg(client) });
+ */
+export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox {
+  const resolved = resolveStoreOptions(db, "outbox", options);
+  const names = db.dialect.names("outbox", resolved.schema, resolved.table);
+  const statements = db.dialect.outbox(names);
+  const { kernel, ...store } = createQueueStore({ db, kind: "outbox", shape: outboxShape, statements, options: resolved });
+
+  const insert = async (rows: readonly SqlParams[], { tx, signal }: EnqueueOptions): Promise<void> => {
+    const [statement, params] =
+      rows.length === 1
+        ? [statements.enqueue, rows[0]!]
+        : [statements.enqueueMany, { items: JSON.stringify(rows) }];
+    if (tx === undefined) {
+      await kernel.execute(statement, params, { signal });
+      return;
+    }
+    // In the caller's transaction nothing is repeated: what to do about a fault is the caller's to decide.
+    signal?.throwIfAborted();
+    await tx.query(statement, { ...params, now: kernel.now() }, { signal });
+  };
+
+  const enqueue = async (
+    input: OutgoingMessage | readonly OutgoingMessage[],
+    call: EnqueueOptions = {},
+  ): Promise<string | readonly string[]> => {
+    const messages: readonly OutgoingMessage[] = Array.isArray(input) ? input : [input as OutgoingMessage];
+    const rows = messages.map((message) => toParams(db, message));
+    if (rows.length > 0) await insert(rows, call);
+    for (const [index, message] of messages.entries()) {
+      resolved.logger.info("enqueue", {
+        topic: message.topic,
+        correlationId: message.correlationId ?? null,
+        id: rows[index]!["id"] as string,
+        transactional: call.tx !== undefined,
+      });
+    }
+    const ids = rows.map((row) => row["id"] as string);
+    return Array.isArray(input) ? ids : ids[0]!;
+  };
+
+  return { ...store, enqueue: enqueue as Outbox["enqueue"] };
+}
+
+const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+function toParams(db: Database, message: OutgoingMessage): SqlParams {
+  requireName(message?.topic, "topic");
+  requirePayload(message.payload);
+  const messageId = message.messageId ?? uuidV7();
+  if (typeof messageId !== "string" || !guid.test(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
+  const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
+  const headers = optionalHeaders(message.headers);
+  return {
+    id: uuidV7(),
+    message_id: messageId.toLowerCase(),
+    topic: message.topic,
+    payload: toStoredText(message.payload),
+    correlation_id: optionalName(message.correlationId, "correlationId"),
+    headers: headers === null ? null : toStoredText(JSON.stringify(headers)),
+    due_at: time(optionalDate(message.dueAt, "dueAt")),
+    expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
+  };
+}

@@ -1,0 +1,97 @@
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import { longestMs } from "./retry-policy.js";
+
+/** Characters (UTF-16 code units, as SQL Server counts) that ids, sources and topics may have. */
+export const maxNameLength = 255;
+
+/** A batch above this makes SQL Server escalate to a table lock (it starts at about 5,000 locks). */
+export const maxBatchSize = 1_000;
+
+/**
+ * Refuses what two databases would store differently: NUL (PostgreSQL has no place for it),
+ * lone surrogates (they become U+FFFD on the way), and white space at the end (SQL Server
+ * compares without it, so two ids would become one).
+ */
+export function requireName(value: unknown, name: string): asserts value is string {
+  if (typeof value !== "string" || value === "") {
+    throw new InvalidArgumentError(`${name} must be a non-empty string.`);
+  }
+  if (value.length > maxNameLength) {
+    throw new InvalidArgumentError(
+      `${name} has ${value.length} characters; at most ${maxNameLength} can be stored. Hash a longer one.`,
+    );
+  }
+  if (value.includes("\0") || !value.isWellFormed()) {
+    throw new InvalidArgumentError(`${name} must be well-formed Unicode without NUL characters.`);
+  }
+  if (value.endsWith(" ")) {
+    throw new InvalidArgumentError(`${name} must not end with a space: SQL Server would ignore it when comparing.`);
+  }
+}
+
+/** As requireName; an empty string counts as absent. */
+export function optionalName(value: unknown, name: string): string | null {
+  if (value === undefined || value === null || value === "") return null;
+  requireName(value, name);
+  return value;
+}
+
+export function requirePayload(value: unknown): asserts value is string {
+  if (typeof value !== "string") {
+    throw new InvalidArgumentError("payload must be a string (it may be empty); serialise objects with JSON.stringify.");
+  }
+  if (!value.isWellFormed()) {
+    throw new InvalidArgumentError("payload must be well-formed Unicode: a lone surrogate cannot be stored.");
+  }
+}
+
+export function optionalHash(value: unknown): Uint8Array | null {
+  if (value === undefined || value === null) return null;
+  if (!(value instanceof Uint8Array)) throw new InvalidArgumentError("hash must be a Uint8Array, such as a SHA-256.");
+  return value;
+}
+
+export function optionalDate(value: unknown, name: string): Date | null {
+  if (value === undefined || value === null) return null;
+  const inRange = value instanceof Date && value.getTime() >= earliest && value.getTime() <= latest;
+  if (!inRange) throw new InvalidArgumentError(`${name} must be a valid Date between the years 1970 and 9998.`);
+  return value;
+}
+
+const earliest = 0;
+const latest = Date.UTC(9998, 0, 1);
+
+export function optionalHeaders(value: unknown): Readonly<Record<string, string>> | null {
+  if (value === undefined || value === null) return null;
+  const plain = typeof value === "object" && !Array.isArray(value);
+  if (!plain || !Object.values(value).every((v) => typeof v === "string")) {
+    throw new InvalidArgumentError("headers must be an object whose values are strings.");
+  }
+  return value as Readonly<Record<string, string>>;
+}
+
+/** A duration in milliseconds that is more than none and less than a mistake. */
+export function requireDuration(value: unknown, name: string): asserts value is number {
+  if (typeof value !== "number" || !Number.isFinite(value) || value <= 0 || value > longestMs) {
+    throw new ArgumentRangeError(`${name} must be more than 0 and at most ${longestMs} ms, not ${String(value)}.`);
+  }
+}
+
+export function requireBatchSize(value: unknown, name = "batchSize"): asserts value is number {
+  if (typeof value !== "number" || !Number.isInteger(value) || value <= 0 || value > maxBatchSize) {
+    throw new ArgumentRangeError(`${name} must be a whole number from 1 to ${maxBatchSize}, not ${String(value)}.`);
+  }
+}
+
+export function requireList<T>(value: readonly T[], name: string): asserts value is readonly T[] {
+  if (!Array.isArray(value)) throw new InvalidArgumentError(`${name} must be an array (it may be empty).`);
+}
+
+/** Refuses misspelled options when a thing is created, all of them in one error. */
+export function refuseUnknown(options: object, known: readonly string[], what: string): void {
+  const unknown = Object.keys(options).filter((name) => !known.includes(name));
+  if (unknown.length === 0) return;
+  throw new InvalidArgumentError(
+    `${what}: unknown option${unknown.length > 1 ? "s" : ""} ${unknown.join(", ")}. Known: ${known.join(", ")}.`,
+  );
+}

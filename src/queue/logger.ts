@@ -1,0 +1,23 @@
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+/** The four levels the package writes to. `console`, pino and the clouds' loggers fit with one line. */
+export interface Logger {
+  debug(message: string, fields: LogFields): void;
+  info(message: string, fields: LogFields): void;
+  warn(message: string, fields: LogFields): void;
+  error(message: string, fields: LogFields): void;
+}
+
+const nothing = (): void => {};
+
+export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+
+/** Adds the same fields (the store's identifier, say) to every line. */
+export function withFields(logger: Logger, fixed: LogFields): Logger {
+  return {
+    debug: (message, fields) => logger.debug(message, { ...fixed, ...fields }),
+    info: (message, fields) => logger.info(message, { ...fixed, ...fields }),
+    warn: (message, fields) => logger.warn(message, { ...fixed, ...fields }),
+    error: (message, fields) => logger.error(message, { ...fixed, ...fields }),
+  };
+}

@@ -1,0 +1,53 @@
+/** What inbox and outbox messages share. Times are the database's, in UTC. */
+export interface QueueMessage {
+  /** The row's number: what settling a claimed message travels by. */
+  readonly seq: number;
+  readonly topic: string;
+  readonly payload: string;
+  readonly headers: Readonly<Record<string, string>> | null;
+  readonly correlationId: string | null;
+  /** Failed attempts so far: 0 at the first delivery. */
+  readonly attempt: number;
+  readonly dueAt: Date | null;
+  readonly expiresAt: Date | null;
+  /** When it can be claimed next: due time and back-off, and while leased the lease and the back-off after it. */
+  readonly nextAttemptAt: Date;
+  readonly lockedUntil: Date | null;
+  readonly owner: string | null;
+  readonly lastError: string | null;
+  readonly processedAt: Date | null;
+  readonly processedBy: string | null;
+  /** A lease on it has expired: its last handler may have killed its process, so it is claimed alone. */
+  readonly afterCrash: boolean;
+}
+
+export const inboxStates = ["Seen", "Processing", "Done", "Dead"] as const;
+export type InboxState = (typeof inboxStates)[number];
+
+export interface InboxKey {
+  readonly source: string;
+  readonly messageId: string;
+}
+
+export interface InboxMessage extends QueueMessage, InboxKey {
+  readonly state: InboxState;
+  readonly hash: Uint8Array | null;
+  readonly firstSeenAt: Date;
+  readonly lastSeenAt: Date;
+  /** How often it has arrived. */
+  readonly deliveries: number;
+}
+
+export const outboxStates = ["Ready", "InProgress", "Done", "Failed"] as const;
+export type OutboxState = (typeof outboxStates)[number];
+
+export interface OutboxKey {
+  readonly id: string;
+}
+
+export interface OutboxMessage extends QueueMessage, OutboxKey {
+  readonly state: OutboxState;
+  /** The logical message, for receivers to deduplicate by: the same on every delivery. */
+  readonly messageId: string;
+  readonly createdAt: Date;
+}

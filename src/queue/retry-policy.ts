@@ -1,0 +1,52 @@
+import { ArgumentRangeError } from "../errors.js";
+
+/**
+ * How long a failed message waits, and how often it is tried. A policy is data, not a
+ * function, because the database applies it too: to leases that expire unseen.
+ */
+export interface RetryPolicy {
+  /** Attempts before the message is dead. */
+  readonly maxAttempts: number;
+  /** Delay of attempt n: min(baseMs · factor^n, maxMs) + random(0, jitterMs). */
+  readonly baseMs: number;
+  readonly factor: number;
+  readonly maxMs: number;
+  readonly jitterMs: number;
+}
+
+export const defaultRetryPolicy: RetryPolicy = {
+  maxAttempts: 10,
+  baseMs: 1_000,
+  factor: 2,
+  maxMs: 60_000,
+  jitterMs: 0,
+};
+
+/** The longest delay and lease: a year. Beyond that a value is a mistake in its unit. */
+export const longestMs = 366 * 24 * 60 * 60 * 1000;
+
+export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
+  const policy = { ...defaultRetryPolicy, ...overrides };
+  const problems: string[] = [];
+  const check = (name: keyof RetryPolicy, least: number, most: number, whole = false) => {
+    const value = policy[name];
+    const fits = Number.isFinite(value) && value >= least && value <= most && (!whole || Number.isInteger(value));
+    if (!fits) problems.push(`${name} must be ${whole ? "a whole number " : ""}from ${least} to ${most}, not ${value}`);
+  };
+  for (const name of Object.keys(overrides)) {
+    if (!(name in defaultRetryPolicy)) problems.push(`${name} is not a setting of a retry policy`);
+  }
+  check("maxAttempts", 1, 10_000, true);
+  check("baseMs", 1, longestMs);
+  check("factor", 1, 100);
+  check("maxMs", 1, longestMs);
+  check("jitterMs", 0, longestMs);
+  if (problems.length > 0) throw new ArgumentRangeError(`Retry policy: ${problems.join("; ")}.`);
+  return policy;
+}
+
+/** The wait after `attempt` failed attempts (1 = the first has failed). */
+export function backoffMs(policy: RetryPolicy, attempt: number, random: () => number = Math.random): number {
+  const exponential = Math.min(policy.baseMs * policy.factor ** attempt, policy.maxMs);
+  return Math.round(exponential + random() * policy.jitterMs);
+}

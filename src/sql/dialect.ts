@@ -1,0 +1,116 @@
+import type { Fault } from "../queue/transient-retry.js";
+import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
+import type { QueueNames } from "./names.js";
+
+/** What the status column holds. The specifications' names are made of it in the views and in row-mapping. */
+export const status = {
+  /** Inbox only: known, not enqueued. */
+  seen: 0,
+  /** Claimable from its due time on. */
+  ready: 1,
+  /** Leased; or back from a crash and waiting to be claimed alone; or marked Processing by hand. */
+  held: 2,
+  done: 3,
+  dead: 4,
+} as const;
+
+/** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
+export interface QueueStatements {
+  /** → message rows, each with `verdict`: claimed | expired | exhausted (the latter two are dead now). */
+  readonly claim: SqlStatement;
+  /** → seq */
+  readonly ack: SqlStatement;
+  /** → seq, dead */
+  readonly abandon: SqlStatement;
+  /** → seq */
+  readonly fail: SqlStatement;
+  /** → seq */
+  readonly release: SqlStatement;
+  /** → seq */
+  readonly renew: SqlStatement;
+  /** → key columns, seq, verdict: reaped | expired | exhausted */
+  readonly reap: SqlStatement;
+  /** → one row: deleted, last_seq, more */
+  readonly purge: SqlStatement;
+  /** → seq and the key columns of those that exist */
+  readonly resolve: SqlStatement;
+  /** → message rows */
+  readonly get: SqlStatement;
+  /** → message rows */
+  readonly list: SqlStatement;
+  /** → status, leased, count, due, oldest_due_ms */
+  readonly stats: SqlStatement;
+  /** → seq */
+  readonly replay: SqlStatement;
+}
+
+export interface InboxStatements extends QueueStatements {
+  /** One message, scalar parameters → deliveries, content_changed, enqueued, old_status */
+  readonly receive: SqlStatement;
+  /** Many, as JSON → the same and the key columns */
+  readonly receiveMany: SqlStatement;
+  /** → processed, content_changed */
+  readonly alreadyProcessed: SqlStatement;
+  /** → nothing */
+  readonly mark: SqlStatement;
+}
+
+export interface OutboxStatements extends QueueStatements {
+  /** One message, scalar parameters → id */
+  readonly enqueue: SqlStatement;
+  /** Many, as JSON → id */
+  readonly enqueueMany: SqlStatement;
+}
+
+export interface InboxStatementOptions {
+  /** A dead message that arrives again becomes claimable, with attempt 0. */
+  readonly reviveDead: boolean;
+}
+
+export interface Migration {
+  readonly number: number;
+  readonly name: string;
+  /** Batches, run in order in one transaction where the database has transactional DDL. */
+  readonly up: (names: QueueNames) => readonly string[];
+}
+
+/** A database as data: its names, schema and statements, and how values cross the boundary. */
+export interface Dialect {
+  readonly name: "sqlserver" | "postgres" | "sqlite";
+  readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
+  readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
+  readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;
+  readonly outbox: (names: QueueNames) => OutboxStatements;
+  readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
+  /** Re-created by every migrate (stored procedures, views). */
+  readonly routines: (names: QueueNames) => readonly string[];
+  readonly ledger: LedgerStatements;
+  readonly toTime: (date: Date) => SqlValue;
+  readonly fromTime: (value: unknown) => Date;
+  readonly classify: (error: unknown) => Fault;
+  /** The tables are not there, or are older than this version. */
+  readonly isSchemaMissing: (error: unknown) => boolean;
+}
+
+/** How migrations are locked, recorded and run. */
+export interface LedgerStatements {
+  /** Creates schema and ledger if they are not there; harmless when they are. */
+  readonly prepare: (schema: string) => readonly string[];
+  /** → number, of what is applied to the queue named by :queue */
+  readonly applied: (schema: string) => SqlStatement;
+  /** :queue, :number, :name */
+  readonly record: (schema: string) => SqlStatement;
+}
+
+/** An open database: a dialect and a driver that speaks it. Made by `oncebox/postgres` and its siblings. */
+export interface Database {
+  readonly dialect: Dialect;
+  readonly driver: SqlDriver;
+  /** For logs; never a secret. */
+  readonly id: string;
+  /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */
+  exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+export type Rows = readonly SqlRow[];

@@ -1,0 +1,32 @@
+/** What crosses the driver boundary. Dates go in as ISO strings or milliseconds, as the dialect says. */
+export type SqlValue = string | number | boolean | Uint8Array | null;
+export type SqlParams = Readonly<Record<string, SqlValue>>;
+export type SqlRow = Readonly<Record<string, unknown>>;
+
+/**
+ * A named statement of a dialect. `steps` has one text, except on SQLite, where several run in
+ * one transaction and each may read what the step before returned as the JSON parameter `:rows`:
+ * an embedded database has no round trips to save, and no data-modifying CTEs either.
+ */
+export interface SqlStatement {
+  readonly name: string;
+  readonly steps: readonly string[];
+  /** Planned anew each time: for texts whose best plan depends on the parameters. */
+  readonly unprepared?: boolean;
+}
+
+export interface QueryOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** One method: a connection, a pool and a caller's own transaction all have it. */
+export interface SqlExecutor {
+  query(statement: SqlStatement, params: SqlParams, options?: QueryOptions): Promise<readonly SqlRow[]>;
+}
+
+export interface SqlDriver extends SqlExecutor {
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
+  close(): Promise<void>;
+}
+
+export const statement = (name: string, ...steps: string[]): SqlStatement => ({ name, steps });

@@ -1,0 +1,34 @@
+import { InvalidArgumentError } from "../errors.js";
+
+/** The longest name a user may give: PostgreSQL cuts at 63 bytes, and we append to it. */
+const maxNameBytes = 40;
+
+export function requireIdentifier(value: unknown, what: string): asserts value is string {
+  const fits =
+    typeof value === "string" &&
+    value !== "" &&
+    !value.includes("\0") &&
+    value.isWellFormed() &&
+    Buffer.byteLength(value) <= maxNameBytes;
+  if (!fits) {
+    throw new InvalidArgumentError(`${what} must be a name of 1 to ${maxNameBytes} bytes without NUL characters.`);
+  }
+}
+
+/** The quoted names of one queue's objects, ready to stand in a statement. */
+export interface QueueNames {
+  readonly kind: "inbox" | "outbox";
+  /** Unquoted, as the user gave them. */
+  readonly schema: string;
+  readonly table: string;
+  /** What arrived: key, topic, payload. Written once. */
+  readonly message: string;
+  /** The narrow row that claim and ack rewrite. */
+  readonly state: string;
+  /** Both together under the specification's names, to read by hand. */
+  readonly view: string;
+  /** Another object of this queue: an index, a trigger, a procedure. */
+  readonly object: (suffix: string) => string;
+  /** The same for objects that are created without their schema in front (indexes in PostgreSQL). */
+  readonly bare: (suffix: string) => string;
+}

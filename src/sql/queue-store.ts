@@ -1,0 +1,350 @@
+import { InvalidArgumentError, SchemaMissingError } from "../errors.js";
+import { requireBatchSize, requireDuration, requireList } from "../queue/arguments.js";
+import type { QueueMessage } from "../queue/message.js";
+import { ownerToken } from "../queue/owner-token.js";
+import { withTransientRetry } from "../queue/transient-retry.js";
+import type {
+  Abandonment,
+  CallOptions,
+  ListFilter,
+  PurgeOptions,
+  QueueStats,
+  ReapOptions,
+  Settlement,
+  WorkStore,
+} from "../queue/work-store.js";
+import type { Database, QueueStatements, Rows } from "./dialect.js";
+import type { SqlParams, SqlStatement } from "./driver.js";
+import { migrate } from "./migrate.js";
+import type { QueueShape } from "./queue-shape.js";
+import { reasons } from "./reasons.js";
+import type { ResolvedStoreOptions } from "./store-options.js";
+import { toStoredError } from "./stored-text.js";
+
+export const defaults = {
+  leaseMs: 30_000,
+  batchSize: 50,
+  reapBatchSize: 200,
+  purgeBatchSize: 500,
+  retentionMs: 30 * 24 * 60 * 60 * 1000,
+  listLimit: 100,
+} as const;
+
+export interface QueueStoreParts<Key, Message extends QueueMessage, State extends string> {
+  readonly db: Database;
+  readonly kind: "inbox" | "outbox";
+  readonly shape: QueueShape<Key, Message, State>;
+  readonly statements: QueueStatements;
+  readonly options: ResolvedStoreOptions<Key>;
+}
+
+/** What inbox and outbox need beside the shared operations. */
+export interface StoreKernel {
+  /** Runs a statement with the policy, the clock, transient retries and a readable error for a missing schema. */
+  execute(statement: SqlStatement, params: SqlParams, options?: CallOptions): Promise<Rows>;
+  /** The time parameter: null means the database's own. */
+  now(): SqlParams[string];
+}
+
+interface Numbered<Key> {
+  readonly seq: number;
+  readonly key: Key;
+}
+
+/** The one implementation of the work queue, for every dialect and for inbox and outbox alike. */
+export function createQueueStore<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueStoreParts<Key, Message, State>,
+): WorkStore<Key, Message, State> & { readonly kernel: StoreKernel } {
+  const { db, kind, shape, statements, options } = parts;
+  const { dialect, driver } = db;
+  const { logger, retry } = options;
+  const policy: SqlParams = {
+    max_attempts: retry.maxAttempts,
+    base_ms: retry.baseMs,
+    factor: retry.factor,
+    max_ms: retry.maxMs,
+    jitter_ms: retry.jitterMs,
+  };
+
+  let deployed: Promise<unknown> | undefined;
+  const deploy = (): Promise<unknown> => {
+    const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
+    const schema = options.schema === "" ? {} : { schema: options.schema };
+    deployed ??= migrate(db, { ...schema, [kind]: options.table, ...other }).catch((error) => {
+      deployed = undefined; // a failed deployment is tried again by the next call
+      throw error;
+    });
+    return deployed;
+  };
+
+  const now = () => (options.clock === undefined ? null : dialect.toTime(options.clock()));
+
+  const execute = async (statement: SqlStatement, params: SqlParams, call: CallOptions = {}): Promise<Rows> => {
+    call.signal?.throwIfAborted();
+    if (options.enableSchemaDeployment) await deploy();
+    const all = { ...policy, ...params, now: now() };
+    try {
+      // Every statement may be repeated: receive and enqueue find their own key, a settlement its own owner.
+      return await withTransientRetry(() => driver.query(statement, all, { signal: call.signal }), {
+        classify: dialect.classify,
+        repeatable: true,
+        signal: call.signal,
+        onRetry: (error, count) =>
+          logger.warn("database fault, trying again", { statement: statement.name, retry: count, error: describeError(error) }),
+      });
+    } catch (error) {
+      if (dialect.isSchemaMissing(error)) throw schemaMissing(error);
+      throw error;
+    }
+  };
+
+  const schemaMissing = (cause: unknown) =>
+    new SchemaMissingError(
+      `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db), or oncebox migrate.`,
+      { cause },
+    );
+
+  /** Claimed messages bring their row number; plain keys are looked up. Duplicates count once. */
+  const numbered = async (messages: readonly Key[], call: CallOptions): Promise<readonly Numbered<Key>[]> => {
+    const known = new Map<string, Numbered<Key>>();
+    const unknown = new Map<string, Key>();
+    for (const key of messages) {
+      const text = shape.keyText(shape.key(key));
+      const seq = (key as { seq?: unknown }).seq;
+      if (typeof seq === "number") known.set(text, { seq, key });
+      else if (!known.has(text)) unknown.set(text, key);
+    }
+    if (unknown.size === 0) return [...known.values()];
+    const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
+    for (const row of await execute(statements.resolve, { items }, call)) {
+      const text = shape.keyText(shape.keyOf(row));
+      known.set(text, { seq: Number(row["seq"]), key: unknown.get(text)! });
+    }
+    return [...known.values()];
+  };
+
+  const settlement = (messages: readonly Key[], entries: readonly Numbered<Key>[], rows: Rows): Settlement<Key> => {
+    const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
+    const changed = rows.map((row) => bySeq.get(Number(row["seq"]))!);
+    const dead = rows.filter((row) => isTrue(row["dead"])).map((row) => bySeq.get(Number(row["seq"]))!);
+    const settled = new Set(changed.map(shape.keyText));
+    const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));
+    return { changed, dead, lost };
+  };
+
+  const distinct = (keys: readonly Key[]): readonly Key[] => [
+    ...new Map(keys.map((key) => [shape.keyText(key), key])).values(),
+  ];
+
+  const settle = async (
+    verb: string,
+    statement: SqlStatement,
+    messages: readonly Key[],
+    params: SqlParams,
+    call: CallOptions,
+    itemOf: (entry: Numbered<Key>) => unknown = (entry) => entry.seq,
+  ): Promise<Settlement<Key>> => {
+    requireList(messages, "messages");
+    if (messages.length === 0) return { changed: [], lost: [], dead: [] };
+    const entries = await numbered(messages, call);
+    const items = JSON.stringify(entries.map(itemOf));
+    const rows = entries.length === 0 ? [] : await execute(statement, { ...params, items }, call);
+    const result = settlement(messages, entries, rows);
+    logger.debug(verb, { changed: result.changed.length, lost: result.lost.length, dead: result.dead.length });
+    if (result.lost.length > 0) logger.warn(`${verb}: no longer held by this owner`, { lost: result.lost.length });
+    return result;
+  };
+
+  const announceDead = async (keys: readonly Key[], reason: string): Promise<void> => {
+    for (const message of keys) {
+      logger.warn("message is dead", { ...shape.describe(message), reason });
+      try {
+        await options.onDead?.({ message, reason });
+      } catch (error) {
+        logger.error("onDead failed", { ...shape.describe(message), error: describeError(error) });
+      }
+    }
+  };
+
+  const reasonOf = (verdict: unknown) => (verdict === "expired" ? reasons.expired : reasons.leaseExpired);
+
+  return {
+    id: options.id,
+    kernel: { execute, now },
+
+    async init(call = {}) {
+      call.signal?.throwIfAborted();
+      if (options.enableSchemaDeployment) await deploy();
+    },
+
+    async claim(claim) {
+      const owner = ownerToken(claim?.owner);
+      const leaseMs = claim.leaseMs ?? defaults.leaseMs;
+      const limit = claim.batchSize ?? defaults.batchSize;
+      requireDuration(leaseMs, "leaseMs");
+      requireBatchSize(limit);
+      for (;;) {
+        const rows = await execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
+        const claimed = rows.filter((row) => row["verdict"] === "claimed");
+        for (const row of rows) {
+          if (row["verdict"] !== "claimed") await announceDead([shape.keyOf(row)], reasonOf(row["verdict"]));
+        }
+        logger.debug("claim", { claimed: claimed.length });
+        // Only dead ones came: there may be live ones behind them.
+        if (claimed.length > 0 || rows.length === 0) return claimed.map((row) => shape.toMessage(row, dialect));
+      }
+    },
+
+    ack: (owner, messages, call = {}) =>
+      settle(
+        "ack",
+        statements.ack,
+        messages,
+        { owner: ownerToken(owner), processed_by: options.processedBy ?? owner },
+        call,
+      ),
+
+    async abandon(owner, messages, abandon = {}) {
+      const token = ownerToken(owner);
+      requireList(messages, "messages");
+      const items = new Map<string, Abandonment<Key>>();
+      for (const entry of messages) {
+        const own = isAbandonment<Key>(entry) ? entry : { message: entry };
+        const delayMs = own.delayMs ?? abandon.delayMs;
+        if (delayMs !== undefined) requireDuration(delayMs, "delayMs");
+        const item = { message: own.message, delayMs, error: own.error ?? abandon.error };
+        items.set(shape.keyText(shape.key(own.message)), item);
+      }
+      const keys = [...items.values()].map((item) => item.message);
+      const result = await settle("abandon", statements.abandon, keys, { owner: token }, abandon, ({ seq, key }) => {
+        const { delayMs, error } = items.get(shape.keyText(key))!;
+        return { seq, delay_ms: delayMs ?? null, error: error ? toStoredError(error) : null };
+      });
+      for (const key of result.dead) {
+        await announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
+      }
+      return result;
+    },
+
+    async fail(owner, messages, error, call = {}) {
+      const token = ownerToken(owner);
+      if (typeof error !== "string") throw new InvalidArgumentError("fail: error must be a string that says why.");
+      const result = await settle("fail", statements.fail, messages, { owner: token, error: toStoredError(error) }, call);
+      await announceDead(result.changed, error);
+      return { ...result, dead: result.changed };
+    },
+
+    release: (owner, messages, call = {}) =>
+      settle("release", statements.release, messages, { owner: ownerToken(owner) }, call),
+
+    async renew(owner, messages, leaseMs, call = {}) {
+      requireDuration(leaseMs, "leaseMs");
+      return settle("renew", statements.renew, messages, { owner: ownerToken(owner), lease_ms: leaseMs }, call);
+    },
+
+    async reapExpired(reap: ReapOptions = {}) {
+      const limit = reap.batchSize ?? defaults.reapBatchSize;
+      requireBatchSize(limit);
+      let reaped = 0;
+      let dead = 0;
+      for (let batch = 1; ; batch++) {
+        const rows = await execute(statements.reap, { limit }, reap);
+        const died = rows.filter((row) => row["verdict"] !== "reaped");
+        reaped += rows.filter((row) => row["verdict"] !== "expired").length;
+        dead += died.length;
+        for (const row of died) await announceDead([shape.keyOf(row)], reasonOf(row["verdict"]));
+        const drained = rows.length < limit;
+        if (drained || batch === reap.maxBatches) {
+          if (reaped + dead > 0) logger.info("reap", { reaped, dead });
+          return { reaped, dead, more: !drained };
+        }
+      }
+    },
+
+    async purgeDone(purge: PurgeOptions = {}) {
+      const limit = purge.batchSize ?? defaults.purgeBatchSize;
+      const retentionMs = purge.retentionMs ?? defaults.retentionMs;
+      requireBatchSize(limit);
+      requireDuration(retentionMs, "retentionMs");
+      let purged = 0;
+      let after = 0;
+      for (let batch = 1; ; batch++) {
+        const [row] = await execute(
+          statements.purge,
+          { limit, retention_ms: retentionMs, after_seq: after },
+          purge,
+        );
+        purged += Number(row?.["deleted"] ?? 0);
+        after = Number(row?.["last_seq"] ?? after);
+        const more = isTrue(row?.["more"]);
+        if (!more || batch === purge.maxBatches) {
+          if (purged > 0) logger.info("purge", { purged });
+          return { purged, more };
+        }
+      }
+    },
+
+    async get(key, call = {}) {
+      const rows = await execute(statements.get, shape.keyParams(shape.key(key)), call);
+      return rows[0] === undefined ? null : shape.toMessage(rows[0], dialect);
+    },
+
+    async list(filter: ListFilter<State> = {}) {
+      const limit = filter.limit ?? defaults.listLimit;
+      requireBatchSize(limit, "limit");
+      if (filter.state !== undefined && !shape.states.includes(filter.state)) {
+        throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
+      }
+      const wanted = filter.state === undefined ? undefined : shape.rowsIn(filter.state);
+      const rows = await execute(
+        statements.list,
+        {
+          status: wanted?.statuses[0] ?? null,
+          status_2: wanted?.statuses[1] ?? wanted?.statuses[0] ?? null,
+          leased: wanted?.leased ?? null,
+          topic: filter.topic ?? null,
+          source: filter.source ?? null,
+          error: filter.error ?? null,
+          older_than_ms: filter.olderThanMs ?? null,
+          newer_than_ms: filter.newerThanMs ?? null,
+          after_seq: filter.after ?? 0,
+          limit,
+        },
+        filter,
+      );
+      const messages = rows.map((row) => shape.toMessage(row, dialect));
+      return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
+    },
+
+    async stats(call = {}) {
+      const rows = await execute(statements.stats, {}, call);
+      const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
+      let due = 0;
+      let oldest: number | null = null;
+      for (const row of rows) {
+        counts[shape.stateOf({ status: Number(row["status"]), leased: isTrue(row["leased"]) })] += Number(row["count"]);
+        due += Number(row["due"]);
+        const age = row["oldest_due_ms"];
+        if (age !== null && age !== undefined) oldest = Math.max(oldest ?? 0, Number(age));
+      }
+      return { counts, due, oldestDueAgeMs: oldest } satisfies QueueStats<State>;
+    },
+
+    async replay(messages, call = {}) {
+      const result = await settle("replay", statements.replay, messages, {}, call);
+      if (result.changed.length > 0) logger.info("replay", { replayed: result.changed.length });
+      return result;
+    },
+  };
+}
+
+const isTrue = (value: unknown): boolean => value === true || value === 1;
+
+const isAbandonment = <Key>(entry: Key | Abandonment<Key>): entry is Abandonment<Key> =>
+  typeof entry === "object" && entry !== null && "message" in entry;
+
+/** An error's name and code; its text may quote what was sent. */
+function describeError(error: unknown): string {
+  const { name, code, number } = error as { name?: string; code?: unknown; number?: unknown };
+  return [name ?? "Error", code, number].filter((part) => part !== undefined).join(" ");
+}

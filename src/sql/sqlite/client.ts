@@ -1,0 +1,200 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { parameterNames } from "../named-parameters.js";
+
+/** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
+export interface SqliteStatement {
+  all(params: Record<string, unknown>): unknown[];
+  run(params: Record<string, unknown>): unknown;
+}
+
+export interface SqliteConnection {
+  prepare(text: string): SqliteStatement;
+}
+
+export interface SqliteHandle extends SqliteConnection {
+  exec(text: string): void;
+  close(): void;
+}
+
+interface PreparedStep {
+  readonly statement: SqliteStatement;
+  readonly names: readonly string[];
+  readonly returnsRows: boolean;
+}
+
+/** Runs a statement's steps on one connection, in whatever transaction is open on it. */
+export function stepRunner(connection: SqliteConnection) {
+  const prepared = new Map<string, PreparedStep>();
+
+  const prepare = (text: string): PreparedStep => {
+    let step = prepared.get(text);
+    if (step === undefined) {
+      step = {
+        statement: connection.prepare(text),
+        names: parameterNames(text),
+        returnsRows: /^\s*(select|with|pragma)\b|\breturning\b/i.test(text),
+      };
+      prepared.set(text, step);
+    }
+    return step;
+  };
+
+  return (statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
+    let rows: readonly SqlRow[] = [];
+    for (const text of statement.steps) {
+      const step = prepare(text);
+      if (step.names.includes("rows") && rows.length === 0) return [];
+      const bound = bind(step.names, params, rows);
+      if (step.returnsRows) rows = step.statement.all(bound) as SqlRow[];
+      else step.statement.run(bound);
+    }
+    return rows;
+  };
+}
+
+function bind(names: readonly string[], params: SqlParams, rows: readonly SqlRow[]): Record<string, unknown> {
+  const bound: Record<string, unknown> = {};
+  for (const name of names) {
+    const value = name === "rows" ? JSON.stringify(rows) : (params[name] ?? null);
+    bound[name] = typeof value === "boolean" ? Number(value) : value;
+  }
+  return bound;
+}
+
+export type Synchronous = "normal" | "full";
+
+/** MSG-11. `normal` survives a crash of the process; `full` also one of the machine, at an fsync per commit. */
+const pragmas = (synchronous: Synchronous) => `
+pragma busy_timeout = 5000;
+pragma journal_mode = wal;
+pragma synchronous = ${synchronous};
+pragma cache_size = -8000;
+pragma foreign_keys = on;
+pragma temp_store = memory;
+`;
+
+export interface SqliteClientOptions {
+  readonly file: string;
+  readonly synchronous: Synchronous;
+}
+
+/** One connection, opened at first use. A transaction has it to itself; other calls wait their turn. */
+export function sqliteClient(options: SqliteClientOptions): SqlDriver {
+  let opening: Promise<SqliteHandle> | undefined;
+  let run: ReturnType<typeof stepRunner> | undefined;
+  let turn: Promise<unknown> = Promise.resolve();
+  let waiting = 0;
+  const insideTransaction = new AsyncLocalStorage<true>();
+
+  const open = async (): Promise<SqliteHandle> => {
+    opening ??= openHandle(options).catch((error) => {
+      opening = undefined;
+      throw error;
+    });
+    const handle = await opening;
+    run ??= stepRunner(handle);
+    return handle;
+  };
+
+  /** In order of arrival; nothing interleaves with what one caller does. */
+  const inTurn = async <T>(work: () => Promise<T> | T): Promise<T> => {
+    if (insideTransaction.getStore()) {
+      throw new InvalidOperationError(
+        "This call would wait for the SQLite transaction that it is made in. Pass the transaction on: { tx }.",
+      );
+    }
+    const before = turn;
+    let done = (): void => {};
+    turn = new Promise<void>((resolve) => {
+      done = resolve;
+    });
+    waiting++;
+    try {
+      if (waiting > 1) await before;
+      return await work();
+    } finally {
+      waiting--;
+      done();
+    }
+  };
+
+  const withTransaction = async <T>(handle: SqliteHandle, work: () => Promise<T> | T): Promise<T> => {
+    handle.exec("begin immediate");
+    try {
+      const result = await work();
+      handle.exec("commit");
+      return result;
+    } catch (error) {
+      rollBack(handle);
+      throw error;
+    }
+  };
+
+  return {
+    async query(statement, params, queryOptions) {
+      const handle = await open();
+      queryOptions?.signal?.throwIfAborted();
+      return inTurn(() => {
+        queryOptions?.signal?.throwIfAborted();
+        if (statement.steps.length === 1) return run!(statement, params);
+        return withTransaction(handle, () => run!(statement, params));
+      });
+    },
+    async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) {
+      const handle = await open();
+      const tx: SqlExecutor = { query: async (statement, params) => run!(statement, params) };
+      return inTurn(() => {
+        queryOptions?.signal?.throwIfAborted();
+        return insideTransaction.run(true, () => withTransaction(handle, () => work(tx)));
+      });
+    },
+    async close() {
+      const handle = await opening?.catch(() => undefined);
+      opening = undefined;
+      run = undefined;
+      handle?.close();
+    },
+  };
+}
+
+/** SQLite ends the transaction by itself on some errors; then there is nothing to roll back. */
+function rollBack(handle: SqliteHandle): void {
+  try {
+    handle.exec("rollback");
+  } catch {
+    // the error that led here is the one to report
+  }
+}
+
+async function openHandle(options: SqliteClientOptions): Promise<SqliteHandle> {
+  const DatabaseSync = await loadSqlite();
+  let handle: SqliteHandle;
+  try {
+    handle = new DatabaseSync(options.file);
+  } catch (error) {
+    throw new InvalidOperationError(`The SQLite file ${options.file} cannot be opened: ${messageOf(error)}`, { cause: error });
+  }
+  handle.exec(pragmas(options.synchronous));
+  return handle;
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+type SqliteModule = { readonly DatabaseSync: new (file: string) => SqliteHandle };
+
+/** Node's own from 22.13; before that the package with the same API. */
+async function loadSqlite(): Promise<SqliteModule["DatabaseSync"]> {
+  const builtIn: string = "node:sqlite";
+  try {
+    return ((await import(builtIn)) as SqliteModule).DatabaseSync;
+  } catch {
+    // an older Node
+  }
+  try {
+    return ((await import("@photostructure/sqlite")) as unknown as SqliteModule).DatabaseSync;
+  } catch (error) {
+    throw new DriverMissingError("@photostructure/sqlite", "SQLite on Node before 22.13", error);
+  }
+}

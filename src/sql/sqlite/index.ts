@@ -1,0 +1,77 @@
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { Database } from "../dialect.js";
+import type { SqlExecutor } from "../driver.js";
+import { type SqliteConnection, type Synchronous, sqliteClient, stepRunner } from "./client.js";
+import { sqliteDialect } from "./dialect.js";
+
+export { sqliteDialect } from "./dialect.js";
+
+export interface SqliteOptions {
+  /** A path, or ":memory:". */
+  readonly file: string;
+  /** `normal` (the default) survives a crash of the process, `full` also one of the machine. */
+  readonly synchronous?: Synchronous;
+}
+
+/**
+ * A SQLite database, opened at first use.
+ *
+ * @example
+ * const db = openSqlite({ file: "app.db" });
+ */
+export function openSqlite(options: SqliteOptions): Database {
+  refuseUnknown(options, ["file", "synchronous"], "openSqlite");
+  if (typeof options.file !== "string" || options.file === "") {
+    throw new InvalidArgumentError('openSqlite: file must be a path or ":memory:".');
+  }
+  const synchronous = options.synchronous ?? "normal";
+  if (synchronous !== "normal" && synchronous !== "full") {
+    throw new InvalidArgumentError('openSqlite: synchronous must be "normal" or "full".');
+  }
+  const driver = sqliteClient({ file: options.file, synchronous });
+  return {
+    dialect: sqliteDialect,
+    driver,
+    id: `sqlite:${options.file}`,
+    // begin immediate is the lock: one writer at a time among all processes on the file
+    exclusively: (_schema, work) => driver.transaction(work),
+    close: () => driver.close(),
+  };
+}
+
+/** What a caller's own connection must have; node:sqlite, @photostructure/sqlite and better-sqlite3 do. */
+export interface SqliteTransactionConnection extends SqliteConnection {
+  readonly isTransaction?: boolean;
+  readonly inTransaction?: boolean;
+}
+
+const runners = new WeakMap<object, ReturnType<typeof stepRunner>>();
+
+/**
+ * The transaction that is open on a connection of the caller's.
+ *
+ * @example
+ * db.exec("begin");
+ * await outbox.enqueue({ topic: "order.created", payload }, { tx: fromSqlite(db) });
+ * db.exec("commit");
+ */
+export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor {
+  if (typeof connection?.prepare !== "function") {
+    throw new InvalidArgumentError("fromSqlite takes an open node:sqlite or better-sqlite3 database.");
+  }
+  let run = runners.get(connection);
+  if (run === undefined) {
+    run = stepRunner(connection);
+    runners.set(connection, run);
+  }
+  const runSteps = run;
+  return {
+    async query(statement, params) {
+      if (connection.isTransaction === false || connection.inTransaction === false) {
+        throw new InvalidOperationError("fromSqlite: no transaction is open on this connection. Begin one first.");
+      }
+      return runSteps(statement, params);
+    },
+  };
+}

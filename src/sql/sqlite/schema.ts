@@ -1,0 +1,223 @@
+import type { LedgerStatements, Migration } from "../dialect.js";
+import { status } from "../dialect.js";
+import { statement } from "../driver.js";
+import type { QueueNames } from "../names.js";
+
+const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+/** SQLite has no schemas within a file: a schema's name becomes part of the table's. */
+const inSchema = (schema: string, name: string) => quote(schema === "" ? name : `${schema}.${name}`);
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const object = (suffix: string) => inSchema(schema, `${table}${suffix}`);
+  return {
+    kind,
+    schema,
+    table,
+    message: object(""),
+    state: object("State"),
+    view: object("Messages"),
+    object,
+    bare: object,
+  };
+}
+
+/** Narrow, so that some sixty rows share a page: a page is what SQLite writes for a claim or an ack. */
+const stateTable = (n: QueueNames) => `create table ${n.state} (
+  seq integer primary key,
+  status integer not null,
+  attempt integer not null default 0,
+  visible_at integer not null,
+  locked_until integer,
+  owner text,
+  crashes integer not null default 0,
+  expires_at integer,
+  processed_at integer,
+  processed_by text,
+  last_error text
+) strict`;
+
+/** Each filtered to the few rows its reader wants, so that months of Done rows cost nothing. */
+const stateIndexes = (n: QueueNames) => [
+  `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
+  `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
+  `create index ${n.bare("Dead")} on ${n.state} (seq) where status = ${status.dead}`,
+  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held})`,
+];
+
+/** A trigger makes the state row, so that enqueueing is one statement and one commit. */
+const insertTrigger = (n: QueueNames, bornAt: string) => `create trigger ${n.object("Placed")}
+after insert on ${n.message}
+begin
+  insert into ${n.state} (seq, status, visible_at, expires_at)
+  values (
+    new.seq,
+    case when new.topic = '' then ${status.seen} else ${status.ready} end,
+    coalesce(new.due_at, new.${bornAt}),
+    new.expires_at
+  );
+end`;
+
+const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("Forgotten")}
+after delete on ${n.message}
+begin
+  delete from ${n.state} where seq = old.seq;
+end`;
+
+/** Another delivery of a known message: Seen becomes claimable, an unleased one takes the new times. */
+const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("Redelivered")}
+after update of deliveries on ${n.message}
+when new.topic <> ''
+begin
+  update ${n.state}
+  set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
+    expires_at = new.expires_at
+  where seq = new.seq and status = ${status.ready}
+    and (expires_at is not new.expires_at
+      or (attempt = 0 and visible_at <> coalesce(new.due_at, new.first_seen_at))
+      or new.due_at > visible_at);
+  update ${n.state}
+  set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
+  where seq = new.seq and status = ${status.seen};
+end`;
+
+export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
+  inbox: [
+    {
+      number: 1,
+      name: "inbox",
+      up: (n) => [
+        `create table ${n.message} (
+  seq integer primary key autoincrement,
+  source text not null,
+  message_id text not null,
+  topic text not null,
+  payload text not null,
+  hash blob,
+  correlation_id text,
+  headers text,
+  due_at integer,
+  expires_at integer,
+  first_seen_at integer not null,
+  last_seen_at integer not null,
+  deliveries integer not null default 1,
+  -- the last delivery brought another hash than the one before it
+  content_changed integer not null default 0,
+  unique (source, message_id)
+) strict`,
+        stateTable(n),
+        ...stateIndexes(n),
+        insertTrigger(n, "first_seen_at"),
+        redeliveryTrigger(n),
+        deleteTrigger(n),
+      ],
+    },
+  ],
+  outbox: [
+    {
+      number: 1,
+      name: "outbox",
+      up: (n) => [
+        `create table ${n.message} (
+  seq integer primary key autoincrement,
+  id text not null unique,
+  message_id text not null,
+  topic text not null,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  due_at integer,
+  expires_at integer,
+  created_at integer not null
+) strict`,
+        stateTable(n),
+        ...stateIndexes(n),
+        insertTrigger(n, "created_at"),
+        deleteTrigger(n),
+      ],
+    },
+  ],
+};
+
+const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
+
+const inboxView = (n: QueueNames) => `create view ${n.view} as
+select
+  m.source as Source,
+  m.message_id as MessageId,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.hash as Hash,
+  ${instant("m.first_seen_at")} as FirstSeenUtc,
+  ${instant("m.last_seen_at")} as LastSeenUtc,
+  case s.status
+    when ${status.seen} then 'Seen'
+    when ${status.done} then 'Done'
+    when ${status.dead} then 'Dead'
+    else 'Processing'
+  end as Status,
+  ${instant("s.locked_until")} as LockedUntil,
+  s.owner as OwnerToken,
+  s.attempt as Attempt,
+  s.last_error as LastError,
+  ${instant("s.visible_at")} as NextAttemptAt,
+  ${instant("m.due_at")} as DueTimeUtc,
+  ${instant("m.expires_at")} as ExpiresAt,
+  m.correlation_id as CorrelationId,
+  ${instant("s.processed_at")} as ProcessedAt,
+  m.deliveries as Deliveries
+from ${n.message} m
+join ${n.state} s on s.seq = m.seq`;
+
+const outboxView = (n: QueueNames) => `create view ${n.view} as
+select
+  m.id as Id,
+  m.topic as Topic,
+  m.payload as Payload,
+  ${instant("m.created_at")} as CreatedAt,
+  case
+    when s.status = ${status.done} then 2
+    when s.status = ${status.dead} then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as Status,
+  ${instant("s.locked_until")} as LockedUntil,
+  s.owner as OwnerToken,
+  s.status = ${status.done} as IsProcessed,
+  ${instant("s.processed_at")} as ProcessedAt,
+  s.processed_by as ProcessedBy,
+  s.attempt as RetryCount,
+  s.last_error as LastError,
+  ${instant("s.visible_at")} as NextAttemptAt,
+  m.message_id as MessageId,
+  m.correlation_id as CorrelationId,
+  ${instant("m.due_at")} as DueTimeUtc,
+  ${instant("m.expires_at")} as ExpiresAt
+from ${n.message} m
+join ${n.state} s on s.seq = m.seq`;
+
+export const routines = (n: QueueNames): readonly string[] => [
+  `drop view if exists ${n.view}`,
+  n.kind === "inbox" ? inboxView(n) : outboxView(n),
+];
+
+const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");
+
+export const ledger: LedgerStatements = {
+  prepare: (schema) => [
+    `create table if not exists ${ledgerTable(schema)} (
+  queue text not null,
+  number integer not null,
+  name text not null,
+  applied_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  primary key (queue, number)
+) strict`,
+  ],
+  applied: (schema) =>
+    statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),
+  record: (schema) =>
+    statement(
+      "migration record",
+      `insert into ${ledgerTable(schema)} (queue, number, name) values (:queue, :number, :name)`,
+    ),
+};

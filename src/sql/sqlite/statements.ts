@@ -1,0 +1,324 @@
+import type { InboxStatementOptions, InboxStatements, OutboxStatements, QueueStatements } from "../dialect.js";
+import { status } from "../dialect.js";
+import { statement } from "../driver.js";
+import type { QueueNames } from "../names.js";
+import { reasons } from "../reasons.js";
+
+/** The database's clock in milliseconds, unless a test passes a time. */
+const now = "coalesce(:now, cast(round(unixepoch('subsec') * 1000) as integer))";
+const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
+const whole = (expression: string) => `cast(${expression} as integer)`;
+
+/** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
+const backoff = (attempts: string) =>
+  whole(
+    `round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + abs(random() % 1000000) / 1e6 * :jitter_ms)`,
+  );
+const lease = whole(":lease_ms");
+
+/** Row numbers sent as a JSON array. */
+const seqs = "(select value from json_each(:items))";
+
+/** A row that `:owner` holds. */
+const ownedBy = (s: string) => `${s}.owner = :owner and ${s}.status = ${status.held}`;
+
+const keyColumns = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
+const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
+const lastSeenAt = (n: QueueNames) => (n.kind === "inbox" ? "last_seen_at" : "created_at");
+
+const messageColumns = (n: QueueNames) =>
+  n.kind === "inbox"
+    ? "m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries"
+    : "m.id, m.message_id, m.created_at";
+
+const row = (n: QueueNames) => `s.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
+  s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.last_error,
+  s.processed_at, s.processed_by, s.crashes, s.status, ${messageColumns(n)}`;
+
+/** The rows that the step before returned. */
+const stepBefore = (n: QueueNames) => `from json_each(:rows) r
+join ${n.state} s on s.seq = json_extract(r.value, '$.seq')
+join ${n.message} m on m.seq = s.seq`;
+
+function queueStatements(n: QueueNames): QueueStatements {
+  // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
+  const lost = "s.locked_until is not null";
+  const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
+  const crashed = `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
+  return {
+    claim: statement(
+      "claim",
+      `update ${n.state} as s
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = s.attempt + (${lost}),
+  crashes = s.crashes + (${lost}),
+  owner = case when ${dies} then null else :owner end,
+  locked_until = case when ${dies} then null else ${now} + ${lease} end,
+  visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost}) + 1`)},
+  last_error = case
+    when s.expires_at <= ${now} then ${text(reasons.expired)}
+    when ${lost} then ${text(reasons.leaseExpired)}
+    else s.last_error
+  end
+where s.seq in (
+  select seq from (${crashed})
+  union all
+  select seq from (
+    select seq from ${n.state}
+    where status = ${status.ready} and visible_at <= ${now} and not exists (${crashed})
+    order by visible_at, seq
+    limit :limit
+  )
+)
+returning seq`,
+      `select ${row(n)},
+  case when s.status = ${status.held} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+${stepBefore(n)}
+order by s.seq`,
+    ),
+    ack: statement(
+      "ack",
+      `update ${n.state} as s
+set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
+where s.seq in ${seqs} and ${ownedBy("s")}
+returning seq`,
+    ),
+    abandon: statement(
+      "abandon",
+      `update ${n.state} as s
+set status = case when s.attempt + 1 >= :max_attempts then ${status.dead} else ${status.ready} end,
+  attempt = s.attempt + 1,
+  crashes = 0,
+  owner = null,
+  locked_until = null,
+  visible_at = ${now} + coalesce(${whole("round(i.delay_ms)")}, ${backoff("s.attempt + 1")}),
+  last_error = coalesce(i.error, s.last_error)
+from (
+  select json_extract(value, '$.seq') as seq, json_extract(value, '$.delay_ms') as delay_ms, json_extract(value, '$.error') as error
+  from json_each(:items)
+) i
+where s.seq = i.seq and ${ownedBy("s")}
+returning seq, status = ${status.dead} as dead`,
+    ),
+    fail: statement(
+      "fail",
+      `update ${n.state} as s
+set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error
+where s.seq in ${seqs} and ${ownedBy("s")}
+returning seq`,
+    ),
+    // One that came back from a crash goes on waiting to be claimed alone.
+    release: statement(
+      "release",
+      `update ${n.state} as s
+set status = case when s.crashes > 0 then ${status.held} else ${status.ready} end,
+  owner = null, locked_until = null, visible_at = ${now}
+where s.seq in ${seqs} and ${ownedBy("s")}
+returning seq`,
+    ),
+    renew: statement(
+      "renew",
+      `update ${n.state} as s
+set locked_until = ${now} + ${lease}, visible_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
+where s.seq in ${seqs} and ${ownedBy("s")}
+returning seq`,
+    ),
+    // visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
+    // reaper or claim, comes to the same time.
+    reap: statement(
+      "reap",
+      `update ${n.state} as s
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = s.attempt + (${lost}),
+  crashes = s.crashes + (${lost}),
+  owner = null,
+  locked_until = null,
+  last_error = case when s.expires_at <= ${now} then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
+where s.seq in (
+  select seq from (
+    select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit :limit
+  )
+  union all
+  select seq from (
+    select seq from ${n.state}
+    where expires_at <= ${now} and expires_at is not null
+      and status in (${status.ready}, ${status.held}) and locked_until is null
+    limit :limit
+  )
+)
+returning seq`,
+      `select s.seq, ${keyColumns(n)
+        .map((c) => `m.${c}`)
+        .join(", ")},
+  case when s.status <> ${status.dead} then 'reaped' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+${stepBefore(n)}`,
+    ),
+    // Walks the primary key in windows instead of keeping an index of Done rows, which every ack would
+    // pay for. The trigger takes the state rows along.
+    purge: statement(
+      "purge",
+      `select w.last_seq,
+  w.rows = :limit and exists (
+    select 1 from ${n.message} m where m.seq = w.last_seq and m.${bornAt(n)} < ${now} - ${whole(":retention_ms")}
+  ) as more
+from (
+  select max(seq) as last_seq, count(*) as rows
+  from (select seq from ${n.state} where seq > :after_seq order by seq limit :limit)
+) w`,
+      `delete from ${n.message}
+where seq in (
+  select m.seq
+  from json_each(:rows) r
+  join ${n.state} s on s.seq > :after_seq and s.seq <= json_extract(r.value, '$.last_seq')
+  join ${n.message} m on m.seq = s.seq
+  where s.status = ${status.done}
+    and s.processed_at < ${now} - ${whole(":retention_ms")}
+    and m.${lastSeenAt(n)} < ${now} - ${whole(":retention_ms")}
+)`,
+      `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
+from json_each(:rows) r`,
+    ),
+    resolve: statement(
+      "resolve",
+      n.kind === "inbox"
+        ? `select m.seq, m.source, m.message_id
+from json_each(:items) i
+join ${n.message} m on m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')`
+        : `select m.seq, m.id
+from json_each(:items) i
+join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
+    ),
+    get: statement(
+      "get",
+      `select ${row(n)}
+from ${n.message} m
+join ${n.state} s on s.seq = m.seq
+where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id"}`,
+    ),
+    list: statement(
+      "list",
+      `select ${row(n)}
+from ${n.state} s
+join ${n.message} m on m.seq = s.seq
+where s.seq > :after_seq
+  and (:status is null or s.status = :status or s.status = :status_2)
+  and (:leased is null or (s.locked_until is not null) = :leased)
+  and (:topic is null or m.topic = :topic)
+  and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+  and (:error is null or instr(s.last_error, :error) > 0)
+  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
+  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)
+order by s.seq
+limit :limit`,
+    ),
+    stats: statement(
+      "stats",
+      `select s.status, s.locked_until is not null as leased, count(*) as count,
+  count(*) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as due,
+  ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as oldest_due_ms
+from ${n.state} s
+group by s.status, s.locked_until is not null`,
+    ),
+    replay: statement(
+      "replay",
+      `update ${n.state} as s
+set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = ${now}, expires_at = null, processed_at = null
+where s.seq in ${seqs} and s.status = ${status.dead}
+returning seq`,
+    ),
+  };
+}
+
+/** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
+const scalarInbox = `select :source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at`;
+const field = (name: string) => `json_extract(i.value, '$.${name}')`;
+const jsonInbox = `select ${field("source")}, ${field("message_id")}, ${field("topic")}, ${field("payload")}, unhex(${field("hash")}),
+  ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
+const scalarOutbox = `select :id, :message_id, :topic, :payload, :correlation_id, :headers, :due_at, :expires_at`;
+const jsonOutbox = `select ${field("id")}, ${field("message_id")}, ${field("topic")}, ${field("payload")},
+  ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
+
+export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
+  const m = n.message;
+  const oldStatus = `(select s.status from ${n.state} s where s.seq = ${m}.seq)`;
+  // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
+  const unlessDone = (column: string) =>
+    `${column} = case when ${oldStatus} = ${status.done} then ${m}.${column} else excluded.${column} end`;
+  const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+
+  // RETURNING is computed before the AFTER triggers run, so the status it reads is the one of before.
+  const receive = (incoming: string, from: string) => `insert into ${m} (source, message_id, topic, payload, hash,
+  correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
+${incoming}, ${now}, ${now}
+${from}
+where true
+on conflict (source, message_id) do update
+set ${contents.map(unlessDone).join(",\n  ")},
+  last_seen_at = excluded.last_seen_at,
+  deliveries = ${m}.deliveries + 1,
+  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+returning source, message_id, content_changed, deliveries = 1 or ${oldStatus} = ${status.seen} as enqueued, ${oldStatus} as old_status`;
+
+  // To revive is to forget that it died: as Seen, the delivery that follows in the same transaction wakes it.
+  const revive = (keys: string) => `update ${n.state}
+set status = ${status.seen}, attempt = 0, crashes = 0
+where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.source, m.message_id) in (${keys}))`;
+  const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
+
+  return {
+    ...queueStatements(n),
+    receive: statement("receive", ...reviving("values (:source, :message_id)"), receive(scalarInbox, "")),
+    receiveMany: statement(
+      "receive many",
+      ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
+      receive(jsonInbox, "from json_each(:items) i"),
+    ),
+    alreadyProcessed: statement(
+      "already processed",
+      `insert into ${m} (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+values (:source, :message_id, '', '', :hash, ${now}, ${now})
+on conflict (source, message_id) do update
+set hash = case when ${oldStatus} = ${status.done} then coalesce(${m}.hash, excluded.hash) else coalesce(excluded.hash, ${m}.hash) end,
+  last_seen_at = excluded.last_seen_at,
+  deliveries = ${m}.deliveries + 1,
+  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+returning coalesce(${oldStatus} = ${status.done}, 0) as processed, content_changed`,
+    ),
+    // By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
+    // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
+    mark: statement(
+      "mark",
+      `insert into ${m} (source, message_id, topic, payload, first_seen_at, last_seen_at)
+values (:source, :message_id, '', '', ${now}, ${now})
+on conflict (source, message_id) do update
+set last_seen_at = excluded.last_seen_at
+returning seq`,
+      `update ${n.state} as s
+set status = :status,
+  owner = null,
+  locked_until = null,
+  visible_at = 253402214400000,
+  processed_at = case when :status = ${status.done} then ${now} end,
+  last_error = coalesce(:error, s.last_error)
+where s.seq = (select json_extract(value, '$.seq') from json_each(:rows))
+  and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
+returning seq`,
+    ),
+  };
+}
+
+export function outboxStatements(n: QueueNames): OutboxStatements {
+  // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
+  const enqueue = (incoming: string, from: string) => `insert into ${n.message} (id, message_id, topic, payload,
+  correlation_id, headers, due_at, expires_at, created_at)
+${incoming}, ${now}
+${from}
+where true
+on conflict (id) do nothing`;
+
+  return {
+    ...queueStatements(n),
+    enqueue: statement("enqueue", enqueue(scalarOutbox, "")),
+    enqueueMany: statement("enqueue many", enqueue(jsonOutbox, "from json_each(:items) i")),
+  };
+}

@@ -1,0 +1,22 @@
+/**
+ * Text may hold NUL, which PostgreSQL cannot store and some SQLite bindings cut at. Such a
+ * text (and one that looks like our mark) is stored as the mark and base64; all others as they are.
+ */
+const mark = "\u0001base64:";
+
+export function toStoredText(value: string): string {
+  if (!value.includes("\0") && !value.startsWith(mark)) return value;
+  return mark + Buffer.from(value, "utf8").toString("base64");
+}
+
+export function fromStoredText(stored: string): string {
+  if (!stored.startsWith(mark)) return stored;
+  return Buffer.from(stored.slice(mark.length), "base64").toString("utf8");
+}
+
+/** Errors are for reading: what no database can hold becomes U+FFFD, and a novel becomes a chapter. */
+export function toStoredError(error: string): string {
+  return error.slice(0, maxErrorLength).replaceAll("\0", "\uFFFD").toWellFormed();
+}
+
+const maxErrorLength = 4_000;
