@@ -185,7 +185,7 @@ const messageOf = (error: unknown) => (error instanceof Error ? error.message : 
 type SqliteModule = { readonly DatabaseSync: new (file: string) => SqliteHandle };
 
 /** Node's own from 22.13; before that the package with the same API. */
-async function loadSqlite(): Promise<SqliteModule["DatabaseSync"]> {
+export async function loadSqlite(): Promise<SqliteModule["DatabaseSync"]> {
   const builtIn: string = "node:sqlite";
   try {
     return ((await import(builtIn)) as SqliteModule).DatabaseSync;

@@ -1,0 +1,9 @@
+import { inject } from "vitest";
+import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import { postgresHarness } from "../support/postgres-harness.js";
+
+const harness = postgresHarness(inject("postgresUrl"));
+
+inboxContract(harness);
+outboxContract(harness);
+migrationContract(harness);

@@ -1,0 +1,8 @@
+import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import { sqliteHarness } from "../support/sqlite-harness.js";
+
+const harness = sqliteHarness("file");
+
+inboxContract(harness);
+outboxContract(harness);
+migrationContract(harness);

@@ -1,0 +1,13 @@
+import { describe, inject } from "vitest";
+import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import { sqlServerHarness } from "../support/sqlserver-harness.js";
+
+const url = inject("sqlServerUrl");
+
+describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () => {
+  const harness = sqlServerHarness(url);
+
+  inboxContract(harness);
+  outboxContract(harness);
+  migrationContract(harness);
+});

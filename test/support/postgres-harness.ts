@@ -1,0 +1,46 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { fromPg, openPostgres } from "../../src/sql/postgres/index.js";
+import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+
+export function postgresHarness(url: string): ContractHarness {
+  return { name: "PostgreSQL", open: () => open(url) };
+}
+
+async function open(url: string): Promise<TestDatabase> {
+  const schema = `t_${randomUUID().slice(0, 8)}`;
+  const opened = [openPostgres({ url, maxConnections: 10 })];
+  const db = opened[0]!;
+  const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  return {
+    db,
+    schema,
+    raw,
+    reopen() {
+      const another = openPostgres({ url, maxConnections: 10 });
+      opened.push(another);
+      return another;
+    },
+    async begin() {
+      const client = new pg.Client(url);
+      await client.connect();
+      await client.query("begin");
+      const end = async (how: string) => {
+        await client.query(how);
+        await client.end();
+      };
+      return {
+        tx: fromPg(client),
+        run: async (sql) => {
+          await client.query(sql);
+        },
+        commit: () => end("commit"),
+        rollback: () => end("rollback"),
+      };
+    },
+    async close() {
+      await raw(`drop schema if exists "${schema}" cascade`);
+      await Promise.all(opened.map((one) => one.close()));
+    },
+  };
+}

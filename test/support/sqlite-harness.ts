@@ -1,0 +1,94 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type SqliteHandle, loadSqlite } from "../../src/sql/sqlite/client.js";
+import { fromSqlite, openSqlite } from "../../src/sql/sqlite/index.js";
+import type { CallerTransaction, ContractHarness, TestDatabase } from "../../src/testing/index.js";
+
+/** SQLite in a file of its own, or in memory (where every opening shares the one connection). */
+export function sqliteHarness(kind: "file" | "memory"): ContractHarness {
+  return { name: `SQLite (${kind})`, open: () => (kind === "file" ? openFile() : openMemory()) };
+}
+
+async function openFile(): Promise<TestDatabase> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-sqlite-"));
+  const file = join(folder, "test.db");
+  const opened = [openSqlite({ file })];
+  const DatabaseSync = await loadSqlite();
+  return {
+    db: opened[0]!,
+    schema: undefined,
+    reopen() {
+      const db = openSqlite({ file });
+      opened.push(db);
+      return db;
+    },
+    async begin(): Promise<CallerTransaction> {
+      const connection = new DatabaseSync(file);
+      connection.exec("pragma busy_timeout = 5000; begin immediate");
+      return callerTransaction(connection, true);
+    },
+    raw: (sql) => opened[0]!.driver.query({ name: "raw", steps: [sql] }, {}),
+    async close() {
+      await Promise.all(opened.map((db) => db.close()));
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openMemory(): Promise<TestDatabase> {
+  const db = openSqlite({ file: ":memory:" });
+  return {
+    db,
+    schema: undefined,
+    reopen: () => db,
+    // the one connection there is: the driver's own transaction stands for the caller's
+    begin: () => driverTransaction(db),
+    raw: (sql) => db.driver.query({ name: "raw", steps: [sql] }, {}),
+    close: () => db.close(),
+  };
+}
+
+function callerTransaction(connection: SqliteHandle, closing: boolean): CallerTransaction {
+  const end = async (how: "commit" | "rollback") => {
+    connection.exec(how);
+    if (closing) connection.close();
+  };
+  return {
+    tx: fromSqlite(connection),
+    run: async (sql) => connection.exec(sql),
+    commit: () => end("commit"),
+    rollback: () => end("rollback"),
+  };
+}
+
+function driverTransaction(db: ReturnType<typeof openSqlite>): Promise<CallerTransaction> {
+  return new Promise((started, failed) => {
+    let finish: (how: "commit" | "rollback") => void = () => {};
+    const ended = db.driver
+      .transaction(async (tx) => {
+        const how = await new Promise<"commit" | "rollback">((resolve) => {
+          finish = resolve;
+          started({
+            tx,
+            run: async (sql) => {
+              await tx.query({ name: "raw", steps: [sql] }, {});
+            },
+            commit: () => conclude("commit"),
+            rollback: () => conclude("rollback"),
+          });
+        });
+        if (how === "rollback") throw new RolledBack();
+      })
+      .catch((error) => {
+        if (!(error instanceof RolledBack)) throw error;
+      });
+    ended.catch(failed);
+    const conclude = async (how: "commit" | "rollback") => {
+      finish(how);
+      await ended;
+    };
+  });
+}
+
+class RolledBack extends Error {}

@@ -1,0 +1,32 @@
+import type { StartedServer } from "./start-postgres.js";
+
+const none: StartedServer = { url: "", stop: async () => {} };
+
+/**
+ * SQL Server: the one ONCEBOX_TEST_MSSQL_URL names, or a container where Docker runs, or none,
+ * and then the SQL Server suites report themselves as skipped.
+ */
+export async function startSqlServer(): Promise<StartedServer> {
+  const given = process.env["ONCEBOX_TEST_MSSQL_URL"];
+  if (given) return { url: given, stop: async () => {} };
+
+  const { GenericContainer, Wait, getContainerRuntimeClient } = await import("testcontainers");
+  try {
+    await getContainerRuntimeClient();
+  } catch {
+    return none;
+  }
+  const password = "Oncebox-Test-1";
+  const container = await new GenericContainer("mcr.microsoft.com/mssql/server:2022-latest")
+    .withEnvironment({ ACCEPT_EULA: "Y", MSSQL_SA_PASSWORD: password })
+    .withExposedPorts(1433)
+    .withWaitStrategy(Wait.forLogMessage("Recovery is complete"))
+    .start();
+  const address = `${container.getHost()}:${container.getMappedPort(1433)}`;
+  return {
+    url: `mssql://sa:${password}@${address}/master?encrypt=true&trustServerCertificate=true`,
+    async stop() {
+      await container.stop();
+    },
+  };
+}
