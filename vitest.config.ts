@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     globalSetup: "test/support/global-setup.ts",
     include: ["test/**/*.test.ts"],
+    reporters: ["default", "./test/support/summary-reporter.ts"],
     testTimeout: 60_000,
     hookTimeout: 120_000,
     // whole files run beside each other; within a file one test at a time

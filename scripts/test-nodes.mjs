@@ -1,0 +1,22 @@
+// Runs the unit and contract suites on the other supported Node versions. The npm package "node"
+// brings the binaries, so nothing needs to be installed beforehand.
+import { spawnSync } from "node:child_process";
+
+const versions = ["22", "24"];
+const suites = process.argv.slice(2);
+const what = suites.length > 0 ? suites : ["test/unit", "test/contract"];
+
+for (const version of versions) {
+  const command = ["exec", "--yes", `--package=node@${version}`, "--", "node"];
+  const printed = spawnSync("npm", [...command, "--version"], { encoding: "utf8", shell: process.platform === "win32" });
+  if (!printed.stdout?.startsWith(`v${version}.`)) {
+    console.error(`node@${version} could not be run: ${printed.error ?? printed.stderr}`);
+    process.exit(1);
+  }
+  console.log(`\nNode ${printed.stdout.trim()}`);
+  const run = spawnSync("npm", [...command, "node_modules/vitest/vitest.mjs", "run", ...what], {
+    stdio: "inherit",
+    shell: process.platform === "win32",
+  });
+  if (run.status !== 0) process.exit(run.status ?? 1);
+}

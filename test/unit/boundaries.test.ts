@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("../../src", import.meta.url));
+
+interface Import {
+  readonly file: string;
+  readonly from: string;
+  readonly typeOnly: boolean;
+}
+
+const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+const statementPattern = /(?:^|\n)\s*(import|export)\s+(type\s+)?[^;"']*?from\s+["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)/g;
+
+const imports: Import[] = files.flatMap((name) => {
+  const file = name.split(sep).join("/");
+  const text = readFileSync(join(root, name), "utf8");
+  return [...text.matchAll(statementPattern)].map((match) => ({
+    file,
+    from: match[3] ?? match[4]!,
+    typeOnly: match[2] !== undefined,
+  }));
+});
+
+/** Where a relative import leads, from src. */
+const target = ({ file, from }: Import) => relative(root, join(root, file, "..", from)).split(sep).join("/");
+const isRelative = ({ from }: Import) => from.startsWith(".");
+const inFolder = (folder: string) => (entry: Import) => entry.file.startsWith(`${folder}/`);
+
+describe("boundaries of the code", () => {
+  it("finds imports at all", () => {
+    expect(imports.length).toBeGreaterThan(50);
+    expect(imports.some((entry) => entry.from === "pg")).toBe(true);
+  });
+
+  it("queue sees nothing but itself and the errors", () => {
+    const outside = imports
+      .filter(inFolder("queue"))
+      .filter((entry) => isRelative(entry) && !target(entry).startsWith("queue/") && target(entry) !== "errors.js");
+    expect(outside).toEqual([]);
+  });
+
+  it("only client.ts files load a driver", () => {
+    const drivers = ["pg", "mssql", "tedious", "@photostructure/sqlite", "node:sqlite", "better-sqlite3"];
+    const loading = imports.filter((entry) => drivers.includes(entry.from) && !entry.typeOnly);
+    expect(loading.filter((entry) => !entry.file.endsWith("/client.ts"))).toEqual([]);
+  });
+
+  it("a dialect does not know the others", () => {
+    const across = imports.filter((entry) => {
+      const own = /^sql\/(sqlserver|postgres|sqlite)\//.exec(entry.file)?.[1];
+      const other = isRelative(entry) ? /^sql\/(sqlserver|postgres|sqlite)\//.exec(target(entry))?.[1] : undefined;
+      return own !== undefined && other !== undefined && own !== other;
+    });
+    expect(across).toEqual([]);
+  });
+
+  it("the core and the store do not know any dialect", () => {
+    const known = imports.filter(
+      (entry) =>
+        !/^sql\/(sqlserver|postgres|sqlite)\//.test(entry.file) &&
+        isRelative(entry) &&
+        /^sql\/(sqlserver|postgres|sqlite)\//.test(target(entry)),
+    );
+    expect(known).toEqual([]);
+  });
+
+  it("only config reads the environment", () => {
+    const readers = files
+      .map((name) => name.split(sep).join("/"))
+      .filter((name) => !name.startsWith("config/") && /process\.env/.test(readFileSync(join(root, name), "utf8")));
+    expect(readers).toEqual([]);
+  });
+
+  it("the package has no runtime dependencies", () => {
+    const manifest = JSON.parse(readFileSync(join(root, "../package.json"), "utf8")) as { dependencies?: object };
+    expect(manifest.dependencies ?? {}).toEqual({});
+  });
+});
