@@ -30,7 +30,10 @@ try {
   };
   say("a webhook arrives", await inbox.receive(event));
   say("the provider sends it again", await inbox.receive(event));
-  say("the same id with another body", await inbox.receive({ ...event, hash: createHash("sha256").update("?").digest() }));
+  say(
+    "the same id with another body",
+    await inbox.receive({ ...event, hash: createHash("sha256").update("?").digest() }),
+  );
 
   const owner = newOwnerToken();
   const [message] = await inbox.claim({ owner });
@@ -44,13 +47,21 @@ try {
 
   const { changed, lost } = await inbox.ack(owner, message ? [message] : []);
   say("the worker acknowledges", { changed: changed.length, lost: lost.length });
-  say("and once more: it is no longer its to settle", { lost: (await inbox.ack(owner, changed)).lost.length });
+  say("and once more: it is no longer its to settle", {
+    lost: (await inbox.ack(owner, changed)).lost.length,
+  });
   say("the provider sends it a third time", await inbox.receive({ ...event, hash: null }));
 
   const [outgoing] = await outbox.claim({ owner });
   say("the outgoing message is claimed", { topic: outgoing?.topic, correlationId: outgoing?.correlationId });
-  await outbox.abandon(owner, outgoing ? [outgoing] : [], { error: "the mail server did not answer", delayMs: 60_000 });
-  say("its receiver is down: it waits for a retry", (await outbox.list()).messages.map((m) => [m.state, m.attempt, m.lastError]));
+  await outbox.abandon(owner, outgoing ? [outgoing] : [], {
+    error: "the mail server did not answer",
+    delayMs: 60_000,
+  });
+  say(
+    "its receiver is down: it waits for a retry",
+    (await outbox.list()).messages.map((m) => [m.state, m.attempt, m.lastError]),
+  );
 
   say("inbox", (await inbox.stats()).counts);
   say("outbox", (await outbox.stats()).counts);

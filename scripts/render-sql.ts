@@ -2,4 +2,5 @@
 import { writeFileSync } from "node:fs";
 import { renderedSchemas } from "./rendered-schemas.js";
 
-for (const { file, sql } of renderedSchemas()) writeFileSync(new URL(`../infra/sql/${file}`, import.meta.url), sql);
+for (const { file, sql } of renderedSchemas())
+  writeFileSync(new URL(`../infra/sql/${file}`, import.meta.url), sql);

@@ -8,7 +8,10 @@ const what = suites.length > 0 ? suites : ["test/unit", "test/contract"];
 
 for (const version of versions) {
   const command = ["exec", "--yes", `--package=node@${version}`, "--", "node"];
-  const printed = spawnSync("npm", [...command, "--version"], { encoding: "utf8", shell: process.platform === "win32" });
+  const printed = spawnSync("npm", [...command, "--version"], {
+    encoding: "utf8",
+    shell: process.platform === "win32",
+  });
   if (!printed.stdout?.startsWith(`v${version}.`)) {
     console.error(`node@${version} could not be run: ${printed.error ?? printed.stderr}`);
     process.exit(1);

@@ -11,7 +11,7 @@ import {
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
-import type { SqlParams, SqlRow } from "../sql/driver.js";
+import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
@@ -46,7 +46,7 @@ export interface InboxOptions extends StoreOptions<InboxKey> {
   readonly deadOnRedelivery?: "keep" | "revive";
 }
 
-export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState> {
+export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor> {
   /** Deduplicates and enqueues in one round trip. */
   receive(message: IncomingMessage, options?: CallOptions): Promise<ReceiveOutcome>;
   /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
@@ -75,13 +75,19 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   }
   const names = db.dialect.names("inbox", resolved.schema, resolved.table);
   const statements = db.dialect.inbox(names, { reviveDead: onRedelivery === "revive" });
-  const { kernel, ...store } = createQueueStore({ db, kind: "inbox", shape: inboxShape, statements, options: resolved });
+  const { kernel, ...store } = createQueueStore({
+    db,
+    kind: "inbox",
+    shape: inboxShape,
+    statements,
+    options: resolved,
+  });
   const { logger } = resolved;
 
   const outcomeOf = (row: SqlRow): ReceiveOutcome => {
-    if (isTrue(row["content_changed"])) return "conflict";
-    if (isTrue(row["enqueued"])) return "enqueued";
-    const before = Number(row["old_status"]);
+    if (isTrue(row.content_changed)) return "conflict";
+    if (isTrue(row.enqueued)) return "enqueued";
+    const before = Number(row.old_status);
     return before === status.done ? "done" : before === status.dead ? "dead" : "duplicate";
   };
 
@@ -92,7 +98,12 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   };
 
   const mark = async (key: InboxKey, to: number, error: string | null, call: CallOptions): Promise<void> => {
-    await kernel.execute(statements.mark, { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error }, call);
+    await kernel.executeIn(
+      undefined,
+      statements.mark,
+      { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error },
+      call,
+    );
   };
 
   return {
@@ -100,7 +111,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async receive(message, call = {}) {
       const params = toParams(db, message);
-      const [row] = await kernel.execute(statements.receive, params, call);
+      const [row] = await kernel.executeIn(undefined, statements.receive, params, call);
       const outcome = outcomeOf(row!);
       logReceived(message, outcome);
       return outcome;
@@ -111,7 +122,11 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       // One statement cannot touch a row twice, so a key that comes again goes into a later one.
-      let rest = messages.map((message, index) => ({ params: toParams(db, message), index, key: inboxShape.keyText(message) }));
+      let rest = messages.map((message, index) => ({
+        params: toParams(db, message),
+        index,
+        key: inboxShape.keyText(message),
+      }));
       while (rest.length > 0) {
         const wave = new Map<string, (typeof rest)[number]>();
         const later: typeof rest = [];
@@ -120,8 +135,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
           else wave.set(entry.key, entry);
         }
         // In key order, so that two batches with the same keys wait for each other instead of deadlocking.
-        const items = [...wave.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).map((entry) => toItem(entry.params));
-        for (const row of await kernel.execute(statements.receiveMany, { items: JSON.stringify(items) }, call)) {
+        const items = [...wave.values()]
+          .sort((a, b) => (a.key < b.key ? -1 : 1))
+          .map((entry) => toItem(entry.params));
+        for (const row of await kernel.executeIn(
+          undefined,
+          statements.receiveMany,
+          { items: JSON.stringify(items) },
+          call,
+        )) {
           outcomes[wave.get(inboxShape.keyText(inboxShape.keyOf(row)))!.index] = outcomeOf(row);
         }
         rest = later;
@@ -132,18 +154,22 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
-      const [row] = await kernel.execute(statements.alreadyProcessed, params, call);
-      const processed = isTrue(row!["processed"]);
+      const [row] = await kernel.executeIn(undefined, statements.alreadyProcessed, params, call);
+      const processed = isTrue(row!.processed);
       logger.debug("already processed?", { source: key.source, messageId: key.messageId, processed });
-      if (isTrue(row!["content_changed"])) {
-        logger.warn("the same id arrived with other content", { source: key.source, messageId: key.messageId });
+      if (isTrue(row!.content_changed)) {
+        logger.warn("the same id arrived with other content", {
+          source: key.source,
+          messageId: key.messageId,
+        });
       }
       return processed;
     },
 
     markProcessing: (key, call = {}) => mark(key, status.held, null, call),
     markProcessed: (key, call = {}) => mark(key, status.done, null, call),
-    markDead: (key, error, call = {}) => mark(key, status.dead, error === undefined ? null : toStoredError(error), call),
+    markDead: (key, error, call = {}) =>
+      mark(key, status.dead, error === undefined ? null : toStoredError(error), call),
   };
 }
 
@@ -171,5 +197,5 @@ function toParams(db: Database, message: IncomingMessage): SqlParams {
 /** As part of a JSON array: bytes travel as hexadecimal. */
 const toItem = (params: SqlParams) => ({
   ...params,
-  hash: params["hash"] === null ? null : Buffer.from(params["hash"] as Uint8Array).toString("hex"),
+  hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
 });

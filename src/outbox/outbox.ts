@@ -1,5 +1,11 @@
 import { InvalidArgumentError } from "../errors.js";
-import { optionalDate, optionalHeaders, optionalName, requireName, requirePayload } from "../queue/arguments.js";
+import {
+  optionalDate,
+  optionalHeaders,
+  optionalName,
+  requireName,
+  requirePayload,
+} from "../queue/arguments.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
 import { uuidV7 } from "../queue/uuid-v7.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
@@ -30,7 +36,7 @@ export interface EnqueueOptions extends CallOptions {
   readonly tx?: SqlExecutor | undefined;
 }
 
-export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState> {
+export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor> {
   /** In the caller's transaction, or in one of its own. Answers the new message's id. */
   enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
   enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
@@ -49,20 +55,20 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   const resolved = resolveStoreOptions(db, "outbox", options);
   const names = db.dialect.names("outbox", resolved.schema, resolved.table);
   const statements = db.dialect.outbox(names);
-  const { kernel, ...store } = createQueueStore({ db, kind: "outbox", shape: outboxShape, statements, options: resolved });
+  const { kernel, ...store } = createQueueStore({
+    db,
+    kind: "outbox",
+    shape: outboxShape,
+    statements,
+    options: resolved,
+  });
 
   const insert = async (rows: readonly SqlParams[], { tx, signal }: EnqueueOptions): Promise<void> => {
     const [statement, params] =
       rows.length === 1
         ? [statements.enqueue, rows[0]!]
         : [statements.enqueueMany, { items: JSON.stringify(rows) }];
-    if (tx === undefined) {
-      await kernel.execute(statement, params, { signal });
-      return;
-    }
-    // In the caller's transaction nothing is repeated: what to do about a fault is the caller's to decide.
-    signal?.throwIfAborted();
-    await tx.query(statement, { ...params, now: kernel.now() }, { signal });
+    await kernel.executeIn(tx, statement, params, { signal });
   };
 
   const enqueue = async (
@@ -76,11 +82,11 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
       resolved.logger.info("enqueue", {
         topic: message.topic,
         correlationId: message.correlationId ?? null,
-        id: rows[index]!["id"] as string,
+        id: rows[index]!.id as string,
         transactional: call.tx !== undefined,
       });
     }
-    const ids = rows.map((row) => row["id"] as string);
+    const ids = rows.map((row) => row.id as string);
     return Array.isArray(input) ? ids : ids[0]!;
   };
 
@@ -93,7 +99,8 @@ function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
   requirePayload(message.payload);
   const messageId = message.messageId ?? uuidV7();
-  if (typeof messageId !== "string" || !guid.test(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
+  if (typeof messageId !== "string" || !guid.test(messageId))
+    throw new InvalidArgumentError("messageId must be a GUID.");
   const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
   return {

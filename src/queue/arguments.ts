@@ -25,7 +25,9 @@ export function requireName(value: unknown, name: string): asserts value is stri
     throw new InvalidArgumentError(`${name} must be well-formed Unicode without NUL characters.`);
   }
   if (value.endsWith(" ")) {
-    throw new InvalidArgumentError(`${name} must not end with a space: SQL Server would ignore it when comparing.`);
+    throw new InvalidArgumentError(
+      `${name} must not end with a space: SQL Server would ignore it when comparing.`,
+    );
   }
 }
 
@@ -38,7 +40,9 @@ export function optionalName(value: unknown, name: string): string | null {
 
 export function requirePayload(value: unknown): asserts value is string {
   if (typeof value !== "string") {
-    throw new InvalidArgumentError("payload must be a string (it may be empty); serialise objects with JSON.stringify.");
+    throw new InvalidArgumentError(
+      "payload must be a string (it may be empty); serialise objects with JSON.stringify.",
+    );
   }
   if (!value.isWellFormed()) {
     throw new InvalidArgumentError("payload must be well-formed Unicode: a lone surrogate cannot be stored.");
@@ -47,14 +51,16 @@ export function requirePayload(value: unknown): asserts value is string {
 
 export function optionalHash(value: unknown): Uint8Array | null {
   if (value === undefined || value === null) return null;
-  if (!(value instanceof Uint8Array)) throw new InvalidArgumentError("hash must be a Uint8Array, such as a SHA-256.");
+  if (!(value instanceof Uint8Array))
+    throw new InvalidArgumentError("hash must be a Uint8Array, such as a SHA-256.");
   return value;
 }
 
 export function optionalDate(value: unknown, name: string): Date | null {
   if (value === undefined || value === null) return null;
   const inRange = value instanceof Date && value.getTime() >= earliest && value.getTime() <= latest;
-  if (!inRange) throw new InvalidArgumentError(`${name} must be a valid Date between the years 1970 and 9998.`);
+  if (!inRange)
+    throw new InvalidArgumentError(`${name} must be a valid Date between the years 1970 and 9998.`);
   return value;
 }
 
@@ -73,13 +79,17 @@ export function optionalHeaders(value: unknown): Readonly<Record<string, string>
 /** A duration in milliseconds that is more than none and less than a mistake. */
 export function requireDuration(value: unknown, name: string): asserts value is number {
   if (typeof value !== "number" || !Number.isFinite(value) || value <= 0 || value > longestMs) {
-    throw new ArgumentRangeError(`${name} must be more than 0 and at most ${longestMs} ms, not ${String(value)}.`);
+    throw new ArgumentRangeError(
+      `${name} must be more than 0 and at most ${longestMs} ms, not ${String(value)}.`,
+    );
   }
 }
 
 export function requireBatchSize(value: unknown, name = "batchSize"): asserts value is number {
   if (typeof value !== "number" || !Number.isInteger(value) || value <= 0 || value > maxBatchSize) {
-    throw new ArgumentRangeError(`${name} must be a whole number from 1 to ${maxBatchSize}, not ${String(value)}.`);
+    throw new ArgumentRangeError(
+      `${name} must be a whole number from 1 to ${maxBatchSize}, not ${String(value)}.`,
+    );
   }
 }
 

@@ -30,8 +30,12 @@ export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
   const problems: string[] = [];
   const check = (name: keyof RetryPolicy, least: number, most: number, whole = false) => {
     const value = policy[name];
-    const fits = Number.isFinite(value) && value >= least && value <= most && (!whole || Number.isInteger(value));
-    if (!fits) problems.push(`${name} must be ${whole ? "a whole number " : ""}from ${least} to ${most}, not ${value}`);
+    const fits =
+      Number.isFinite(value) && value >= least && value <= most && (!whole || Number.isInteger(value));
+    if (!fits)
+      problems.push(
+        `${name} must be ${whole ? "a whole number " : ""}from ${least} to ${most}, not ${value}`,
+      );
   };
   for (const name of Object.keys(overrides)) {
     if (!(name in defaultRetryPolicy)) problems.push(`${name} is not a setting of a retry policy`);

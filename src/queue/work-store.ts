@@ -56,11 +56,16 @@ export interface PurgeOptions extends CallOptions {
   readonly retentionMs?: number;
   readonly batchSize?: number;
   readonly maxBatches?: number;
+  /** The `cursor` of a purge that `maxBatches` stopped. */
+  readonly after?: number | undefined;
 }
 
 export interface PurgeResult {
   readonly purged: number;
+  /** Stopped by `maxBatches` with more to look at. */
   readonly more: boolean;
+  /** Give it as `after` to go on from there; null when there is no more. */
+  readonly cursor: number | null;
 }
 
 export interface ListFilter<State extends string> extends CallOptions {
@@ -92,11 +97,22 @@ export interface QueueStats<State extends string> {
   readonly oldestDueAgeMs: number | null;
 }
 
+export interface AckOptions<Tx> extends CallOptions {
+  /** Acknowledge inside this transaction: it commits with what else is in it. */
+  readonly tx?: Tx | undefined;
+}
+
+/** What a dispatcher needs of a store. */
+export type DispatchStore<Message extends QueueMessage, Tx = unknown> = Pick<
+  WorkStore<Message, Message, string, Tx>,
+  "id" | "claim" | "ack" | "abandon" | "fail" | "release" | "renew" | "transaction"
+>;
+
 /**
  * The work queue behind inbox and outbox. `Key` names a message; a claimed message is a
  * key too, and settling by it saves a look-up.
  */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string> {
+export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
   /** Names the store in logs. */
   readonly id: string;
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
@@ -104,7 +120,7 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
 
   /** Leases due messages, whole, in one round trip. One that came back from a crash comes alone. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
-  ack(owner: OwnerToken, messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
+  ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Key>>;
   /** Gives back for a retry: counts an attempt, applies the back-off, and after the last attempt the message is dead. */
   abandon(
     owner: OwnerToken,
@@ -112,11 +128,24 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
     options?: AbandonOptions,
   ): Promise<Settlement<Key>>;
   /** Makes dead at once. */
-  fail(owner: OwnerToken, messages: readonly Key[], error: string, options?: CallOptions): Promise<Settlement<Key>>;
+  fail(
+    owner: OwnerToken,
+    messages: readonly Key[],
+    error: string,
+    options?: CallOptions,
+  ): Promise<Settlement<Key>>;
   /** Hands back what was not started, at no attempt, due at once. */
   release(owner: OwnerToken, messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
   /** Extends the lease to `leaseMs` from now. */
-  renew(owner: OwnerToken, messages: readonly Key[], leaseMs: number, options?: CallOptions): Promise<Settlement<Key>>;
+  renew(
+    owner: OwnerToken,
+    messages: readonly Key[],
+    leaseMs: number,
+    options?: CallOptions,
+  ): Promise<Settlement<Key>>;
+
+  /** A transaction on the store's database; it commits when `work` resolves and rolls back when it rejects. */
+  transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
 
   /** Ends expired leases and messages past their `expiresAt`, in short batches. */
   reapExpired(options?: ReapOptions): Promise<ReapResult>;
@@ -131,4 +160,7 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
 }
 
 /** Told of every message that becomes dead, after the commit. What it throws is logged. */
-export type DeadLetterListener<Key> = (dead: { readonly message: Key; readonly reason: string }) => void | Promise<void>;
+export type DeadLetterListener<Key> = (dead: {
+  readonly message: Key;
+  readonly reason: string;
+}) => void | Promise<void>;

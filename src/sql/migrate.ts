@@ -33,14 +33,22 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   });
 }
 
-async function migrateQueue(dialect: Dialect, tx: SqlExecutor, queue: QueueNames): Promise<readonly string[]> {
+async function migrateQueue(
+  dialect: Dialect,
+  tx: SqlExecutor,
+  queue: QueueNames,
+): Promise<readonly string[]> {
   const name = `${queue.kind}:${queue.table}`;
   const rows = await tx.query(dialect.ledger.applied(queue.schema), { queue: name });
-  const done = new Set(rows.map((row) => Number(row["number"])));
+  const done = new Set(rows.map((row) => Number(row.number)));
   const applied: string[] = [];
   for (const migration of dialect.migrations[queue.kind].filter((m) => !done.has(m.number))) {
     await run(tx, migration.up(queue));
-    await tx.query(dialect.ledger.record(queue.schema), { queue: name, number: migration.number, name: migration.name });
+    await tx.query(dialect.ledger.record(queue.schema), {
+      queue: name,
+      number: migration.number,
+      name: migration.name,
+    });
     applied.push(`${queue.table} ${migration.number} ${migration.name}`);
   }
   await run(tx, dialect.routines(queue));
@@ -90,5 +98,7 @@ function recordText(dialect: Dialect, queue: QueueNames, number: number, name: s
     number: String(number),
     name: literal(name),
   };
-  return dialect.ledger.record(queue.schema).steps[0]!.replace(/[:@](queue|number|name)\b/g, (_, key: string) => values[key]!);
+  return dialect.ledger
+    .record(queue.schema)
+    .steps[0]!.replace(/[:@](queue|number|name)\b/g, (_, key: string) => values[key]!);
 }

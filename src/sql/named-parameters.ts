@@ -20,6 +20,8 @@ export function toPositional(text: string): PositionalText {
   const order = parameterNames(text);
   return {
     order,
-    text: text.replace(tokens, (whole, name?: string) => (name === undefined ? whole : `$${order.indexOf(name) + 1}`)),
+    text: text.replace(tokens, (whole, name?: string) =>
+      name === undefined ? whole : `$${order.indexOf(name) + 1}`,
+    ),
   };
 }

@@ -11,7 +11,9 @@ export function requireIdentifier(value: unknown, what: string): asserts value i
     value.isWellFormed() &&
     Buffer.byteLength(value) <= maxNameBytes;
   if (!fits) {
-    throw new InvalidArgumentError(`${what} must be a name of 1 to ${maxNameBytes} bytes without NUL characters.`);
+    throw new InvalidArgumentError(
+      `${what} must be a name of 1 to ${maxNameBytes} bytes without NUL characters.`,
+    );
   }
 }
 

@@ -1,6 +1,14 @@
-import type { InboxKey, InboxMessage, InboxState, OutboxKey, OutboxMessage, OutboxState, QueueMessage } from "../queue/message.js";
-import { requireName } from "../queue/arguments.js";
 import { InvalidArgumentError } from "../errors.js";
+import { requireName } from "../queue/arguments.js";
+import type {
+  InboxKey,
+  InboxMessage,
+  InboxState,
+  OutboxKey,
+  OutboxMessage,
+  OutboxState,
+  QueueMessage,
+} from "../queue/message.js";
 import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
 import type { SqlParams, SqlRow } from "./driver.js";
@@ -19,7 +27,10 @@ export interface QueueShape<Key, Message, State extends string> {
   readonly describe: (key: Key) => Readonly<Record<string, string>>;
   readonly toMessage: (row: SqlRow, dialect: Dialect) => Message;
   /** Which rows a state means: status codes and, where they do not tell, whether a lease is held. */
-  readonly rowsIn: (state: State) => { readonly statuses: readonly number[]; readonly leased: boolean | null };
+  readonly rowsIn: (state: State) => {
+    readonly statuses: readonly number[];
+    readonly leased: boolean | null;
+  };
   readonly stateOf: (row: { readonly status: number; readonly leased: boolean }) => State;
 }
 
@@ -27,30 +38,36 @@ const time = (dialect: Dialect, value: unknown): Date | null =>
   value === null || value === undefined ? null : dialect.fromTime(value);
 
 function common(row: SqlRow, dialect: Dialect): QueueMessage {
-  const headers = row["headers"] as string | null;
+  const headers = row.headers as string | null;
   return {
-    seq: Number(row["seq"]),
-    topic: row["topic"] as string,
-    payload: fromStoredText(row["payload"] as string),
+    seq: Number(row.seq),
+    topic: row.topic as string,
+    payload: fromStoredText(row.payload as string),
     headers: headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>),
-    correlationId: row["correlation_id"] as string | null,
-    attempt: Number(row["attempt"]),
-    dueAt: time(dialect, row["due_at"]),
-    expiresAt: time(dialect, row["expires_at"]),
-    nextAttemptAt: dialect.fromTime(row["next_attempt_at"]),
-    lockedUntil: time(dialect, row["locked_until"]),
-    owner: (row["owner"] as string | null)?.toLowerCase() ?? null,
-    lastError: row["last_error"] as string | null,
-    processedAt: time(dialect, row["processed_at"]),
-    processedBy: row["processed_by"] as string | null,
-    afterCrash: Number(row["crashes"]) > 0,
+    correlationId: row.correlation_id as string | null,
+    attempt: Number(row.attempt),
+    dueAt: time(dialect, row.due_at),
+    expiresAt: time(dialect, row.expires_at),
+    nextAttemptAt: dialect.fromTime(row.next_attempt_at),
+    lockedUntil: time(dialect, row.locked_until),
+    owner: (row.owner as string | null)?.toLowerCase() ?? null,
+    lastError: row.last_error as string | null,
+    processedAt: time(dialect, row.processed_at),
+    processedBy: row.processed_by as string | null,
+    afterCrash: Number(row.crashes) > 0,
   };
 }
 
-const isLeased = (row: SqlRow): boolean => row["locked_until"] !== null;
+const isLeased = (row: SqlRow): boolean => row.locked_until !== null;
 
 const inboxStateOf = (code: number): InboxState =>
-  code === status.seen ? "Seen" : code === status.done ? "Done" : code === status.dead ? "Dead" : "Processing";
+  code === status.seen
+    ? "Seen"
+    : code === status.done
+      ? "Done"
+      : code === status.dead
+        ? "Dead"
+        : "Processing";
 
 export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   states: ["Seen", "Processing", "Done", "Dead"],
@@ -61,24 +78,25 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   },
   keyText: (key) => JSON.stringify([key.source, key.messageId]),
   keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
-  keyOf: (row) => ({ source: row["source"] as string, messageId: row["message_id"] as string }),
+  keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
   toMessage: (row, dialect) => ({
     ...common(row, dialect),
-    state: inboxStateOf(Number(row["status"])),
-    source: row["source"] as string,
-    messageId: row["message_id"] as string,
-    hash: row["hash"] as Uint8Array | null,
-    firstSeenAt: dialect.fromTime(row["first_seen_at"]),
-    lastSeenAt: dialect.fromTime(row["last_seen_at"]),
-    deliveries: Number(row["deliveries"]),
+    state: inboxStateOf(Number(row.status)),
+    source: row.source as string,
+    messageId: row.message_id as string,
+    hash: row.hash as Uint8Array | null,
+    firstSeenAt: dialect.fromTime(row.first_seen_at),
+    lastSeenAt: dialect.fromTime(row.last_seen_at),
+    deliveries: Number(row.deliveries),
   }),
-  rowsIn: (state) => ({
-    Seen: { statuses: [status.seen], leased: null },
-    Processing: { statuses: [status.ready, status.held], leased: null },
-    Done: { statuses: [status.done], leased: null },
-    Dead: { statuses: [status.dead], leased: null },
-  })[state],
+  rowsIn: (state) =>
+    ({
+      Seen: { statuses: [status.seen], leased: null },
+      Processing: { statuses: [status.ready, status.held], leased: null },
+      Done: { statuses: [status.done], leased: null },
+      Dead: { statuses: [status.dead], leased: null },
+    })[state],
   stateOf: (row) => inboxStateOf(row.status),
 };
 
@@ -97,20 +115,21 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   },
   keyText: (key) => key.id.toLowerCase(),
   keyParams: (key) => ({ id: key.id.toLowerCase() }),
-  keyOf: (row) => ({ id: (row["id"] as string).toLowerCase() }),
+  keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
   describe: (key) => ({ id: key.id }),
   toMessage: (row, dialect) => ({
     ...common(row, dialect),
-    state: outboxStateOf(Number(row["status"]), isLeased(row)),
-    id: (row["id"] as string).toLowerCase(),
-    messageId: (row["message_id"] as string).toLowerCase(),
-    createdAt: dialect.fromTime(row["created_at"]),
+    state: outboxStateOf(Number(row.status), isLeased(row)),
+    id: (row.id as string).toLowerCase(),
+    messageId: (row.message_id as string).toLowerCase(),
+    createdAt: dialect.fromTime(row.created_at),
   }),
-  rowsIn: (state) => ({
-    Ready: { statuses: [status.ready, status.held], leased: false },
-    InProgress: { statuses: [status.ready, status.held], leased: true },
-    Done: { statuses: [status.done], leased: null },
-    Failed: { statuses: [status.dead], leased: null },
-  })[state],
+  rowsIn: (state) =>
+    ({
+      Ready: { statuses: [status.ready, status.held], leased: false },
+      InProgress: { statuses: [status.ready, status.held], leased: true },
+      Done: { statuses: [status.done], leased: null },
+      Failed: { statuses: [status.dead], leased: null },
+    })[state],
   stateOf: (row) => outboxStateOf(row.status, row.leased),
 };

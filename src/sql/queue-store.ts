@@ -5,6 +5,7 @@ import { ownerToken } from "../queue/owner-token.js";
 import { withTransientRetry } from "../queue/transient-retry.js";
 import type {
   Abandonment,
+  AckOptions,
   CallOptions,
   ListFilter,
   PurgeOptions,
@@ -14,7 +15,7 @@ import type {
   WorkStore,
 } from "../queue/work-store.js";
 import type { Database, QueueStatements, Rows } from "./dialect.js";
-import type { SqlParams, SqlStatement } from "./driver.js";
+import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
 import { migrate } from "./migrate.js";
 import type { QueueShape } from "./queue-shape.js";
 import { reasons } from "./reasons.js";
@@ -41,9 +42,12 @@ export interface QueueStoreParts<Key, Message extends QueueMessage, State extend
 /** What inbox and outbox need beside the shared operations. */
 export interface StoreKernel {
   /** Runs a statement with the policy, the clock, transient retries and a readable error for a missing schema. */
-  execute(statement: SqlStatement, params: SqlParams, options?: CallOptions): Promise<Rows>;
-  /** The time parameter: null means the database's own. */
-  now(): SqlParams[string];
+  executeIn(
+    tx: SqlExecutor | undefined,
+    statement: SqlStatement,
+    params: SqlParams,
+    options: CallOptions,
+  ): Promise<Rows>;
 }
 
 interface Numbered<Key> {
@@ -52,9 +56,13 @@ interface Numbered<Key> {
 }
 
 /** The one implementation of the work queue, for every dialect and for inbox and outbox alike. */
-export function createQueueStore<Key extends object, Message extends QueueMessage & Key, State extends string>(
+export function createQueueStore<
+  Key extends object,
+  Message extends QueueMessage & Key,
+  State extends string,
+>(
   parts: QueueStoreParts<Key, Message, State>,
-): WorkStore<Key, Message, State> & { readonly kernel: StoreKernel } {
+): WorkStore<Key, Message, State, SqlExecutor> & { readonly kernel: StoreKernel } {
   const { db, kind, shape, statements, options } = parts;
   const { dialect, driver } = db;
   const { logger, retry } = options;
@@ -79,7 +87,11 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
 
   const now = () => (options.clock === undefined ? null : dialect.toTime(options.clock()));
 
-  const execute = async (statement: SqlStatement, params: SqlParams, call: CallOptions = {}): Promise<Rows> => {
+  const execute = async (
+    statement: SqlStatement,
+    params: SqlParams,
+    call: CallOptions = {},
+  ): Promise<Rows> => {
     call.signal?.throwIfAborted();
     if (options.enableSchemaDeployment) await deploy();
     const all = { ...policy, ...params, now: now() };
@@ -90,11 +102,30 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
         repeatable: true,
         signal: call.signal,
         onRetry: (error, count) =>
-          logger.warn("database fault, trying again", { statement: statement.name, retry: count, error: describeError(error) }),
+          logger.warn("database fault, trying again", {
+            statement: statement.name,
+            retry: count,
+            error: describeError(error),
+          }),
       });
     } catch (error) {
-      if (dialect.isSchemaMissing(error)) throw schemaMissing(error);
-      throw error;
+      throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
+    }
+  };
+
+  /** In a transaction nothing is repeated: what to do about a fault is its owner's to decide. */
+  const executeIn = async (
+    tx: SqlExecutor | undefined,
+    statement: SqlStatement,
+    params: SqlParams,
+    call: CallOptions,
+  ): Promise<Rows> => {
+    if (tx === undefined) return execute(statement, params, call);
+    call.signal?.throwIfAborted();
+    try {
+      return await tx.query(statement, { ...policy, ...params, now: now() }, { signal: call.signal });
+    } catch (error) {
+      throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
     }
   };
 
@@ -118,15 +149,19 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
     const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
     for (const row of await execute(statements.resolve, { items }, call)) {
       const text = shape.keyText(shape.keyOf(row));
-      known.set(text, { seq: Number(row["seq"]), key: unknown.get(text)! });
+      known.set(text, { seq: Number(row.seq), key: unknown.get(text)! });
     }
     return [...known.values()];
   };
 
-  const settlement = (messages: readonly Key[], entries: readonly Numbered<Key>[], rows: Rows): Settlement<Key> => {
+  const settlement = (
+    messages: readonly Key[],
+    entries: readonly Numbered<Key>[],
+    rows: Rows,
+  ): Settlement<Key> => {
     const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
-    const changed = rows.map((row) => bySeq.get(Number(row["seq"]))!);
-    const dead = rows.filter((row) => isTrue(row["dead"])).map((row) => bySeq.get(Number(row["seq"]))!);
+    const changed = rows.map((row) => bySeq.get(Number(row.seq))!);
+    const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
     const settled = new Set(changed.map(shape.keyText));
     const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));
     return { changed, dead, lost };
@@ -141,17 +176,22 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
     statement: SqlStatement,
     messages: readonly Key[],
     params: SqlParams,
-    call: CallOptions,
+    call: AckOptions<SqlExecutor>,
     itemOf: (entry: Numbered<Key>) => unknown = (entry) => entry.seq,
   ): Promise<Settlement<Key>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
     const entries = await numbered(messages, call);
     const items = JSON.stringify(entries.map(itemOf));
-    const rows = entries.length === 0 ? [] : await execute(statement, { ...params, items }, call);
+    const rows = entries.length === 0 ? [] : await executeIn(call.tx, statement, { ...params, items }, call);
     const result = settlement(messages, entries, rows);
-    logger.debug(verb, { changed: result.changed.length, lost: result.lost.length, dead: result.dead.length });
-    if (result.lost.length > 0) logger.warn(`${verb}: no longer held by this owner`, { lost: result.lost.length });
+    logger.debug(verb, {
+      changed: result.changed.length,
+      lost: result.lost.length,
+      dead: result.dead.length,
+    });
+    if (result.lost.length > 0)
+      logger.warn(`${verb}: no longer held by this owner`, { lost: result.lost.length });
     return result;
   };
 
@@ -170,7 +210,7 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
 
   return {
     id: options.id,
-    kernel: { execute, now },
+    kernel: { executeIn },
 
     async init(call = {}) {
       call.signal?.throwIfAborted();
@@ -185,13 +225,14 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
       requireBatchSize(limit);
       for (;;) {
         const rows = await execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
-        const claimed = rows.filter((row) => row["verdict"] === "claimed");
+        const claimed = rows.filter((row) => row.verdict === "claimed");
         for (const row of rows) {
-          if (row["verdict"] !== "claimed") await announceDead([shape.keyOf(row)], reasonOf(row["verdict"]));
+          if (row.verdict !== "claimed") await announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         }
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
-        if (claimed.length > 0 || rows.length === 0) return claimed.map((row) => shape.toMessage(row, dialect));
+        if (claimed.length > 0 || rows.length === 0)
+          return claimed.map((row) => shape.toMessage(row, dialect));
       }
     },
 
@@ -216,10 +257,17 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
         items.set(shape.keyText(shape.key(own.message)), item);
       }
       const keys = [...items.values()].map((item) => item.message);
-      const result = await settle("abandon", statements.abandon, keys, { owner: token }, abandon, ({ seq, key }) => {
-        const { delayMs, error } = items.get(shape.keyText(key))!;
-        return { seq, delay_ms: delayMs ?? null, error: error ? toStoredError(error) : null };
-      });
+      const result = await settle(
+        "abandon",
+        statements.abandon,
+        keys,
+        { owner: token },
+        abandon,
+        ({ seq, key }) => {
+          const { delayMs, error } = items.get(shape.keyText(key))!;
+          return { seq, delay_ms: delayMs ?? null, error: error ? toStoredError(error) : null };
+        },
+      );
       for (const key of result.dead) {
         await announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
       }
@@ -228,8 +276,15 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
 
     async fail(owner, messages, error, call = {}) {
       const token = ownerToken(owner);
-      if (typeof error !== "string") throw new InvalidArgumentError("fail: error must be a string that says why.");
-      const result = await settle("fail", statements.fail, messages, { owner: token, error: toStoredError(error) }, call);
+      if (typeof error !== "string")
+        throw new InvalidArgumentError("fail: error must be a string that says why.");
+      const result = await settle(
+        "fail",
+        statements.fail,
+        messages,
+        { owner: token, error: toStoredError(error) },
+        call,
+      );
       await announceDead(result.changed, error);
       return { ...result, dead: result.changed };
     },
@@ -239,8 +294,16 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
 
     async renew(owner, messages, leaseMs, call = {}) {
       requireDuration(leaseMs, "leaseMs");
-      return settle("renew", statements.renew, messages, { owner: ownerToken(owner), lease_ms: leaseMs }, call);
+      return settle(
+        "renew",
+        statements.renew,
+        messages,
+        { owner: ownerToken(owner), lease_ms: leaseMs },
+        call,
+      );
     },
+
+    transaction: (work, call = {}) => driver.transaction(work, { signal: call.signal }),
 
     async reapExpired(reap: ReapOptions = {}) {
       const limit = reap.batchSize ?? defaults.reapBatchSize;
@@ -249,10 +312,10 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
       let dead = 0;
       for (let batch = 1; ; batch++) {
         const rows = await execute(statements.reap, { limit }, reap);
-        const died = rows.filter((row) => row["verdict"] !== "reaped");
-        reaped += rows.filter((row) => row["verdict"] !== "expired").length;
+        const died = rows.filter((row) => row.verdict !== "reaped");
+        reaped += rows.filter((row) => row.verdict !== "expired").length;
         dead += died.length;
-        for (const row of died) await announceDead([shape.keyOf(row)], reasonOf(row["verdict"]));
+        for (const row of died) await announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         const drained = rows.length < limit;
         if (drained || batch === reap.maxBatches) {
           if (reaped + dead > 0) logger.info("reap", { reaped, dead });
@@ -267,19 +330,19 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
       requireBatchSize(limit);
       requireDuration(retentionMs, "retentionMs");
       let purged = 0;
-      let after = 0;
+      let after = purge.after ?? 0;
       for (let batch = 1; ; batch++) {
         const [row] = await execute(
           statements.purge,
           { limit, retention_ms: retentionMs, after_seq: after },
           purge,
         );
-        purged += Number(row?.["deleted"] ?? 0);
-        after = Number(row?.["last_seq"] ?? after);
-        const more = isTrue(row?.["more"]);
+        purged += Number(row?.deleted ?? 0);
+        after = Number(row?.last_seq ?? after);
+        const more = isTrue(row?.more);
         if (!more || batch === purge.maxBatches) {
           if (purged > 0) logger.info("purge", { purged });
-          return { purged, more };
+          return { purged, more, cursor: more ? after : null };
         }
       }
     },
@@ -322,9 +385,11 @@ export function createQueueStore<Key extends object, Message extends QueueMessag
       let due = 0;
       let oldest: number | null = null;
       for (const row of rows) {
-        counts[shape.stateOf({ status: Number(row["status"]), leased: isTrue(row["leased"]) })] += Number(row["count"]);
-        due += Number(row["due"]);
-        const age = row["oldest_due_ms"];
+        counts[shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) })] += Number(
+          row.count,
+        );
+        due += Number(row.due);
+        const age = row.oldest_due_ms;
         if (age !== null && age !== undefined) oldest = Math.max(oldest ?? 0, Number(age));
       }
       return { counts, due, oldestDueAgeMs: oldest } satisfies QueueStats<State>;

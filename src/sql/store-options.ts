@@ -26,7 +26,17 @@ export interface StoreOptions<Key> {
   readonly clock?: () => Date;
 }
 
-const known = ["schema", "table", "enableSchemaDeployment", "retry", "logger", "id", "processedBy", "onDead", "clock"];
+const known = [
+  "schema",
+  "table",
+  "enableSchemaDeployment",
+  "retry",
+  "logger",
+  "id",
+  "processedBy",
+  "onDead",
+  "clock",
+];
 
 export interface ResolvedStoreOptions<Key> {
   readonly schema: string;

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type SqliteHandle, loadSqlite } from "../../src/sql/sqlite/client.js";
+import { loadSqlite, type SqliteHandle } from "../../src/sql/sqlite/client.js";
 import { fromSqlite, openSqlite } from "../../src/sql/sqlite/index.js";
 import type { CallerTransaction, ContractHarness, TestDatabase } from "../../src/testing/index.js";
 

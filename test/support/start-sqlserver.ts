@@ -7,7 +7,7 @@ const none: StartedServer = { url: "", stop: async () => {} };
  * and then the SQL Server suites report themselves as skipped.
  */
 export async function startSqlServer(): Promise<StartedServer> {
-  const given = process.env["ONCEBOX_TEST_MSSQL_URL"];
+  const given = process.env.ONCEBOX_TEST_MSSQL_URL;
   if (given) return { url: given, stop: async () => {} };
 
   const { GenericContainer, Wait, getContainerRuntimeClient } = await import("testcontainers");

@@ -29,7 +29,9 @@ function compile(statement: SqlStatement): Compiled {
 }
 
 const toPg = (value: SqlParams[string] | undefined): unknown =>
-  value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.byteLength) : (value ?? null);
+  value instanceof Uint8Array
+    ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+    : (value ?? null);
 
 export async function pgQuery(
   on: PgQueryable,
@@ -61,7 +63,10 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     return opening;
   };
 
-  const withClient = async <T>(work: (client: PoolClient) => Promise<T>, queryOptions?: QueryOptions): Promise<T> => {
+  const withClient = async <T>(
+    work: (client: PoolClient) => Promise<T>,
+    queryOptions?: QueryOptions,
+  ): Promise<T> => {
     queryOptions?.signal?.throwIfAborted();
     const client = await (await pool()).connect();
     let broken: Error | undefined;
@@ -87,7 +92,9 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       withClient((client) => pgQuery(client, statement, params, options.prepare), queryOptions),
     transaction: <T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) =>
       withClient(async (client) => {
-        const tx: SqlExecutor = { query: (statement, params) => pgQuery(client, statement, params, options.prepare) };
+        const tx: SqlExecutor = {
+          query: (statement, params) => pgQuery(client, statement, params, options.prepare),
+        };
         await client.query("begin");
         try {
           const result = await work(tx);
@@ -108,7 +115,8 @@ export function pgClient(options: PgClientOptions): SqlDriver {
 
 /** The server answered with an error, so the connection itself is sound. */
 const isServerError = (error: unknown): boolean =>
-  /^[0-9A-Z]{5}$/.test((error as { code?: string })?.code ?? "") && !/^(08|57P)/.test((error as { code: string }).code);
+  /^[0-9A-Z]{5}$/.test((error as { code?: string })?.code ?? "") &&
+  !/^(08|57P)/.test((error as { code: string }).code);
 
 async function abortable<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work();

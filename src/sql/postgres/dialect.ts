@@ -4,14 +4,26 @@ import { ledger, migrations, names, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
 /** Serialization failure, deadlock, lock not available, too many connections, server starting or out of reach. */
-const rolledBack = new Set(["40001", "40P01", "55P03", "53300", "57P03", "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
+const rolledBack = new Set([
+  "40001",
+  "40P01",
+  "55P03",
+  "53300",
+  "57P03",
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+]);
 /** The session ended under the statement. */
 const connectionLost = new Set(["57P01", "57P02", "57P05", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
 
 function classify(error: unknown): Fault {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (rolledBack.has(code)) return "rolledBack";
-  const lost = connectionLost.has(code) || code.startsWith("08") || /Connection terminated|connection timeout/i.test(message);
+  const lost =
+    connectionLost.has(code) ||
+    code.startsWith("08") ||
+    /Connection terminated|connection timeout/i.test(message);
   return lost ? "unknown" : "permanent";
 }
 

@@ -75,7 +75,9 @@ function describe(config: PoolConfig): string {
  */
 export function fromPg(client: PgQueryable): SqlExecutor {
   if (typeof client?.query !== "function" || "totalCount" in client) {
-    throw new InvalidArgumentError("fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.");
+    throw new InvalidArgumentError(
+      "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
+    );
   }
   return { query: (statement, params) => pgQuery(client, statement, params, false) };
 }

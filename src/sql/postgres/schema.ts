@@ -158,7 +158,9 @@ select
 from ${n.message} m
 join ${n.state} s on s.seq = m.seq`;
 
-export const routines = (n: QueueNames): readonly string[] => [n.kind === "inbox" ? inboxView(n) : outboxView(n)];
+export const routines = (n: QueueNames): readonly string[] => [
+  n.kind === "inbox" ? inboxView(n) : outboxView(n),
+];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -1,4 +1,9 @@
-import type { InboxStatementOptions, InboxStatements, OutboxStatements, QueueStatements } from "../dialect.js";
+import type {
+  InboxStatementOptions,
+  InboxStatements,
+  OutboxStatements,
+  QueueStatements,
+} from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
@@ -31,7 +36,10 @@ const messageColumns = (n: QueueNames) =>
     ? "m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries"
     : "m.id, m.message_id, m.created_at";
 
-const row = (n: QueueNames, s: string) => `${s}.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
+const row = (
+  n: QueueNames,
+  s: string,
+) => `${s}.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
   ${s}.attempt, ${s}.expires_at, ${s}.visible_at as next_attempt_at, ${s}.locked_until, ${s}.owner, ${s}.last_error,
   ${s}.processed_at, ${s}.processed_by, ${s}.crashes, ${s}.status, ${messageColumns(n)}`;
 
@@ -270,7 +278,9 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const unlessDone = (column: string) =>
     `case when (select s.status from ${n.state} s where s.seq = m.seq) = ${status.done} then m.${column} else excluded.${column} end`;
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
-  const awake = options.reviveDead ? `s.status in (${status.seen}, ${status.dead})` : `s.status = ${status.seen}`;
+  const awake = options.reviveDead
+    ? `s.status in (${status.seen}, ${status.dead})`
+    : `s.status = ${status.seen}`;
 
   const receive = (incoming: string) => `with arrived as (
   insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,

@@ -174,7 +174,9 @@ async function openHandle(options: SqliteClientOptions): Promise<SqliteHandle> {
   try {
     handle = new DatabaseSync(options.file);
   } catch (error) {
-    throw new InvalidOperationError(`The SQLite file ${options.file} cannot be opened: ${messageOf(error)}`, { cause: error });
+    throw new InvalidOperationError(`The SQLite file ${options.file} cannot be opened: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
   handle.exec(pragmas(options.synchronous));
   return handle;

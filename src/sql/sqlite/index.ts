@@ -69,7 +69,9 @@ export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor
   return {
     async query(statement, params) {
       if (connection.isTransaction === false || connection.inTransaction === false) {
-        throw new InvalidOperationError("fromSqlite: no transaction is open on this connection. Begin one first.");
+        throw new InvalidOperationError(
+          "fromSqlite: no transaction is open on this connection. Begin one first.",
+        );
       }
       return runSteps(statement, params);
     },

@@ -1,4 +1,9 @@
-import type { InboxStatementOptions, InboxStatements, OutboxStatements, QueueStatements } from "../dialect.js";
+import type {
+  InboxStatementOptions,
+  InboxStatements,
+  OutboxStatements,
+  QueueStatements,
+} from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
@@ -247,7 +252,10 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
   // RETURNING is computed before the AFTER triggers run, so the status it reads is the one of before.
-  const receive = (incoming: string, from: string) => `insert into ${m} (source, message_id, topic, payload, hash,
+  const receive = (
+    incoming: string,
+    from: string,
+  ) => `insert into ${m} (source, message_id, topic, payload, hash,
   correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
 ${incoming}, ${now}, ${now}
 ${from}
@@ -309,7 +317,10 @@ returning seq`,
 
 export function outboxStatements(n: QueueNames): OutboxStatements {
   // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
-  const enqueue = (incoming: string, from: string) => `insert into ${n.message} (id, message_id, topic, payload,
+  const enqueue = (
+    incoming: string,
+    from: string,
+  ) => `insert into ${n.message} (id, message_id, topic, payload,
   correlation_id, headers, due_at, expires_at, created_at)
 ${incoming}, ${now}
 ${from}

@@ -1,0 +1,17 @@
+/** What is left of a function's time. 0 means none is left, never "unknown"; a server's is Infinity. */
+export interface Budget {
+  readonly signal: AbortSignal;
+  remainingMs(): number;
+}
+
+/** A budget of so many milliseconds from now. */
+export function timeBudget(ms: number, signal: AbortSignal = new AbortController().signal): Budget {
+  const end = performance.now() + ms;
+  return { signal, remainingMs: () => Math.max(0, end - performance.now()) };
+}
+
+/** For a resident process: no end but the signal's. */
+export const endlessBudget = (signal: AbortSignal): Budget => ({
+  signal,
+  remainingMs: () => (signal.aborted ? 0 : Number.POSITIVE_INFINITY),
+});

@@ -1,0 +1,114 @@
+import { ArgumentRangeError } from "../errors.js";
+import { refuseUnknown, requireBatchSize, requireDuration } from "./arguments.js";
+import type { Budget } from "./budget.js";
+import { type DispatchResult, dispatchRun } from "./dispatch-run.js";
+import type { DurationEstimate } from "./duration-estimate.js";
+import type { HandlerMiddleware } from "./handle-message.js";
+import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
+import { type LogFields, type Logger, silentLogger } from "./logger.js";
+import type { QueueMessage } from "./message.js";
+import { type Metrics, silentMetrics } from "./metrics.js";
+import { type RetryPolicy, retryPolicy } from "./retry-policy.js";
+import type { DispatchStore } from "./work-store.js";
+
+export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
+  /** By topic, case-sensitive. */
+  readonly handlers: Handlers<Message, Tx>;
+  /** Around every handler; the first is the outermost. */
+  readonly use?: readonly HandlerMiddleware<Message, Tx>[];
+  /** Handlers at once: 10 by default. */
+  readonly concurrency?: number;
+  /** Messages in a claim: 50 by default. */
+  readonly batchSize?: number;
+  /** 30 s by default; renewed for what runs longer. */
+  readonly leaseMs?: number;
+  /** Attempts and back-off, where a topic has none of its own. */
+  readonly retry?: Partial<RetryPolicy>;
+  /** Kept free at the end for handlers to stop and for the last settlements: 500 ms by default. */
+  readonly reserveMs?: number;
+  /** What a handler is taken to need until its topic has been seen: 100 ms by default. */
+  readonly firstGuessMs?: number;
+  readonly logger?: Logger;
+  readonly metrics?: Metrics;
+  /** For tests: instead of Math.random, in the back-off's jitter. */
+  readonly random?: () => number;
+}
+
+export interface DispatcherConfig<Message extends QueueMessage, Tx> {
+  readonly handlers: ReadonlyMap<string, ResolvedHandler<Message, Tx>>;
+  readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
+  readonly concurrency: number;
+  readonly batchSize: number;
+  readonly leaseMs: number;
+  readonly retry: RetryPolicy;
+  readonly reserveMs: number;
+  readonly firstGuessMs: number;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly random: () => number;
+  /** Learned over all runs of this dispatcher: a warm function knows its handlers. */
+  readonly estimates: Map<string, DurationEstimate>;
+  readonly describe: (message: Message) => LogFields;
+}
+
+export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
+  /** Claims, handles and settles until nothing is left or the budget is used up, and ends before it is. */
+  run(store: DispatchStore<Message, Tx>, budget: Budget): Promise<DispatchResult>;
+}
+
+const known = [
+  "handlers",
+  "use",
+  "concurrency",
+  "batchSize",
+  "leaseMs",
+  "retry",
+  "reserveMs",
+  "firstGuessMs",
+  "logger",
+  "metrics",
+  "random",
+];
+
+/**
+ * What a timer-triggered function runs.
+ *
+ * @example
+ * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "payment.received": (message) => book(message.payload) } });
+ * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
+ */
+export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
+  options: DispatcherOptions<Message, Tx>,
+): Dispatcher<Message, Tx> {
+  refuseUnknown(options, known, "createDispatcher");
+  const retry = retryPolicy(options.retry);
+  const config: DispatcherConfig<Message, Tx> = {
+    handlers: resolveHandlers(options.handlers, retry),
+    middleware: options.use ?? [],
+    concurrency: options.concurrency ?? 10,
+    batchSize: options.batchSize ?? 50,
+    leaseMs: options.leaseMs ?? 30_000,
+    retry,
+    reserveMs: options.reserveMs ?? 500,
+    firstGuessMs: options.firstGuessMs ?? 100,
+    logger: options.logger ?? silentLogger,
+    metrics: options.metrics ?? silentMetrics,
+    random: options.random ?? Math.random,
+    estimates: new Map(),
+    describe: describeKey,
+  };
+  requireBatchSize(config.batchSize);
+  requireDuration(config.leaseMs, "leaseMs");
+  requireDuration(config.reserveMs, "reserveMs");
+  requireDuration(config.firstGuessMs, "firstGuessMs");
+  if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
+    throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");
+  }
+  return { run: (store, budget) => dispatchRun(store, budget, config) };
+}
+
+/** An inbox message's source and id, or an outbox message's id. */
+function describeKey(message: QueueMessage): LogFields {
+  const { source, messageId, id } = message as { source?: string; messageId?: string; id?: string };
+  return source === undefined ? { id, messageId } : { source, messageId };
+}

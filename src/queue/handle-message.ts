@@ -1,0 +1,101 @@
+import type { HandlerContext, ResolvedHandler } from "./handlers.js";
+import type { QueueMessage } from "./message.js";
+import { type HandlingEnd, PermanentFailure, permanentFailure, RetryAfter } from "./settlement.js";
+import { describeIssues } from "./standard-schema.js";
+
+/** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
+export type HandlerMiddleware<Message, Tx = unknown> = (
+  message: Message,
+  context: HandlerContext<Tx>,
+  next: () => Promise<unknown>,
+) => Promise<unknown>;
+
+/** Runs a transaction that also acknowledges the message; rejects, and rolls back, if the lease is lost. */
+export type AckingTransaction<Tx> = (work: (tx: Tx) => Promise<void>) => Promise<void>;
+
+export interface Handling<Message, Tx> {
+  readonly message: Message;
+  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+  readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
+  readonly store: string;
+  /** Fires at the function's end or when the lease is lost. */
+  readonly signal: AbortSignal;
+  readonly inTransaction: AckingTransaction<Tx>;
+}
+
+/** Handles one message to its end. Never rejects; `acked` says that the transaction has acknowledged it already. */
+export async function handleMessage<Message extends QueueMessage, Tx>(
+  handling: Handling<Message, Tx>,
+): Promise<{ readonly end: HandlingEnd; readonly acked: boolean }> {
+  const { message, handler } = handling;
+  if (handler === undefined) return { end: { kind: "noHandler", topic: message.topic }, acked: false };
+  const timeout = handlerTimeout(handler.timeoutMs);
+  const signal = timeout === undefined ? handling.signal : AbortSignal.any([handling.signal, timeout.signal]);
+  try {
+    const work = runHandler(handling, handler, signal);
+    await (timeout === undefined ? work : Promise.race([work, timeout.elapsed]));
+    return { end: { kind: "ok" }, acked: handler.transactional === true };
+  } catch (error) {
+    if (error === timedOut) return { end: { kind: "timedOut", afterMs: handler.timeoutMs! }, acked: false };
+    return { end: { kind: "error", error }, acked: false };
+  } finally {
+    timeout?.clear();
+  }
+}
+
+async function runHandler<Message extends QueueMessage, Tx>(
+  handling: Handling<Message, Tx>,
+  handler: ResolvedHandler<Message, Tx>,
+  signal: AbortSignal,
+): Promise<void> {
+  const message = handler.schema === undefined ? handling.message : await withData(handling.message, handler);
+  const attempt = async (tx: Tx | undefined): Promise<void> => {
+    const context = { signal, tx, store: handling.store };
+    const chain = handling.middleware.reduceRight<() => Promise<unknown>>(
+      (next, wrap) => () => wrap(message, context, next),
+      async () => handler.handle(message, context),
+    );
+    const answer = await chain();
+    if (answer instanceof PermanentFailure || answer instanceof RetryAfter) throw answer;
+    // Too late is too late: the timeout has been reported, so this must not commit.
+    if (tx !== undefined) signal.throwIfAborted();
+  };
+  if (handler.transactional) await handling.inTransaction(attempt);
+  else await attempt(undefined);
+}
+
+/** The payload, parsed and checked. A payload that does not fit will not fit next time either. */
+async function withData<Message extends QueueMessage, Tx>(
+  message: Message,
+  handler: ResolvedHandler<Message, Tx>,
+): Promise<Message & { data: unknown }> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(message.payload);
+  } catch {
+    throw permanentFailure(`The payload of "${message.topic}" is not JSON.`); // its text must not get into the error
+  }
+  const result = await handler.schema!["~standard"].validate(parsed);
+  if (result.issues !== undefined) {
+    throw permanentFailure(
+      `The payload of "${message.topic}" does not fit its schema: ${describeIssues(result.issues)}`,
+    );
+  }
+  return { ...message, data: result.value };
+}
+
+const timedOut = new Error("handler timeout");
+
+function handlerTimeout(ms: number | undefined) {
+  if (ms === undefined) return undefined;
+  const controller = new AbortController();
+  let timer: NodeJS.Timeout;
+  const elapsed = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      controller.abort(new DOMException(`The handler's ${ms} ms are over.`, "TimeoutError"));
+      reject(timedOut);
+    }, ms);
+  });
+  elapsed.catch(() => {});
+  return { signal: controller.signal, elapsed, clear: () => clearTimeout(timer) };
+}

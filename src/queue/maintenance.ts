@@ -1,0 +1,52 @@
+import type { Budget } from "./budget.js";
+import type { PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
+import type { QueueMessage } from "./message.js";
+
+type Reaping = Pick<WorkStore<never, QueueMessage, string>, "reapExpired">;
+type Purging = Pick<WorkStore<never, QueueMessage, string>, "purgeDone">;
+
+export interface MaintenanceResult {
+  readonly done: number;
+  readonly dead: number;
+  /** The time was used up with more to do: the next run goes on. */
+  readonly more: boolean;
+}
+
+/** Time kept free at the end: a batch is short, but it is not nothing. */
+const reserveMs = 500;
+
+const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > reserveMs;
+
+/** Ends expired leases and expired messages, a batch at a time, while there is time. */
+export async function reapWithin(
+  store: Reaping,
+  budget: Budget,
+  options: Pick<ReapOptions, "batchSize"> = {},
+): Promise<MaintenanceResult> {
+  let done = 0;
+  let dead = 0;
+  while (hasTime(budget)) {
+    const batch = await store.reapExpired({ ...options, maxBatches: 1, signal: budget.signal });
+    done += batch.reaped;
+    dead += batch.dead;
+    if (!batch.more) return { done, dead, more: false };
+  }
+  return { done, dead, more: true };
+}
+
+/** Deletes what was done before the retention, a batch at a time, while there is time. */
+export async function purgeWithin(
+  store: Purging,
+  budget: Budget,
+  options: Pick<PurgeOptions, "batchSize" | "retentionMs"> = {},
+): Promise<MaintenanceResult> {
+  let done = 0;
+  let after: number | undefined;
+  while (hasTime(budget)) {
+    const batch = await store.purgeDone({ ...options, maxBatches: 1, after, signal: budget.signal });
+    done += batch.purged;
+    after = batch.cursor ?? undefined;
+    if (!batch.more) return { done, dead: 0, more: false };
+  }
+  return { done, dead: 0, more: true };
+}

@@ -1,0 +1,89 @@
+import { ArgumentRangeError } from "../errors.js";
+import { backoffMs, longestMs, type RetryPolicy } from "./retry-policy.js";
+
+/** Thrown or returned by a handler: no retry can help, the message is dead at once. */
+export class PermanentFailure extends Error {
+  readonly code = "ONCEBOX_PERMANENT_FAILURE";
+  override readonly name = "PermanentFailure";
+}
+
+/** Thrown or returned by a handler: try again, but not before this delay. */
+export class RetryAfter extends Error {
+  readonly code = "ONCEBOX_RETRY_AFTER";
+  override readonly name = "RetryAfter";
+
+  constructor(
+    readonly delayMs: number,
+    reason: string,
+  ) {
+    super(reason);
+  }
+}
+
+/**
+ * @example
+ * throw permanentFailure("the order was deleted");
+ */
+export const permanentFailure = (reason: string, options?: ErrorOptions): PermanentFailure =>
+  new PermanentFailure(reason, options);
+
+/**
+ * @example
+ * throw retryAfter(30_000, "rate limited");
+ */
+export function retryAfter(delayMs: number, reason = "The handler asked for a later retry."): RetryAfter {
+  if (!Number.isFinite(delayMs) || delayMs <= 0 || delayMs > longestMs) {
+    throw new ArgumentRangeError(`retryAfter: the delay must be more than 0 and at most ${longestMs} ms.`);
+  }
+  return new RetryAfter(delayMs, reason);
+}
+
+/** How the handling of one message ended. */
+export type HandlingEnd =
+  | { readonly kind: "ok" }
+  | { readonly kind: "error"; readonly error: unknown }
+  | { readonly kind: "timedOut"; readonly afterMs: number }
+  | { readonly kind: "cutOff" }
+  | { readonly kind: "noHandler"; readonly topic: string }
+  | { readonly kind: "notStarted" };
+
+/** What is done about it. */
+export type Verdict =
+  | { readonly kind: "ack" }
+  | { readonly kind: "release" }
+  | { readonly kind: "abandon"; readonly delayMs: number; readonly error: string }
+  | { readonly kind: "fail"; readonly error: string };
+
+/** The whole policy of settlement; `attempt` counts the failed attempts before this one. */
+export function settlementOf(
+  end: HandlingEnd,
+  attempt: number,
+  policy: RetryPolicy,
+  random: () => number = Math.random,
+): Verdict {
+  if (end.kind === "ok") return { kind: "ack" };
+  if (end.kind === "notStarted") return { kind: "release" };
+  const error = reasonOf(end);
+  const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
+  if (isPermanent || attempt + 1 >= policy.maxAttempts) return { kind: "fail", error };
+  const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error.delayMs : undefined;
+  return { kind: "abandon", error, delayMs: asked ?? Math.max(1, backoffMs(policy, attempt + 1, random)) };
+}
+
+function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "notStarted" }>): string {
+  switch (end.kind) {
+    case "timedOut":
+      return `The handler did not finish within ${end.afterMs} ms.`;
+    case "cutOff":
+      return "The function's time was up before the handler finished.";
+    case "noHandler":
+      return `No handler is registered for the topic "${end.topic}".`;
+    case "error":
+      return describeThrown(end.error);
+  }
+}
+
+export function describeThrown(error: unknown): string {
+  if (error instanceof Error) return `${error.name}: ${error.message}`;
+  return `A handler threw ${typeof error === "string" ? error : `something that is not an Error (${typeof error})`}`;
+}
