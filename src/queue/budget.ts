@@ -1,5 +1,6 @@
 /** What is left of a function's time. 0 means none is left, never "unknown"; a server's is Infinity. */
 export interface Budget {
+  /** Fires when no new work may be started; what runs may go on for what remains. */
   readonly signal: AbortSignal;
   remainingMs(): number;
 }
@@ -9,9 +10,3 @@ export function timeBudget(ms: number, signal: AbortSignal = new AbortController
   const end = performance.now() + ms;
   return { signal, remainingMs: () => Math.max(0, end - performance.now()) };
 }
-
-/** For a resident process: no end but the signal's. */
-export const endlessBudget = (signal: AbortSignal): Budget => ({
-  signal,
-  remainingMs: () => (signal.aborted ? 0 : Number.POSITIVE_INFINITY),
-});

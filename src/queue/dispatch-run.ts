@@ -40,6 +40,8 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const running = new Map<number, Running<Message>>();
   const runningByTopic = new Map<string, number>();
   let claiming: Promise<void> | undefined;
+  /** Only when time is up: a claim given up on its way may have leased messages that nobody then has. */
+  const claimAbort = new AbortController();
   let claimError: unknown;
   let drained = false;
   let alone = false;
@@ -66,14 +68,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
         owner,
         leaseMs: config.leaseMs,
         batchSize: config.batchSize,
-        signal: budget.signal,
+        signal: claimAbort.signal,
       });
       claimed += messages.length;
       drained = messages.length === 0;
       leases.hold(messages);
       unstarted.push(...messages);
     } catch (error) {
-      if (budget.signal.aborted) return;
+      if (claimAbort.signal.aborted) return;
       claimError = error;
       logger.error("claim failed", { error: describeThrown(error) });
     }
@@ -243,34 +245,38 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const stopped = budget.signal.aborted ? "aborted" : drained ? "drained" : "time";
   return { ...counts, claimed, handled, stopped };
 
-  /** Nothing is started any more: hand back, let handlers finish while there is time, settle. */
+  /** Nothing is started any more: hand back, let handlers finish while there is time, then stop them, settle. */
   async function windDown(): Promise<void> {
-    await claiming;
     release(unstarted);
     unstarted = [];
-    if (running.size > 0) {
-      for (const entry of running.values())
-        entry.abort.abort(new DOMException("The function's time is up.", "TimeoutError"));
-      await handlersEndOr(config.reserveMs / 2);
-      for (const entry of [...running.values()]) finish(entry, { kind: "cutOff" }, false);
-    }
+    await until(
+      () => !isBusy(),
+      () => usableMs(),
+    );
+    for (const entry of running.values())
+      entry.abort.abort(new DOMException("The function's time is up.", "TimeoutError"));
+    await until(
+      () => !isBusy(),
+      () => budget.remainingMs() - config.reserveMs / 2,
+    );
+    claimAbort.abort();
+    release(unstarted);
+    unstarted = [];
+    for (const entry of [...running.values()]) finish(entry, { kind: "cutOff" }, false);
     await settling.flush();
   }
 
-  async function handlersEndOr(reserveMs: number): Promise<void> {
-    while (running.size > 0) {
-      const ms = Math.min(budget.remainingMs() - reserveMs, config.reserveMs / 2);
+  /** Waits for changes until the condition holds or the time is over. */
+  async function until(condition: () => boolean, leftMs: () => number): Promise<void> {
+    while (!condition()) {
+      const ms = leftMs();
       if (ms <= 0) return;
       let timer: NodeJS.Timeout | undefined;
-      const time = new Promise<"over">((resolve) => {
-        timer = setTimeout(() => resolve("over"), ms);
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+        if (ms < longestTimerMs) timer = setTimeout(resolve, ms);
       });
-      const changed = new Promise<"changed">((resolve) => {
-        wake = () => resolve("changed");
-      });
-      const first = await Promise.race([time, changed]);
       clearTimeout(timer);
-      if (first === "over") return;
     }
   }
 }

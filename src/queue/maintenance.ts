@@ -1,6 +1,6 @@
 import type { Budget } from "./budget.js";
-import type { PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
 import type { QueueMessage } from "./message.js";
+import type { PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
 
 type Reaping = Pick<WorkStore<never, QueueMessage, string>, "reapExpired">;
 type Purging = Pick<WorkStore<never, QueueMessage, string>, "purgeDone">;

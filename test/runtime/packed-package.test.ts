@@ -1,0 +1,75 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const npm = (args: string[], cwd: string) => run("npm", args, { cwd, shell: process.platform === "win32" });
+
+/** The package as a user gets it: packed, installed into an empty project, with no driver beside it. */
+describe("the packed package", () => {
+  let project: string;
+
+  beforeAll(async () => {
+    project = await mkdtemp(join(tmpdir(), "oncebox-consumer-"));
+    await npm(["run", "build"], root);
+    await npm(["pack", "--pack-destination", project], root);
+    const [tarball] = (await readdir(project)).filter((name) => name.endsWith(".tgz"));
+    await writeFile(
+      join(project, "package.json"),
+      JSON.stringify({ name: "consumer", private: true, type: "module" }),
+    );
+    await npm(["install", "--offline", "--no-audit", "--no-fund", `./${tarball}`], project);
+  });
+  afterAll(() => rm(project, { recursive: true, force: true }));
+
+  const evaluate = async (code: string): Promise<unknown> => {
+    const { stdout } = await run(process.execPath, ["--no-warnings", "--input-type=module", "-e", code], {
+      cwd: project,
+    });
+    return JSON.parse(stdout);
+  };
+
+  it("brings nothing else along", async () => {
+    const installed = (await readdir(join(project, "node_modules"))).filter((name) => !name.startsWith("."));
+    expect(installed).toEqual(["oncebox"]);
+  });
+
+  it("imports without any driver, and says which one is missing when it is needed", async () => {
+    const answers = await evaluate(`
+      const { createInbox } = await import("oncebox");
+      const { openPostgres } = await import("oncebox/postgres");
+      const { openSqlServer } = await import("oncebox/sqlserver");
+      const answer = async (db) => {
+        try { await createInbox(db).stats(); return "no error"; } catch (error) { return error.code + " " + error.message; }
+      };
+      console.log(JSON.stringify([
+        await answer(openPostgres({ url: "postgres://localhost/x" })),
+        await answer(openSqlServer({ url: "mssql://sa:x@localhost/x" })),
+      ]));
+    `);
+    expect(answers).toEqual([
+      expect.stringMatching(/^ONCEBOX_DRIVER_MISSING .*npm install pg/),
+      expect.stringMatching(/^ONCEBOX_DRIVER_MISSING .*npm install mssql/),
+    ]);
+  });
+
+  it("runs on Node's own SQLite where there is one, and asks for the package where there is not", async () => {
+    const answer = await evaluate(`
+      import { createInbox, migrate } from "oncebox";
+      import { openSqlite } from "oncebox/sqlite";
+      const db = openSqlite({ file: ":memory:" });
+      try {
+        await migrate(db);
+        console.log(JSON.stringify(await createInbox(db).receive({ source: "s", messageId: "1", topic: "t", payload: "" })));
+      } catch (error) { console.log(JSON.stringify(error.code)); }
+    `);
+    const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+    const hasSqlite = major > 22 || (major === 22 && minor >= 13);
+    expect(answer).toBe(hasSqlite ? "enqueued" : "ONCEBOX_DRIVER_MISSING");
+  });
+});

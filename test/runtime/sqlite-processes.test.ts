@@ -1,0 +1,62 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createInbox, migrate } from "../../src/index.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { runChild } from "../support/run-child.js";
+
+describe("several processes on one SQLite file", () => {
+  let folder: string;
+  let file: string;
+
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "oncebox-processes-"));
+    file = join(folder, "shared.db");
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  it("IBX-105 IBX-106 OBX-083 four processes drain one inbox while a fifth fills it, each message once", async () => {
+    const db = openSqlite({ file });
+    await migrate(db);
+    const inbox = createInbox(db);
+    const batch = (from: number) =>
+      Array.from({ length: 500 }, (_, i) => ({
+        source: "s",
+        messageId: String(from + i),
+        topic: "t",
+        payload: "x",
+      }));
+    await inbox.enqueue(batch(0));
+    const drained = Promise.all(
+      Array.from({ length: 4 }, () => runChild<string[]>("sqlite-drain-child.ts", file)),
+    );
+    for (let from = 500; from < 3000; from += 500) await inbox.enqueue(batch(from));
+    const first = (await drained).flat();
+    const rest = await runChild<string[]>("sqlite-drain-child.ts", file);
+    const all = [...first, ...rest].map(Number).sort((a, b) => a - b);
+    expect(all).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+    expect((await inbox.stats()).counts.Done).toBe(3000);
+    await db.close();
+  });
+
+  it("IBX-116 OBX-093 MID-01 six processes migrate one new file at once, and one of them does the work", async () => {
+    const applied = await Promise.all(
+      Array.from({ length: 6 }, () => runChild<string[]>("sqlite-migrate-child.ts", file)),
+    );
+    expect(applied.filter((list) => list.length > 0)).toEqual([["Inbox 1 inbox", "Outbox 1 outbox"]]);
+  });
+
+  it("MSG-11 opens in WAL mode with the recommended pragmas", async () => {
+    const db = openSqlite({ file });
+    const pragma = async (name: string) =>
+      Object.values((await db.driver.query({ name, steps: [`pragma ${name}`] }, {}))[0]!)[0];
+    expect(await pragma("journal_mode")).toBe("wal");
+    expect(await pragma("synchronous")).toBe(1);
+    expect(await pragma("busy_timeout")).toBe(5000);
+    expect(await pragma("cache_size")).toBe(-8000);
+    expect(await pragma("foreign_keys")).toBe(1);
+    expect(await pragma("temp_store")).toBe(2);
+    await db.close();
+  });
+});
