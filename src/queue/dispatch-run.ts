@@ -22,6 +22,8 @@ interface Running<Message> {
   readonly abort: AbortController;
   /** Its end has been decided without it: what it still does is not waited for. */
   givenUp: boolean;
+  /** Its lease is gone: whatever comes of it, it is not this handler's to settle. */
+  lost: boolean;
 }
 
 /** One run of a dispatcher over one store, from the first claim to the last settlement. */
@@ -72,6 +74,8 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       });
       claimed += messages.length;
       drained = messages.length === 0;
+      // Our own lease expired under a handler that still runs: the message is handled again, but not before that ends.
+      for (const message of messages) if (running.has(message.seq)) loseLease(message);
       leases.hold(messages);
       unstarted.push(...messages);
     } catch (error) {
@@ -82,13 +86,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   };
 
   const canStart = (message: Message): boolean => {
+    if (running.has(message.seq)) return false;
     const handler = config.handlers.get(message.topic);
     const most = handler?.concurrency ?? config.concurrency;
     return (runningByTopic.get(message.topic) ?? 0) < most && fitsInTime(message.topic);
   };
 
   const start = (message: Message): void => {
-    const entry: Running<Message> = { message, abort: new AbortController(), givenUp: false };
+    const entry: Running<Message> = { message, abort: new AbortController(), givenUp: false, lost: false };
     running.set(message.seq, entry);
     runningByTopic.set(message.topic, (runningByTopic.get(message.topic) ?? 0) + 1);
     void handle(entry);
@@ -150,6 +155,9 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       );
   };
 
+  const _isLeaseLost = (end: HandlingEnd): boolean =>
+    end.kind === "error" && end.error instanceof LeaseLostError;
+
   const report = (message: Message, end: HandlingEnd): void => {
     const fields = { topic: message.topic, ...config.describe(message), attempt: message.attempt };
     config.metrics.count("oncebox.handled", 1, { topic: message.topic, outcome: end.kind });
@@ -162,6 +170,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const loseLease = (message: Message): void => {
     unstarted = unstarted.filter((other) => other.seq !== message.seq);
     const entry = running.get(message.seq);
+    if (entry !== undefined) entry.lost = true;
     entry?.abort.abort(new LeaseLostError());
     logger.warn("lease lost", config.describe(message));
     wake();
@@ -272,11 +281,12 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       const ms = leftMs();
       if (ms <= 0) return;
       let timer: NodeJS.Timeout | undefined;
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-        if (ms < longestTimerMs) timer = setTimeout(resolve, ms);
+      const first = await new Promise<"changed" | "over">((resolve) => {
+        wake = () => resolve("changed");
+        if (ms < longestTimerMs) timer = setTimeout(() => resolve("over"), ms);
       });
       clearTimeout(timer);
+      if (first === "over") return;
     }
   }
 }

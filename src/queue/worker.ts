@@ -24,6 +24,8 @@ export interface WorkerOptions<Message extends QueueMessage, Tx> {
   readonly drainMs?: number;
   readonly wakeUp?: WakeUpSource;
   readonly logger?: Logger;
+  /** For tests: instead of waiting for so long. */
+  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export interface Worker {
@@ -39,7 +41,7 @@ export function createWorker<Message extends QueueMessage, Tx = unknown>(
 ): Worker {
   refuseUnknown(
     options,
-    ["dispatcher", "store", "pollMs", "idlePollMs", "reapMs", "drainMs", "wakeUp", "logger"],
+    ["dispatcher", "store", "pollMs", "idlePollMs", "reapMs", "drainMs", "wakeUp", "logger", "pause"],
     "createWorker",
   );
   const { dispatcher, store } = options;
@@ -66,11 +68,11 @@ export function createWorker<Message extends QueueMessage, Tx = unknown>(
     waking.abort();
   };
 
+  const wait = options.pause ?? ((ms, signal) => sleep(ms, undefined, { signal }));
   const pause = async (ms: number): Promise<void> => {
     if (woken || stopping.signal.aborted) return;
     waking = new AbortController();
-    const signal = AbortSignal.any([waking.signal, stopping.signal]);
-    await sleep(ms, undefined, { signal }).catch(() => {}); // woken
+    await wait(ms, AbortSignal.any([waking.signal, stopping.signal])).catch(() => {}); // woken
   };
 
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {

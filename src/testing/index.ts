@@ -1,3 +1,4 @@
+export { dispatchContract } from "./dispatch-contract.js";
 export * from "./harness.js";
 export { inboxContract } from "./inbox-contract.js";
 export { migrationContract } from "./migration-contract.js";

@@ -1,5 +1,10 @@
 import { inject } from "vitest";
-import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import {
+  dispatchContract,
+  inboxContract,
+  migrationContract,
+  outboxContract,
+} from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 const harness = postgresHarness(inject("postgresUrl"));
@@ -7,3 +12,4 @@ const harness = postgresHarness(inject("postgresUrl"));
 inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
+dispatchContract(harness);

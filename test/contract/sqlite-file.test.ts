@@ -1,4 +1,9 @@
-import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import {
+  dispatchContract,
+  inboxContract,
+  migrationContract,
+  outboxContract,
+} from "../../src/testing/index.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
 
 const harness = sqliteHarness("file");
@@ -6,3 +11,4 @@ const harness = sqliteHarness("file");
 inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
+dispatchContract(harness);

@@ -1,5 +1,10 @@
 import { describe, inject } from "vitest";
-import { inboxContract, migrationContract, outboxContract } from "../../src/testing/index.js";
+import {
+  dispatchContract,
+  inboxContract,
+  migrationContract,
+  outboxContract,
+} from "../../src/testing/index.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
 
 const url = inject("sqlServerUrl");
@@ -10,4 +15,5 @@ describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)
   inboxContract(harness);
   outboxContract(harness);
   migrationContract(harness);
+  dispatchContract(harness);
 });

@@ -1,0 +1,20 @@
+import { describe } from "vitest";
+import { leaseTests } from "./dispatch/leases.js";
+import { routingTests } from "./dispatch/routing.js";
+import { createDispatchContext } from "./dispatch/support.js";
+import { timeTests } from "./dispatch/time.js";
+import { transactionalTests } from "./dispatch/transactional.js";
+import { workerTests } from "./dispatch/worker.js";
+import type { ContractHarness } from "./harness.js";
+
+/** What dispatcher, maintenance and worker do on a database, for inbox and outbox alike. */
+export function dispatchContract(harness: ContractHarness): void {
+  describe(`dispatch on ${harness.name}`, () => {
+    const context = createDispatchContext(harness);
+    routingTests(context);
+    timeTests(context);
+    leaseTests(context);
+    transactionalTests(context);
+    workerTests(context);
+  });
+}

@@ -1,0 +1,155 @@
+import { describe, expect, it } from "vitest";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+
+/** What a run does with the time it has. */
+export function timeTests(context: DispatchContext): void {
+  describe.each(["inbox", "outbox"] as const)("time of the %s's dispatcher", (kind) => {
+    it("FUN-03 with no time left nothing is claimed", async () => {
+      const { store, enqueue, all } = await context.subject(kind);
+      await enqueue("t", ["x"]);
+      const dispatcher = createDispatcher<AnyMessage>({ handlers: { t: () => {} } });
+      expect(await dispatcher.run(store, testBudget(0))).toMatchObject({ claimed: 0, stopped: "time" });
+      expect((await all())[0]).toMatchObject({ attempt: 0, owner: null });
+    });
+
+    it("FUN-03 what does not fit into the rest of the time is handed back unstarted, at no attempt", async () => {
+      const { store, enqueue, all, countIn } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 30 }, String));
+      const budget = testBudget(10_000);
+      let handled = 0;
+      const dispatcher = createDispatcher<AnyMessage>({
+        concurrency: 1,
+        reserveMs: 1_000,
+        handlers: {
+          t() {
+            handled++;
+            if (handled === 5) budget.remaining = 1_000; // only the reserve is left
+          },
+        },
+      });
+      expect(await dispatcher.run(store, budget)).toMatchObject({ acked: 5, released: 25, stopped: "time" });
+      expect(await countIn("done")).toBe(5);
+      const rest = (await all()).filter((message) => message.processedAt === null);
+      expect(rest).toHaveLength(25);
+      for (const message of rest)
+        expect(message).toMatchObject({ attempt: 0, owner: null, lockedUntil: null });
+      expect(
+        await createDispatcher<AnyMessage>({ handlers: { t: () => {} } }).run(store, testBudget()),
+      ).toMatchObject({ acked: 25 });
+    });
+
+    it("FUN-03 learns how long a topic takes and starts nothing that is likely not to end in time", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("slow", ["1"]);
+      const dispatcher = createDispatcher<AnyMessage>({
+        reserveMs: 10,
+        firstGuessMs: 1,
+        handlers: { slow: () => new Promise((resolve) => setTimeout(resolve, 50)) },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 1 });
+      await enqueue("slow", ["2"]);
+      expect(await dispatcher.run(store, testBudget(40))).toMatchObject({ handled: 0, stopped: "time" });
+    });
+
+    it("FUN-03 a handler that runs into the end is aborted, and abandoned with a reason", async () => {
+      const { store, enqueue, all } = await context.subject(kind);
+      await enqueue("obedient", ["x"]);
+      await enqueue("stubborn", ["x"]);
+      const budget = testBudget();
+      const started: string[] = [];
+      const dispatcher = createDispatcher<AnyMessage>({
+        reserveMs: 40,
+        handlers: {
+          obedient: (_message, { signal }) =>
+            new Promise((_, reject) => {
+              started.push("obedient");
+              signal.addEventListener("abort", () => reject(signal.reason));
+            }),
+          stubborn: () =>
+            new Promise(() => {
+              started.push("stubborn");
+              budget.remaining = 30; // less than the reserve: the run must end now
+              budget.stop();
+            }),
+        },
+      });
+      expect(await dispatcher.run(store, budget)).toMatchObject({ abandoned: 2, acked: 0 });
+      expect(started.sort()).toEqual(["obedient", "stubborn"]);
+      for (const message of await all()) {
+        expect(message).toMatchObject({
+          attempt: 1,
+          owner: null,
+          lastError: expect.stringContaining("time was up"),
+        });
+      }
+    });
+
+    it("FUN-03 told to stop, it lets running handlers finish and starts nothing more", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 10 }, String));
+      const budget = testBudget();
+      const dispatcher = createDispatcher<AnyMessage>({
+        concurrency: 2,
+        handlers: {
+          async t() {
+            budget.stop();
+            await new Promise((resolve) => setTimeout(resolve, 5));
+          },
+        },
+      });
+      const result = await dispatcher.run(store, budget);
+      expect(result).toMatchObject({ acked: 2, released: 8, stopped: "aborted" });
+      expect(await countIn("done")).toBe(2);
+    });
+
+    it("settles what is finished while the rest still runs", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      await enqueue("quick", Array.from({ length: 9 }, String));
+      await enqueue("slow", ["x"]);
+      const slow = gate();
+      const budget = testBudget();
+      const running = createDispatcher<AnyMessage>({
+        handlers: { quick: () => {}, slow: () => slow.promise },
+      }).run(store, budget);
+      await expect.poll(() => countIn("done"), { timeout: 20_000 }).toBe(9);
+      slow.open();
+      expect(await running).toMatchObject({ acked: 10 });
+    });
+
+    it("claims the next batch while handlers of the last are still running", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 20 }, String));
+      const everyoneStarted = gate();
+      let started = 0;
+      const dispatcher = createDispatcher<AnyMessage>({
+        batchSize: 4,
+        concurrency: 12,
+        handlers: {
+          async t() {
+            if (++started === 12) everyoneStarted.open();
+            await everyoneStarted.promise; // nobody ends before three batches have been claimed
+          },
+        },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 20 });
+    });
+
+    it("keeps finished work when a claim fails, and reports the failure", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      await enqueue("t", ["1", "2"]);
+      let claims = 0;
+      const failing = {
+        ...store,
+        claim: (options: Parameters<typeof store.claim>[0]) => {
+          claims++;
+          if (claims === 2) throw new Error("the database is away");
+          return store.claim(options);
+        },
+      };
+      const dispatcher = createDispatcher<AnyMessage>({ handlers: { t: () => {} } });
+      await expect(dispatcher.run(failing, testBudget())).rejects.toThrow("the database is away");
+      expect(await countIn("done")).toBe(2);
+    });
+  });
+}

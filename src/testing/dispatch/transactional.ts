@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import { type SqlExecutor, statement } from "../../sql/driver.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
+
+/** Handlers that share the acknowledgement's transaction. */
+export function transactionalTests(context: DispatchContext): void {
+  describe.each(["inbox", "outbox"] as const)("transactional handlers of the %s", (kind) => {
+    let tables = 0;
+
+    /** A business table of the caller's. */
+    const businessTable = async () => {
+      const { raw, schema, db } = context.database();
+      const { message } = db.dialect.names("inbox", schema ?? "", `${kind}_orders_${++tables}`);
+      await raw(`create table ${message} (payload varchar(100) not null)`);
+      return {
+        rows: async () =>
+          (await raw(`select payload from ${message} order by payload`)).map((row) => row.payload),
+        write: (tx: SqlExecutor, payload: string) =>
+          tx.query(statement("business write", `insert into ${message} (payload) values ('${payload}')`), {}),
+      };
+    };
+
+    it("ADD-04 business writes and the acknowledgement commit together", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      const orders = await businessTable();
+      await enqueue("t", ["a", "b", "c"]);
+      const dispatcher = createDispatcher<AnyMessage, SqlExecutor>({
+        handlers: {
+          t: { transactional: true, handle: (message, { tx }) => orders.write(tx!, message.payload) },
+        },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 3, lost: 0 });
+      expect(await orders.rows()).toEqual(["a", "b", "c"]);
+      expect(await countIn("done")).toBe(3);
+    });
+
+    it("ADD-04 a handler that throws leaves no business row, and its message is retried", async () => {
+      const { store, enqueue, clock, countIn } = await context.subject(kind);
+      const orders = await businessTable();
+      await enqueue("t", ["a"]);
+      let runs = 0;
+      const dispatcher = createDispatcher<AnyMessage, SqlExecutor>({
+        handlers: {
+          t: {
+            transactional: true,
+            async handle(message, { tx }) {
+              await orders.write(tx!, `${message.payload}${runs}`);
+              if (runs++ === 0) throw new Error("after the write");
+            },
+          },
+        },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ abandoned: 1 });
+      expect(await orders.rows()).toEqual([]);
+      clock.advance(60_000);
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 1 });
+      expect(await orders.rows()).toEqual(["a1"]);
+      expect(await countIn("done")).toBe(1);
+    });
+
+    it("ADD-04 a worker that lost its lease cannot commit", async () => {
+      const { store, enqueue, clock } = await context.subject(kind);
+      const orders = await businessTable();
+      await enqueue("t", ["a"]);
+      const thief = newOwnerToken();
+      const stealing = {
+        ...store,
+        // the lease is lost between the claim and the handler's transaction
+        transaction: (async (work, options) => {
+          clock.advance(3_600_000);
+          expect(await store.claim({ owner: thief })).toHaveLength(1);
+          return store.transaction(work, options);
+        }) as typeof store.transaction,
+      };
+      const dispatcher = createDispatcher<AnyMessage, SqlExecutor>({
+        handlers: {
+          t: { transactional: true, handle: (message, { tx }) => orders.write(tx!, message.payload) },
+        },
+      });
+      expect(await dispatcher.run(stealing, testBudget())).toMatchObject({ acked: 0, lost: 1 });
+      expect(await orders.rows()).toEqual([]);
+      expect((await store.list()).messages[0]).toMatchObject({ owner: thief });
+    });
+  });
+}

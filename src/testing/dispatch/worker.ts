@@ -1,0 +1,152 @@
+import { describe, expect, it } from "vitest";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import { purgeWithin, reapWithin } from "../../queue/maintenance.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import { createWorker } from "../../queue/worker.js";
+import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+
+/** Scheduled maintenance, and the resident worker. */
+export function workerTests(context: DispatchContext): void {
+  describe.each(["inbox", "outbox"] as const)("maintenance and worker of the %s", (kind) => {
+    it("FUN-04 IBX-098 IBX-101 MID-10 reap and clean-up go on batch by batch while there is time", async () => {
+      const { store, enqueue, clock, countIn } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 10 }, String));
+      await store.claim({ owner: newOwnerToken(), leaseMs: 1_000 });
+      clock.advance(2_000);
+      expect(await reapWithin(store, testBudget(0), { batchSize: 3 })).toEqual({
+        done: 0,
+        dead: 0,
+        more: true,
+      });
+      expect(await reapWithin(store, testBudget(), { batchSize: 3 })).toEqual({
+        done: 10,
+        dead: 0,
+        more: false,
+      });
+      clock.advance(60_000);
+      await createDispatcher<AnyMessage>({ handlers: { t: () => {} } }).run(store, testBudget());
+      expect(await countIn("done")).toBe(10);
+      clock.advance(1_000);
+      await enqueue("t", ["young"]);
+      clock.advance(8 * 24 * 3_600_000);
+      const week = 7 * 24 * 3_600_000;
+      expect(await purgeWithin(store, testBudget(0), { batchSize: 3, retentionMs: week })).toMatchObject({
+        done: 0,
+        more: true,
+      });
+      expect(await purgeWithin(store, testBudget(), { batchSize: 3, retentionMs: week })).toMatchObject({
+        done: 10,
+        more: false,
+      });
+      expect(await countIn("pending")).toBe(1);
+    });
+
+    it("IBX-072 IBX-124 OBX-053 OBX-103 ADD-09 the worker polls, reaps, and slows down while there is nothing to do", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      await enqueue("t", ["1", "2"]);
+      let reaps = 0;
+      const watched = {
+        ...store,
+        reapExpired: (options: Parameters<typeof store.reapExpired>[0]) => {
+          reaps++;
+          return store.reapExpired(options);
+        },
+      };
+      const waits: number[] = [];
+      const idle = gate();
+      const worker = createWorker<AnyMessage>({
+        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
+        store: watched,
+        async pause(ms) {
+          waits.push(ms);
+          if (waits.length === 3) await enqueue("t", ["3"]);
+          if (waits.length === 9) idle.open();
+        },
+      });
+      await idle.promise;
+      await worker.stop();
+      expect(waits.slice(0, 9)).toEqual([500, 1_000, 2_000, 500, 1_000, 2_000, 4_000, 5_000, 5_000]);
+      expect(reaps).toBe(1);
+      expect(await countIn("done")).toBe(3);
+    });
+
+    it("a wake-up ends the pause at once", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      const paused = gate();
+      const handled = gate();
+      let wake = (): void => {};
+      const worker = createWorker<AnyMessage>({
+        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
+        store,
+        wakeUp: async (wakeWorker) => {
+          wake = wakeWorker;
+          return async () => {};
+        },
+        pause: (_ms, signal) =>
+          new Promise((resolve) => {
+            signal.addEventListener("abort", () => resolve()); // nothing but a wake-up or the end does it
+            paused.open();
+          }),
+      });
+      await paused.promise;
+      await enqueue("t", ["x"]);
+      wake();
+      await handled.promise;
+      await worker.stop();
+      expect(await countIn("done")).toBe(1);
+    });
+
+    it("MID-09 stopping lets running handlers finish and settles them", async () => {
+      const { store, enqueue, countIn } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 5 }, String));
+      const started = gate();
+      const mayEnd = gate();
+      const worker = createWorker<AnyMessage>({
+        dispatcher: createDispatcher<AnyMessage>({
+          concurrency: 2,
+          handlers: {
+            async t() {
+              started.open();
+              await mayEnd.promise;
+            },
+          },
+        }),
+        store,
+      });
+      await started.promise;
+      const stopped = worker.stop();
+      mayEnd.open();
+      await stopped;
+      expect(await countIn("done")).toBe(2);
+      for (const message of (await store.list()).messages.filter((one) => one.processedAt === null)) {
+        expect(message).toMatchObject({ attempt: 0, owner: null });
+      }
+    });
+
+    it("survives a database that is away, and goes on when it is back", async () => {
+      const { store, enqueue, countIn, logger, logs } = await context.subject(kind);
+      await enqueue("t", ["x"]);
+      let claims = 0;
+      const handled = gate();
+      const flaky = {
+        ...store,
+        claim: (options: Parameters<typeof store.claim>[0]) => {
+          if (++claims <= 2) throw new Error("away");
+          return store.claim(options);
+        },
+      };
+      const worker = createWorker<AnyMessage>({
+        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
+        store: flaky,
+        logger,
+        pause: async () => {},
+      });
+      await handled.promise;
+      await worker.stop();
+      expect(await countIn("done")).toBe(1);
+      expect(
+        logs.filter((line) => line.level === "error" && line.message === "dispatch failed"),
+      ).toHaveLength(2);
+    });
+  });
+}
