@@ -121,32 +121,24 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       requireList(messages, "messages");
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
-      // One statement cannot touch a row twice, so a key that comes again goes into a later one.
-      let rest = messages.map((message, index) => ({
+      const entries = messages.map((message, index) => ({
         params: toParams(db, message),
         index,
         key: inboxShape.keyText(message),
       }));
-      while (rest.length > 0) {
-        const wave = new Map<string, (typeof rest)[number]>();
-        const later: typeof rest = [];
-        for (const entry of rest) {
-          if (wave.has(entry.key)) later.push(entry);
-          else wave.set(entry.key, entry);
+      const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
+        const indexOf = new Map(wave.map((entry) => [entry.key, entry.index]));
+        const items = JSON.stringify(wave.map((entry) => toItem(entry.params)));
+        for (const row of await kernel.executeIn(tx, statements.receiveMany, { items }, call)) {
+          outcomes[indexOf.get(inboxShape.keyText(inboxShape.keyOf(row)))!] = outcomeOf(row);
         }
-        // In key order, so that two batches with the same keys wait for each other instead of deadlocking.
-        const items = [...wave.values()]
-          .sort((a, b) => (a.key < b.key ? -1 : 1))
-          .map((entry) => toItem(entry.params));
-        for (const row of await kernel.executeIn(
-          undefined,
-          statements.receiveMany,
-          { items: JSON.stringify(items) },
-          call,
-        )) {
-          outcomes[wave.get(inboxShape.keyText(inboxShape.keyOf(row)))!.index] = outcomeOf(row);
-        }
-        rest = later;
+      };
+      const waves = wavesOf(entries);
+      if (waves.length === 1) await send(waves[0]!);
+      else {
+        await kernel.atomically(async (tx) => {
+          for (const wave of waves) await send(wave, tx);
+        }, call);
       }
       for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
       return outcomes;
@@ -171,6 +163,25 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     markDead: (key, error, call = {}) =>
       mark(key, status.dead, error === undefined ? null : toStoredError(error), call),
   };
+}
+
+/**
+ * One statement cannot touch a row twice, so a key that comes again goes into a later one. Each is in key
+ * order: two batches with the same keys then wait for each other instead of deadlocking.
+ */
+function wavesOf<Entry extends { readonly key: string }>(
+  entries: readonly Entry[],
+): readonly (readonly Entry[])[] {
+  const waves: Entry[][] = [];
+  const seen = new Map<string, number>();
+  for (const entry of entries) {
+    const wave = seen.get(entry.key) ?? 0;
+    seen.set(entry.key, wave + 1);
+    waves[wave] ??= [];
+    waves[wave].push(entry);
+  }
+  for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
+  return waves;
 }
 
 const isTrue = (value: unknown): boolean => value === true || value === 1;

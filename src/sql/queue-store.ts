@@ -48,6 +48,8 @@ export interface StoreKernel {
     params: SqlParams,
     options: CallOptions,
   ): Promise<Rows>;
+  /** Several statements in one transaction, repeated as a whole after a transient fault. */
+  atomically<T>(work: (tx: SqlExecutor) => Promise<T>, options: CallOptions): Promise<T>;
 }
 
 interface Numbered<Key> {
@@ -87,23 +89,18 @@ export function createQueueStore<
 
   const now = () => (options.clock === undefined ? null : dialect.toTime(options.clock()));
 
-  const execute = async (
-    statement: SqlStatement,
-    params: SqlParams,
-    call: CallOptions = {},
-  ): Promise<Rows> => {
+  /** Every statement may be repeated: receive and enqueue find their own key, a settlement its own owner. */
+  const persistently = async <T>(what: string, work: () => Promise<T>, call: CallOptions): Promise<T> => {
     call.signal?.throwIfAborted();
     if (options.enableSchemaDeployment) await deploy();
-    const all = { ...policy, ...params, now: now() };
     try {
-      // Every statement may be repeated: receive and enqueue find their own key, a settlement its own owner.
-      return await withTransientRetry(() => driver.query(statement, all, { signal: call.signal }), {
+      return await withTransientRetry(work, {
         classify: dialect.classify,
         repeatable: true,
         signal: call.signal,
         onRetry: (error, count) =>
           logger.warn("database fault, trying again", {
-            statement: statement.name,
+            statement: what,
             retry: count,
             error: describeError(error),
           }),
@@ -112,6 +109,18 @@ export function createQueueStore<
       throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
     }
   };
+
+  const withPolicy = (params: SqlParams): SqlParams => ({ ...policy, ...params, now: now() });
+
+  const execute = (statement: SqlStatement, params: SqlParams, call: CallOptions = {}): Promise<Rows> =>
+    persistently(
+      statement.name,
+      () => driver.query(statement, withPolicy(params), { signal: call.signal }),
+      call,
+    );
+
+  const atomically = <T>(work: (tx: SqlExecutor) => Promise<T>, call: CallOptions): Promise<T> =>
+    persistently("transaction", () => driver.transaction(work, { signal: call.signal }), call);
 
   /** In a transaction nothing is repeated: what to do about a fault is its owner's to decide. */
   const executeIn = async (
@@ -123,7 +132,7 @@ export function createQueueStore<
     if (tx === undefined) return execute(statement, params, call);
     call.signal?.throwIfAborted();
     try {
-      return await tx.query(statement, { ...policy, ...params, now: now() }, { signal: call.signal });
+      return await tx.query(statement, withPolicy(params), { signal: call.signal });
     } catch (error) {
       throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
     }
@@ -210,7 +219,7 @@ export function createQueueStore<
 
   return {
     id: options.id,
-    kernel: { executeIn },
+    kernel: { executeIn, atomically },
 
     async init(call = {}) {
       call.signal?.throwIfAborted();
@@ -236,7 +245,7 @@ export function createQueueStore<
       }
     },
 
-    ack: (owner, messages, call = {}) =>
+    ack: async (owner, messages, call = {}) =>
       settle(
         "ack",
         statements.ack,
@@ -289,7 +298,7 @@ export function createQueueStore<
       return { ...result, dead: result.changed };
     },
 
-    release: (owner, messages, call = {}) =>
+    release: async (owner, messages, call = {}) =>
       settle("release", statements.release, messages, { owner: ownerToken(owner) }, call),
 
     async renew(owner, messages, leaseMs, call = {}) {

@@ -1,3 +1,37 @@
+import { describe } from "vitest";
 import type { ContractHarness } from "./harness.js";
+import { claimTests } from "./inbox/claim.js";
+import { concurrencyTests } from "./inbox/concurrency.js";
+import { deduplicationTests } from "./inbox/deduplication.js";
+import { enqueueTests } from "./inbox/enqueue.js";
+import { keysAndPayloadsTests } from "./inbox/keys-and-payloads.js";
+import { leaseTests } from "./inbox/lease.js";
+import { maintenanceTests } from "./inbox/maintenance.js";
+import { observabilityTests } from "./inbox/observability.js";
+import { operationsTests } from "./inbox/operations.js";
+import { retryTests } from "./inbox/retry.js";
+import { settleTests } from "./inbox/settle.js";
+import { createInboxContext } from "./inbox/support.js";
 
-export function inboxContract(_harness: ContractHarness): void {}
+/**
+ * What an inbox must do on any database (IBX-001 … IBX-130, without handlers and tenants).
+ *
+ * @example
+ * inboxContract({ name: "MyDatabase", open: () => openTestDatabase() });
+ */
+export function inboxContract(harness: ContractHarness): void {
+  describe(`inbox on ${harness.name}`, () => {
+    const context = createInboxContext(harness);
+    deduplicationTests(context);
+    enqueueTests(context);
+    keysAndPayloadsTests(context);
+    claimTests(context);
+    settleTests(context);
+    leaseTests(context);
+    retryTests(context);
+    maintenanceTests(context);
+    operationsTests(context);
+    observabilityTests(context);
+    concurrencyTests(context);
+  });
+}

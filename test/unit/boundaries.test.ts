@@ -12,7 +12,8 @@ interface Import {
 }
 
 const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
-const statementPattern = /(?:^|\n)\s*(import|export)\s+(type\s+)?[^;"']*?from\s+["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)/g;
+const statementPattern =
+  /(?:^|\n)\s*(import|export)\s+(type\s+)?[^;"']*?from\s+["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)/g;
 
 const imports: Import[] = files.flatMap((name) => {
   const file = name.split(sep).join("/");
@@ -25,7 +26,10 @@ const imports: Import[] = files.flatMap((name) => {
 });
 
 /** Where a relative import leads, from src. */
-const target = ({ file, from }: Import) => relative(root, join(root, file, "..", from)).split(sep).join("/");
+const target = ({ file, from }: Import) =>
+  relative(root, join(root, file, "..", from))
+    .split(sep)
+    .join("/");
 const isRelative = ({ from }: Import) => from.startsWith(".");
 const inFolder = (folder: string) => (entry: Import) => entry.file.startsWith(`${folder}/`);
 
@@ -38,7 +42,9 @@ describe("boundaries of the code", () => {
   it("queue sees nothing but itself and the errors", () => {
     const outside = imports
       .filter(inFolder("queue"))
-      .filter((entry) => isRelative(entry) && !target(entry).startsWith("queue/") && target(entry) !== "errors.js");
+      .filter(
+        (entry) => isRelative(entry) && !target(entry).startsWith("queue/") && target(entry) !== "errors.js",
+      );
     expect(outside).toEqual([]);
   });
 
@@ -51,7 +57,9 @@ describe("boundaries of the code", () => {
   it("a dialect does not know the others", () => {
     const across = imports.filter((entry) => {
       const own = /^sql\/(sqlserver|postgres|sqlite)\//.exec(entry.file)?.[1];
-      const other = isRelative(entry) ? /^sql\/(sqlserver|postgres|sqlite)\//.exec(target(entry))?.[1] : undefined;
+      const other = isRelative(entry)
+        ? /^sql\/(sqlserver|postgres|sqlite)\//.exec(target(entry))?.[1]
+        : undefined;
       return own !== undefined && other !== undefined && own !== other;
     });
     expect(across).toEqual([]);
@@ -70,12 +78,16 @@ describe("boundaries of the code", () => {
   it("only config reads the environment", () => {
     const readers = files
       .map((name) => name.split(sep).join("/"))
-      .filter((name) => !name.startsWith("config/") && /process\.env/.test(readFileSync(join(root, name), "utf8")));
+      .filter(
+        (name) => !name.startsWith("config/") && /process\.env/.test(readFileSync(join(root, name), "utf8")),
+      );
     expect(readers).toEqual([]);
   });
 
   it("the package has no runtime dependencies", () => {
-    const manifest = JSON.parse(readFileSync(join(root, "../package.json"), "utf8")) as { dependencies?: object };
+    const manifest = JSON.parse(readFileSync(join(root, "../package.json"), "utf8")) as {
+      dependencies?: object;
+    };
     expect(manifest.dependencies ?? {}).toEqual({});
   });
 });

@@ -294,10 +294,14 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
     content_changed = coalesce(m.hash <> excluded.hash, false)
   returning seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed
 ), placed as (
-  insert into ${n.state} (seq, status, visible_at, expires_at)
-  select seq, ${status.ready}, coalesce(due_at, first_seen_at), expires_at
-  from arrived
-  where deliveries = 1
+  insert into ${n.state} as s (seq, status, visible_at, expires_at)
+  select a.seq, ${status.ready}, coalesce(a.due_at, a.last_seen_at), a.expires_at
+  from arrived a
+  where a.deliveries = 1 or not exists (select from ${n.state} x where x.seq = a.seq)
+  on conflict (seq) do update
+  set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = excluded.visible_at, expires_at = excluded.expires_at
+  where ${awake}
+  returning s.seq
 ), woken as (
   update ${n.state} s
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(a.due_at, a.last_seen_at), expires_at = a.expires_at
@@ -314,8 +318,9 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
       or (s.attempt = 0 and s.visible_at <> coalesce(a.due_at, a.first_seen_at))
       or a.due_at > s.visible_at)
 )
-select a.source, a.message_id, a.content_changed, a.deliveries = 1 or w.seq is not null as enqueued, s.status as old_status
+select a.source, a.message_id, a.content_changed, p.seq is not null or w.seq is not null as enqueued, s.status as old_status
 from arrived a
+left join placed p on p.seq = a.seq
 left join woken w on w.seq = a.seq
 left join ${n.state} s on s.seq = a.seq`;
 

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { parameterNames } from "../named-parameters.js";
@@ -65,9 +66,12 @@ function bind(names: readonly string[], params: SqlParams, rows: readonly SqlRow
 
 export type Synchronous = "normal" | "full";
 
-/** MSG-11. `normal` survives a crash of the process; `full` also one of the machine, at an fsync per commit. */
+/**
+ * MSG-11. `normal` survives a crash of the process; `full` also one of the machine, at an fsync per commit.
+ * The wait for locks is ours (`whenFree`), because SQLite's own would hold the thread.
+ */
 const pragmas = (synchronous: Synchronous) => `
-pragma busy_timeout = 5000;
+pragma busy_timeout = 0;
 pragma journal_mode = wal;
 pragma synchronous = ${synchronous};
 pragma cache_size = -8000;
@@ -120,11 +124,24 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     }
   };
 
-  const withTransaction = async <T>(handle: SqliteHandle, work: () => Promise<T> | T): Promise<T> => {
+  /** All of it at once: a pause between begin and commit would hold the lock for as long as others keep the thread. */
+  const runSteps = (handle: SqliteHandle, statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
+    if (statement.steps.length === 1) return run!(statement, params);
     handle.exec("begin immediate");
     try {
-      const result = await work();
+      const rows = run!(statement, params);
       handle.exec("commit");
+      return rows;
+    } catch (error) {
+      rollBack(handle);
+      throw error;
+    }
+  };
+
+  const runTransaction = async <T>(handle: SqliteHandle, work: () => Promise<T>): Promise<T> => {
+    try {
+      const result = await work();
+      await whenFree(() => handle.exec("commit"));
       return result;
     } catch (error) {
       rollBack(handle);
@@ -135,19 +152,14 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   return {
     async query(statement, params, queryOptions) {
       const handle = await open();
-      queryOptions?.signal?.throwIfAborted();
-      return inTurn(() => {
-        queryOptions?.signal?.throwIfAborted();
-        if (statement.steps.length === 1) return run!(statement, params);
-        return withTransaction(handle, () => run!(statement, params));
-      });
+      return inTurn(() => whenFree(() => runSteps(handle, statement, params), queryOptions?.signal));
     },
     async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) {
       const handle = await open();
       const tx: SqlExecutor = { query: async (statement, params) => run!(statement, params) };
-      return inTurn(() => {
-        queryOptions?.signal?.throwIfAborted();
-        return insideTransaction.run(true, () => withTransaction(handle, () => work(tx)));
+      return inTurn(async () => {
+        await whenFree(() => handle.exec("begin immediate"), queryOptions?.signal);
+        return insideTransaction.run(true, () => runTransaction(handle, () => work(tx)));
       });
     },
     async close() {
@@ -157,6 +169,38 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       handle?.close();
     },
   };
+}
+
+/** How long to wait for another writer, as the recommended busy_timeout of 5 s does. */
+const busyTimeoutMs = 5_000;
+
+/**
+ * Tries again while another connection has the lock. In between the thread is free: the other connection
+ * may be this process's own, and could never commit while SQLite sleeps.
+ */
+async function whenFree<T>(work: () => T, signal?: AbortSignal): Promise<T> {
+  const giveUpAt = performance.now() + busyTimeoutMs;
+  for (let waitMs = 1; ; waitMs = Math.min(waitMs * 2, 50)) {
+    signal?.throwIfAborted();
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > giveUpAt) throw error;
+    }
+    await sleep(waitMs * (0.5 + Math.random()));
+  }
+}
+
+/** SQLITE_BUSY and SQLITE_LOCKED with their extended codes, whichever way the binding names them. */
+export function isBusy(error: unknown): boolean {
+  const { errcode, code, message } = error as { errcode?: number; code?: string; message?: string };
+  const primary = errcode === undefined ? undefined : errcode & 0xff;
+  return (
+    primary === 5 ||
+    primary === 6 ||
+    /^SQLITE_(BUSY|LOCKED)/.test(code ?? "") ||
+    /database (table )?is locked/.test(message ?? "")
+  );
 }
 
 /** SQLite ends the transaction by itself on some errors; then there is nothing to roll back. */
@@ -178,7 +222,7 @@ async function openHandle(options: SqliteClientOptions): Promise<SqliteHandle> {
       cause: error,
     });
   }
-  handle.exec(pragmas(options.synchronous));
+  await whenFree(() => handle.exec(pragmas(options.synchronous)));
   return handle;
 }
 

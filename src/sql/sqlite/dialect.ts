@@ -1,20 +1,10 @@
 import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
+import { isBusy } from "./client.js";
 import { ledger, migrations, names, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
-/** SQLITE_BUSY and SQLITE_LOCKED, whichever way the binding names them. */
-function classify(error: unknown): Fault {
-  const { errcode, code, message } = error as { errcode?: number; code?: string; message?: string };
-  const busy =
-    errcode === 5 ||
-    errcode === 6 ||
-    errcode === 261 || // SQLITE_BUSY_RECOVERY: another process is recovering the WAL
-    errcode === 517 || // SQLITE_BUSY_SNAPSHOT
-    /^SQLITE_(BUSY|LOCKED)/.test(code ?? "") ||
-    /database (table )?is locked/.test(message ?? "");
-  return busy ? "rolledBack" : "permanent";
-}
+const classify = (error: unknown): Fault => (isBusy(error) ? "rolledBack" : "permanent");
 
 export const sqliteDialect: Dialect = {
   name: "sqlite",

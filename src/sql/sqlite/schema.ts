@@ -66,7 +66,7 @@ end`;
 
 /** Another delivery of a known message: Seen becomes claimable, an unleased one takes the new times. */
 const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("Redelivered")}
-after update of deliveries on ${n.message}
+after update of topic on ${n.message}
 when new.topic <> ''
 begin
   update ${n.state}

@@ -1,0 +1,27 @@
+import type { Database, Inbox } from "../../src/index.js";
+import type { BareIngest, BareQueue } from "../bare/bare-sql.js";
+
+export interface OpenInbox {
+  readonly inbox: Inbox;
+  close(): Promise<void>;
+}
+
+export interface Backlog {
+  readonly pending: number;
+  readonly done: number;
+}
+
+/** A database to measure on. Everything it opens is empty and has a schema or a file of its own. */
+export interface BenchDatabase {
+  readonly title: string;
+  openInbox(connections: number, backlog?: Backlog): Promise<OpenInbox>;
+  openBareIngest(connections: number): Promise<BareIngest>;
+  openBareQueue(pending: number): Promise<BareQueue>;
+  /** How often `work` went to the database with anything. */
+  countRoundTrips(opened: OpenInbox, work: () => Promise<unknown>): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** Runs one statement of the bench's own. */
+export const runSql = (db: Database, text: string): Promise<unknown> =>
+  db.driver.query({ name: "bench", steps: [text], unprepared: true }, {});

@@ -1,0 +1,91 @@
+import pg from "pg";
+import { createInbox, type Database, migrate } from "../../src/index.js";
+import { status } from "../../src/sql/dialect.js";
+import { openPostgres } from "../../src/sql/postgres/index.js";
+import { startPostgres } from "../../test/support/start-postgres.js";
+import { bareIngest, bareQueue } from "../bare/postgres.js";
+import { payloadBytes } from "../messages.js";
+import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
+
+/** A server of our own with PostgreSQL's default settings: fsync and synchronous_commit are on. */
+export async function openPostgresBench(): Promise<BenchDatabase> {
+  const server = await startPostgres();
+  const { url } = server;
+  let schemas = 0;
+  // Of this run alone, in case that ONCEBOX_TEST_POSTGRES_URL names a server that others use too.
+  const newSchema = () => `bench_${process.pid}_${++schemas}`;
+  const dropped = async (schema: string) => {
+    const client = new pg.Client(url);
+    await client.connect();
+    await client.query(`drop schema ${schema} cascade`);
+    await client.end();
+  };
+  const droppingAfter = <T extends { close(): Promise<void> }>(opened: T, schema: string): T => ({
+    ...opened,
+    async close() {
+      await opened.close();
+      await dropped(schema);
+    },
+  });
+
+  return {
+    title: "PostgreSQL",
+    async openInbox(connections, backlog = { pending: 0, done: 0 }) {
+      const schema = newSchema();
+      const db = openPostgres({ url, maxConnections: connections });
+      await migrate(db, { schema, outbox: false });
+      await fill(db, schema, backlog);
+      return droppingAfter({ inbox: createInbox(db, { schema }), close: () => db.close() }, schema);
+    },
+    async openBareIngest(connections) {
+      const schema = newSchema();
+      return droppingAfter(await bareIngest(url, schema, connections), schema);
+    },
+    async openBareQueue(pending) {
+      const schema = newSchema();
+      return droppingAfter(await bareQueue(url, schema, pending, payloadBytes), schema);
+    },
+    countRoundTrips: (_opened, work) => countClientQueries(work),
+    close: () => server.stop(),
+  };
+}
+
+async function fill(db: Database, schema: string, { pending, done }: Backlog): Promise<void> {
+  const names = db.dialect.names("inbox", schema, db.dialect.defaults.inbox);
+  const total = pending + done;
+  if (total === 0) return;
+  await runSql(
+    db,
+    `insert into ${names.message} (source, message_id, topic, payload, first_seen_at, last_seen_at)
+select 'bench', 'm-' || i, 'order.created', repeat('x', ${payloadBytes}), seen_at, seen_at
+from generate_series(1, ${total}) i, lateral (select now() - (${total} - i) * interval '1 millisecond' as seen_at) t`,
+  );
+  // The older ones are done, as they would be.
+  await runSql(
+    db,
+    `insert into ${names.state} (seq, status, visible_at, processed_at)
+select seq, case when seq <= ${done} then ${status.done} else ${status.ready} end, first_seen_at,
+  case when seq <= ${done} then first_seen_at end
+from ${names.message}
+order by seq`,
+  );
+  await runSql(db, `vacuum analyze ${names.message}`);
+  await runSql(db, `vacuum analyze ${names.state}`);
+  await runSql(db, "checkpoint");
+}
+
+/** Below oncebox's own driver: whatever any `pg` client is asked, `begin` and `commit` included. */
+async function countClientQueries(work: () => Promise<unknown>): Promise<number> {
+  const original = pg.Client.prototype.query;
+  let queries = 0;
+  pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
+    queries++;
+    return Reflect.apply(original, this, args);
+  } as typeof original;
+  try {
+    await work();
+  } finally {
+    pg.Client.prototype.query = original;
+  }
+  return queries;
+}

@@ -1,0 +1,89 @@
+import { parseArgs } from "node:util";
+
+export const scenarioNames = ["receive", "batch-ingest", "drain", "backlog", "round-trips"] as const;
+export type ScenarioName = (typeof scenarioNames)[number];
+
+export const databaseNames = ["sqlite", "postgres"] as const;
+export type DatabaseName = (typeof databaseNames)[number];
+
+/** How much of everything: enough rounds for a steady median, or few enough for a minute. */
+export interface Sizes {
+  readonly rounds: number;
+  /** Messages received in one round. SQLite does not wait for a disk or a socket, so it gets more. */
+  readonly receivesPerRound: Readonly<Record<DatabaseName, number>>;
+  readonly batchesPerRound: Readonly<Record<DatabaseName, number>>;
+  /** Drained in `drainRounds` slices. */
+  readonly drained: number;
+  readonly drainRounds: number;
+  readonly smallBacklog: number;
+  /** Pending, and the same number of Done rows beside them. */
+  readonly largeBacklog: number;
+  readonly claimsPerRound: number;
+}
+
+const full: Sizes = {
+  rounds: 25,
+  receivesPerRound: { sqlite: 4_000, postgres: 600 },
+  batchesPerRound: { sqlite: 20, postgres: 10 },
+  drained: 50_000,
+  drainRounds: 25,
+  smallBacklog: 10_000,
+  largeBacklog: 1_000_000,
+  claimsPerRound: 40,
+};
+
+const quick: Sizes = {
+  rounds: 9,
+  receivesPerRound: { sqlite: 1_500, postgres: 200 },
+  batchesPerRound: { sqlite: 8, postgres: 4 },
+  drained: 18_000,
+  drainRounds: 9,
+  smallBacklog: 10_000,
+  largeBacklog: 100_000,
+  claimsPerRound: 20,
+};
+
+export interface BenchOptions {
+  readonly scenarios: readonly ScenarioName[];
+  readonly databases: readonly DatabaseName[];
+  readonly sizes: Sizes;
+  readonly jsonFile: string | undefined;
+}
+
+export const usage = `usage: npm run bench -- [--quick] [--only NAME] [--database NAME] [--json FILE]
+
+  --quick          smaller numbers and fewer rounds: the whole run within a minute
+  --only NAME      one scenario: ${scenarioNames.join(", ")}
+  --database NAME  one database: ${databaseNames.join(", ")}
+  --json FILE      also write [{ name, database, rate, ratio, ratioTo, spread }]`;
+
+/** Throws an error whose message is for the person at the keyboard. */
+export function parseOptions(args: readonly string[]): BenchOptions {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      quick: { type: "boolean", default: false },
+      only: { type: "string" },
+      database: { type: "string" },
+      json: { type: "string" },
+    },
+  });
+  if (values.json === "") throw new Error("--json needs the name of a file.");
+  return {
+    scenarios: chosen(values.only, scenarioNames, "--only"),
+    databases: chosen(values.database, databaseNames, "--database"),
+    sizes: values.quick ? quick : full,
+    jsonFile: values.json,
+  };
+}
+
+function chosen<Name extends string>(
+  value: string | undefined,
+  known: readonly Name[],
+  option: string,
+): readonly Name[] {
+  if (value === undefined) return known;
+  const found = known.filter((name) => name === value);
+  if (found.length === 0) throw new Error(`${option}: there is no "${value}". Known: ${known.join(", ")}.`);
+  return found;
+}

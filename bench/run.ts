@@ -1,0 +1,56 @@
+import { openPostgresBench } from "./databases/postgres.js";
+import { openSqliteBench } from "./databases/sqlite.js";
+import { type BenchOptions, type DatabaseName, parseOptions, type ScenarioName, usage } from "./options.js";
+import { formatTable, type ResultRow, writeJson } from "./report.js";
+import { backlog } from "./scenarios/backlog.js";
+import { batchIngest } from "./scenarios/batch-ingest.js";
+import { drain } from "./scenarios/drain.js";
+import { receive } from "./scenarios/receive.js";
+import { roundTrips } from "./scenarios/round-trips.js";
+import type { Scenario } from "./scenarios/scenario.js";
+
+const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
+  receive,
+  "batch-ingest": batchIngest,
+  drain,
+  backlog,
+  "round-trips": roundTrips,
+};
+
+const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;
+
+async function run(options: BenchOptions): Promise<void> {
+  const rows: ResultRow[] = [];
+  for (const name of options.databases) rows.push(...(await runOn(name, options)));
+  console.log(`\n${formatTable(rows)}`);
+  if (options.jsonFile !== undefined) await writeJson(options.jsonFile, rows);
+}
+
+async function runOn(
+  databaseName: DatabaseName,
+  { scenarios: chosen, sizes }: BenchOptions,
+): Promise<readonly ResultRow[]> {
+  const database = await databases[databaseName]();
+  const rows: ResultRow[] = [];
+  try {
+    for (const name of chosen) {
+      // On the side of the results, so that `> file` holds the table alone.
+      console.error(`${database.title}: ${name} …`);
+      rows.push(...(await scenarios[name]({ database, databaseName, sizes })));
+    }
+  } finally {
+    await database.close();
+  }
+  return rows;
+}
+
+function optionsOrExit(): BenchOptions {
+  try {
+    return parseOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${usage}`);
+    process.exit(2);
+  }
+}
+
+await run(optionsOrExit());

@@ -1,0 +1,86 @@
+import { InvalidArgumentError } from "../../errors.js";
+import type { MssqlConfig } from "./client.js";
+
+const booleans = ["encrypt", "trustServerCertificate", "multiSubnetFailover"] as const;
+const texts = ["appName", "instanceName"] as const;
+const known: readonly string[] = [...booleans, ...texts];
+
+/**
+ * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Read here,
+ * because mssql itself reads no URLs. No message quotes the URL: it may hold a password.
+ */
+export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: string } {
+  const url = toUrl(text);
+  const server = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  if (server === "") throw new InvalidArgumentError("The SQL Server URL names no host.");
+  const database = decode(url.pathname.slice(1), "database");
+  return {
+    server,
+    ...(url.port === "" ? {} : { port: Number(url.port) }),
+    ...(database === "" ? {} : { database }),
+    ...(url.username === "" ? {} : { user: decode(url.username, "user") }),
+    ...(url.password === "" ? {} : { password: decode(url.password, "password") }),
+    options: optionsOf(url.searchParams),
+  };
+}
+
+function toUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== "mssql:") {
+    throw new InvalidArgumentError(
+      "The SQL Server URL must look like mssql://user:password@host:1433/database, with special characters in user and password percent-encoded.",
+    );
+  }
+  return url;
+}
+
+function decode(part: string, what: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new InvalidArgumentError(
+      `The ${what} in the SQL Server URL is not percent-encoded well: write % as %25.`,
+    );
+  }
+}
+
+function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> {
+  const unknown = [...query.keys()].filter((name) => !known.includes(name));
+  if (unknown.length > 0) {
+    throw new InvalidArgumentError(
+      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known: ${known.join(", ")}; others go into config.`,
+    );
+  }
+  const options: Record<string, string | boolean> = {};
+  for (const name of texts) if (query.has(name)) options[name] = query.get(name)!;
+  for (const name of booleans) if (query.has(name)) options[name] = toBoolean(name, query.get(name)!);
+  return options;
+}
+
+function toBoolean(name: string, value: string): boolean | string {
+  if (name === "encrypt" && value === "strict") return value; // TDS 8
+  if (value !== "true" && value !== "false") {
+    throw new InvalidArgumentError(`The option ${name} in the SQL Server URL must be true or false.`);
+  }
+  return value === "true";
+}
+
+/** A keyword, then a value that may be quoted and then hold anything, `;` and `=` too. */
+const pairs = /([^=;]+)=\s*("(?:[^"]|"")*"|'(?:[^']|'')*'|[^;]*)/g;
+const serverWords = ["data source", "server", "address", "addr", "network address"];
+const databaseWords = ["initial catalog", "database"];
+
+/** Server and database of a connection string, for logs; nothing else of it. */
+export function describeConnectionString(text: string): string {
+  const found = new Map<string, string>();
+  for (const [, word, value] of text.matchAll(pairs))
+    found.set(word!.trim().toLowerCase(), unquote(value!.trim()));
+  const first = (words: readonly string[]) =>
+    words.map((word) => found.get(word)).find((value) => value !== undefined);
+  return describe(first(serverWords), first(databaseWords));
+}
+
+const unquote = (value: string) => value.replace(/^(["'])(.*)\1$/s, "$2");
+
+export const describe = (server: string | undefined, database: string | undefined): string =>
+  `${server ?? "unknown"}/${database ?? ""}`;

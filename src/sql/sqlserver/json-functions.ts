@@ -1,0 +1,95 @@
+import type { QueueNames } from "../names.js";
+import { binary, text } from "./expressions.js";
+
+/** A function that reads the objects of a JSON array as rows; the procedures take their sets from it. */
+export interface JsonFunction {
+  readonly name: string;
+  /** Batches: drops it and makes it anew. Nobody is granted anything on it, so nothing is lost. */
+  readonly batches: readonly string[];
+}
+
+/** The columns, with their types, in the order of the objects' properties. Binary values come as hexadecimal. */
+export type JsonColumns = Readonly<Record<string, string>>;
+
+const name = `nvarchar(255) ${binary}`;
+
+export const keyColumns: JsonColumns = { source: name, message_id: name };
+
+export const abandonedColumns: JsonColumns = { seq: "bigint", delay_ms: "float", error: "nvarchar(max)" };
+
+const contentColumns: JsonColumns = {
+  topic: name,
+  payload: "nvarchar(max)",
+  correlation_id: "nvarchar(255)",
+  headers: "nvarchar(max)",
+  due_at: "datetime2(3)",
+  expires_at: "datetime2(3)",
+};
+export const inboxColumns: JsonColumns = { ...keyColumns, ...contentColumns, hash: "varbinary(max)" };
+export const outboxColumns: JsonColumns = {
+  id: "uniqueidentifier",
+  message_id: "uniqueidentifier",
+  ...contentColumns,
+};
+
+export const list = (columns: JsonColumns, alias = ""): string =>
+  Object.keys(columns)
+    .map((column) => `${alias}${column}`)
+    .join(", ");
+
+const isBinary = (type: string) => type.startsWith("varbinary");
+const withoutCollation = (type: string) => type.replace(` ${binary}`, "");
+
+function onSqlServer(columns: JsonColumns): string {
+  const read = Object.entries(columns).map(
+    ([column, type]) => `${column} ${isBinary(type) ? "nvarchar(max)" : withoutCollation(type)}`,
+  );
+  const selected = Object.entries(columns).map(([column, type]) => {
+    if (isBinary(type)) return `convert(${type}, i.${column}, 2) as ${column}`;
+    return type.endsWith(binary) ? `i.${column} ${binary} as ${column}` : `i.${column} as ${column}`;
+  });
+  return `select ${selected.join(",\n  ")}
+from openjson(@items) with (
+  ${read.join(",\n  ")}
+) i`;
+}
+
+/**
+ * Babelfish's openjson cuts texts at 4,000 characters and leaves the escapes in them, and its
+ * convert knows no hexadecimal; PostgreSQL's own functions beneath it do all three.
+ */
+function onBabelfish(columns: JsonColumns): string {
+  const selected = Object.entries(columns).map(([column, type]) => {
+    const value = `json_extract_path_text(cast(i.value as json), '${column}')`;
+    const decoded = isBinary(type) ? `decode(${value}, 'hex')` : value;
+    const collation = type.endsWith(binary) ? ` ${binary}` : "";
+    return `cast(${decoded} as ${withoutCollation(type)})${collation} as ${column}`;
+  });
+  return `select ${selected.join(",\n  ")}
+from openjson(@items) i`;
+}
+
+export function jsonFunction(n: QueueNames, suffix: string, columns: JsonColumns): JsonFunction {
+  const functionName = n.object(suffix);
+  const create = (body: string) => `create function ${functionName} (@items nvarchar(max))
+returns table
+as
+return ${body}`;
+  return {
+    name: functionName,
+    batches: [
+      `drop function if exists ${functionName}`,
+      // As texts to execute, because each server refuses the other's functions when it reads them.
+      `if serverproperty('BabelfishVersion') is null
+  exec(${text(create(onSqlServer(columns)))})
+else
+  exec(${text(create(onBabelfish(columns)))})`,
+    ],
+  };
+}
+
+export const jsonFunctions = (n: QueueNames): readonly JsonFunction[] => [
+  jsonFunction(n, "_Abandoned", abandonedColumns),
+  ...(n.kind === "inbox" ? [jsonFunction(n, "_Keys", keyColumns)] : []),
+  jsonFunction(n, "_Incoming", n.kind === "inbox" ? inboxColumns : outboxColumns),
+];

@@ -1,0 +1,208 @@
+import type { LedgerStatements, Migration } from "../dialect.js";
+import { status } from "../dialect.js";
+import { statement } from "../driver.js";
+import type { QueueNames } from "../names.js";
+import { binary, text } from "./expressions.js";
+import { jsonFunctions } from "./json-functions.js";
+import { inboxProcedures, outboxProcedures } from "./procedures.js";
+
+export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const bare = (suffix: string) => quote(`${table}${suffix}`);
+  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
+  return {
+    kind,
+    schema,
+    table,
+    message: object(""),
+    state: object("State"),
+    view: object("Messages"),
+    object,
+    bare,
+  };
+}
+
+/** The row that claim and ack rewrite: narrow, so that they write little and many share a page. */
+const stateTable = (n: QueueNames) => `create table ${n.state} (
+  seq bigint not null,
+  visible_at datetime2(3) not null,
+  locked_until datetime2(3) null,
+  expires_at datetime2(3) null,
+  processed_at datetime2(3) null,
+  owner uniqueidentifier null,
+  attempt int not null constraint ${n.bare("State_Attempt")} default 0,
+  status tinyint not null,
+  crashes int not null constraint ${n.bare("State_Crashes")} default 0,
+  processed_by nvarchar(100) null,
+  last_error nvarchar(max) null,
+  constraint ${n.bare("State_PK")} primary key clustered (seq)
+)`;
+
+/**
+ * Each filtered to the few rows its reader wants, so that months of Done rows cost nothing. The
+ * included columns let the reaper pass over a row without locking it.
+ */
+const stateIndexes = (n: QueueNames) => [
+  `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
+  `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.held}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) where status = ${status.dead}`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held})`,
+];
+
+export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
+  inbox: [
+    {
+      number: 1,
+      name: "inbox",
+      up: (n) => [
+        // Clustered on the narrow number: the natural key's 1,020 bytes are above the 900 that a clustered key may have.
+        `create table ${n.message} (
+  seq bigint identity(1, 1) not null,
+  source nvarchar(255) ${binary} not null,
+  message_id nvarchar(255) ${binary} not null,
+  topic nvarchar(255) ${binary} not null,
+  payload nvarchar(max) not null,
+  hash varbinary(max) null,
+  correlation_id nvarchar(255) null,
+  headers nvarchar(max) null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null,
+  first_seen_at datetime2(3) not null,
+  last_seen_at datetime2(3) not null,
+  deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
+  -- the last delivery brought another hash than the one before it
+  content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
+  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("_Key")} unique nonclustered (source, message_id)
+)`,
+        stateTable(n),
+        ...stateIndexes(n),
+      ],
+    },
+  ],
+  outbox: [
+    {
+      number: 1,
+      name: "outbox",
+      up: (n) => [
+        `create table ${n.message} (
+  seq bigint identity(1, 1) not null,
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null,
+  topic nvarchar(255) ${binary} not null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) null,
+  headers nvarchar(max) null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null,
+  created_at datetime2(3) not null,
+  constraint ${n.bare("_PK")} primary key clustered (seq),
+  constraint ${n.bare("_Key")} unique nonclustered (id)
+)`,
+        stateTable(n),
+        ...stateIndexes(n),
+      ],
+    },
+  ],
+};
+
+const inboxView = (n: QueueNames) => `create view ${n.view} as
+select
+  m.source as Source,
+  m.message_id as MessageId,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.hash as Hash,
+  m.first_seen_at as FirstSeenUtc,
+  m.last_seen_at as LastSeenUtc,
+  case s.status
+    when ${status.seen} then 'Seen'
+    when ${status.done} then 'Done'
+    when ${status.dead} then 'Dead'
+    else 'Processing'
+  end as Status,
+  s.locked_until as LockedUntil,
+  s.owner as OwnerToken,
+  s.attempt as Attempt,
+  s.last_error as LastError,
+  s.visible_at as NextAttemptAt,
+  m.due_at as DueTimeUtc,
+  m.expires_at as ExpiresAt,
+  m.correlation_id as CorrelationId,
+  s.processed_at as ProcessedAt,
+  m.deliveries as Deliveries
+from ${n.message} m
+inner join ${n.state} s on s.seq = m.seq`;
+
+const outboxView = (n: QueueNames) => `create view ${n.view} as
+select
+  m.id as Id,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.created_at as CreatedAt,
+  case
+    when s.status = ${status.done} then 2
+    when s.status = ${status.dead} then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as Status,
+  s.locked_until as LockedUntil,
+  s.owner as OwnerToken,
+  cast(case when s.status = ${status.done} then 1 else 0 end as bit) as IsProcessed,
+  s.processed_at as ProcessedAt,
+  s.processed_by as ProcessedBy,
+  s.attempt as RetryCount,
+  s.last_error as LastError,
+  s.visible_at as NextAttemptAt,
+  m.message_id as MessageId,
+  m.correlation_id as CorrelationId,
+  m.due_at as DueTimeUtc,
+  m.expires_at as ExpiresAt
+from ${n.message} m
+inner join ${n.state} s on s.seq = m.seq`;
+
+/**
+ * The procedures are altered, not dropped, so that what was granted on them stays. A view cannot
+ * be altered everywhere; it is made where it is missing, and a migration that changes it drops it.
+ */
+export const routines = (n: QueueNames): readonly string[] => [
+  `if object_id(${text(n.view)}, N'V') is null
+  exec(${text(n.kind === "inbox" ? inboxView(n) : outboxView(n))})`,
+  ...jsonFunctions(n).flatMap(({ batches }) => batches),
+  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).flatMap(({ name, alter }) => [
+    `if object_id(${text(name)}, N'P') is null
+  exec(${text(`create procedure ${name} as return 0`)})`,
+    alter,
+  ]),
+];
+
+const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
+
+export const ledger: LedgerStatements = {
+  prepare: (schema) => [
+    // Filtered indexes, and procedures that write to their tables, want these; sqlcmd starts without some.
+    `set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
+set numeric_roundabort off`,
+    `if schema_id(${text(schema)}) is null
+  exec(${text(`create schema ${quote(schema)}`)})`,
+    `if object_id(${text(ledgerTable(schema))}, N'U') is null
+  create table ${ledgerTable(schema)} (
+    queue nvarchar(100) ${binary} not null,
+    number int not null,
+    name nvarchar(100) not null,
+    applied_at datetime2(3) not null constraint ${quote("oncebox_migrations_AppliedAt")} default sysutcdatetime(),
+    constraint ${quote("oncebox_migrations_PK")} primary key clustered (queue, number)
+  )`,
+  ],
+  applied: (schema) =>
+    statement(
+      "migrations applied",
+      `select number as number from ${ledgerTable(schema)} where queue = @queue`,
+    ),
+  record: (schema) =>
+    statement(
+      "migration record",
+      `insert into ${ledgerTable(schema)} (queue, number, name) values (@queue, @number, @name)`,
+    ),
+};

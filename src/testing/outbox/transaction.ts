@@ -1,0 +1,182 @@
+import { expect, it } from "vitest";
+import { InvalidArgumentError } from "../../errors.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import type { ContractHarness } from "../harness.js";
+import { type Box, hasOneConnection, idsOf, messages, outboxTheme, stored } from "./support.js";
+
+/** A table of the user's own beside the outbox. */
+const business = ({ names }: Box) => names.object("Orders");
+
+export function transactionContract(harness: ContractHarness): void {
+  outboxTheme(harness, "the caller's transaction", ({ database, box }) => {
+    const withOrders = async (): Promise<Box> => {
+      const made = await box();
+      await database().raw(`create table ${business(made)} (id int not null)`);
+      return made;
+    };
+    const orders = async (made: Box) => (await database().raw(`select id from ${business(made)}`)).length;
+
+    it("OBX-003 the caller's commit makes the message claimable, together with the business row", async () => {
+      const made = await withOrders();
+      const caller = await database().begin();
+      await caller.run(`insert into ${business(made)} (id) values (1)`);
+      const id = await made.outbox.enqueue({ topic: "order.created", payload: "1" }, { tx: caller.tx });
+      await caller.commit();
+
+      expect(await orders(made)).toBe(1);
+      expect(idsOf(await made.outbox.claim({ owner: made.owner }))).toEqual([id]);
+    });
+
+    it("OBX-003 the caller's rollback leaves neither message nor business row", async () => {
+      const made = await withOrders();
+      const caller = await database().begin();
+      await caller.run(`insert into ${business(made)} (id) values (1)`);
+      const id = await made.outbox.enqueue({ topic: "order.created", payload: "1" }, { tx: caller.tx });
+      const batch = await made.outbox.enqueue(messages(3), { tx: caller.tx });
+      await caller.rollback();
+
+      expect(await orders(made)).toBe(0);
+      expect(await made.outbox.claim({ owner: made.owner })).toEqual([]);
+      for (const one of [id, ...batch]) expect(await made.outbox.get({ id: one })).toBeNull();
+    });
+
+    it("OBX-003 neither commits nor rolls back: what the caller writes after enqueue is in the same transaction", async () => {
+      const made = await withOrders();
+      const first = await database().begin();
+      await made.outbox.enqueue({ topic: "t", payload: "" }, { tx: first.tx });
+      await first.run(`insert into ${business(made)} (id) values (1)`);
+      await first.rollback();
+      expect(await orders(made)).toBe(0);
+
+      const second = await database().begin();
+      await made.outbox.enqueue({ topic: "t", payload: "" }, { tx: second.tx });
+      await second.run(`insert into ${business(made)} (id) values (2)`);
+      await second.commit();
+      expect(await orders(made)).toBe(1);
+      expect((await made.outbox.stats()).counts.Ready).toBe(1);
+    });
+
+    it("OBX-003 a batch goes in with the caller's commit, ids in order", async () => {
+      const { outbox, owner } = await box();
+      const caller = await database().begin();
+      const ids = await outbox.enqueue(messages(100), { tx: caller.tx });
+      await caller.commit();
+
+      const claimed = await outbox.claim({ owner, batchSize: 100 });
+      expect(idsOf(claimed)).toEqual([...ids].sort());
+      expect((await stored(outbox, { id: ids[42]! })).payload).toBe("042");
+    });
+
+    it("OBX-003 due time, expiry, headers and correlation id hold in a transaction as without", async () => {
+      const { outbox, owner, clock } = await box();
+      const dueAt = new Date(clock().getTime() + 1_000);
+      const expiresAt = new Date(clock().getTime() + 5_000);
+      const caller = await database().begin();
+      const message = {
+        topic: "t",
+        payload: "a\0b",
+        dueAt,
+        expiresAt,
+        headers: { a: "b" },
+        correlationId: "",
+      };
+      const id = await outbox.enqueue(message, { tx: caller.tx });
+      await caller.commit();
+
+      const expected = { createdAt: clock(), dueAt, expiresAt, headers: { a: "b" }, correlationId: null };
+      expect(await stored(outbox, { id })).toMatchObject({ ...expected, payload: "a\0b", state: "Ready" });
+      expect(await outbox.claim({ owner })).toEqual([]);
+    });
+
+    it("OBX-003 OBX-081 no one sees or claims the message before the commit", async () => {
+      const { outbox, on, owner } = await box();
+      const caller = await database().begin();
+      const id = await outbox.enqueue({ topic: "t", payload: "" }, { tx: caller.tx });
+
+      if (hasOneConnection(database())) {
+        // the one connection is the caller's until it commits: others wait
+        let answered = false;
+        const waiting = outbox.claim({ owner }).finally(() => {
+          answered = true;
+        });
+        for (let turn = 0; turn < 50; turn++) await Promise.resolve();
+        expect(answered).toBe(false);
+        await caller.rollback();
+        expect(await waiting).toEqual([]);
+        return;
+      }
+      const other = on(database().reopen());
+      if (database().db.dialect.name !== "sqlite") {
+        expect(await other.claim({ owner: newOwnerToken() })).toEqual([]);
+      }
+      // SQLite has one writer at a time, so a claim would wait; a reader does not
+      expect(await other.get({ id })).toBeNull();
+      expect((await other.stats()).counts.Ready).toBe(0);
+      await caller.commit();
+      expect(idsOf(await other.claim({ owner }))).toEqual([id]);
+    });
+
+    it("OBX-003 OBX-081 a transaction that began earlier and commits later is not missed", async () => {
+      const { outbox, on, owner } = await box();
+      if (database().db.dialect.name === "sqlite") {
+        // one writer at a time: the later transaction can only come before or after the earlier one
+        const before = await outbox.enqueue({ topic: "t", payload: "before" });
+        await outbox.ack(owner, await outbox.claim({ owner }));
+        const caller = await database().begin();
+        const id = await outbox.enqueue({ topic: "t", payload: "slow" }, { tx: caller.tx });
+        await caller.commit();
+        expect(idsOf(await outbox.claim({ owner }))).toEqual([id]);
+        expect((await stored(outbox, { id: before })).state).toBe("Done");
+        return;
+      }
+      const slow = await database().begin();
+      const early = await outbox.enqueue({ topic: "t", payload: "slow" }, { tx: slow.tx });
+      const fast = on(database().reopen());
+      const late = await fast.enqueue({ topic: "t", payload: "fast" });
+      const claimed = await fast.claim({ owner });
+      expect(idsOf(claimed)).toEqual([late]);
+      await fast.ack(owner, claimed);
+      await slow.commit();
+
+      expect(idsOf(await fast.claim({ owner }))).toEqual([early]);
+    });
+
+    it("OBX-003 takes a transaction of the database's own driver: commit, and rollback by throwing", async () => {
+      const { outbox, owner } = await box();
+      const { driver } = database().db;
+      const id = await driver.transaction((tx) => outbox.enqueue({ topic: "t", payload: "" }, { tx }));
+      const failed = driver.transaction(async (tx) => {
+        await outbox.enqueue(messages(2), { tx });
+        throw new Error("the business says no");
+      });
+      await expect(failed).rejects.toThrow("the business says no");
+      expect(idsOf(await outbox.claim({ owner }))).toEqual([id]);
+    });
+
+    it("OBX-003 a refused message leaves the caller's transaction as it was", async () => {
+      const made = await withOrders();
+      const caller = await database().begin();
+      await caller.run(`insert into ${business(made)} (id) values (1)`);
+      const refused = made.outbox.enqueue({ topic: "", payload: "" }, { tx: caller.tx });
+      await expect(refused).rejects.toBeInstanceOf(InvalidArgumentError);
+      const id = await made.outbox.enqueue({ topic: "t", payload: "" }, { tx: caller.tx });
+      await caller.commit();
+
+      expect(await orders(made)).toBe(1);
+      expect(idsOf(await made.outbox.claim({ owner: made.owner }))).toEqual([id]);
+    });
+
+    it("OBX-003 an aborted signal refuses the enqueue and leaves the caller's transaction as it was", async () => {
+      const made = await withOrders();
+      const caller = await database().begin();
+      await caller.run(`insert into ${business(made)} (id) values (1)`);
+      const reason = new Error("the host is shutting down");
+      const call = { tx: caller.tx, signal: AbortSignal.abort(reason) };
+      await expect(made.outbox.enqueue({ topic: "t", payload: "" }, call)).rejects.toBe(reason);
+      await caller.commit();
+
+      expect(await orders(made)).toBe(1);
+      expect((await made.outbox.list()).messages).toEqual([]);
+    });
+  });
+}

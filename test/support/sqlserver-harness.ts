@@ -1,0 +1,63 @@
+import { randomUUID } from "node:crypto";
+import mssql from "mssql";
+import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
+import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
+import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+
+export function sqlServerHarness(url: string): ContractHarness {
+  return { name: "SQL Server", open: () => open(url) };
+}
+
+async function open(url: string): Promise<TestDatabase> {
+  const schema = `t_${randomUUID().slice(0, 8)}`;
+  const another = () => openSqlServer({ url, maxConnections: 10 });
+  const opened = [another()];
+  const db = opened[0]!;
+  const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  return {
+    db,
+    schema,
+    raw,
+    reopen() {
+      const reopened = another();
+      opened.push(reopened);
+      return reopened;
+    },
+    async begin() {
+      const pool = new mssql.ConnectionPool({ ...parseMssqlUrl(url), pool: { max: 1 } });
+      await pool.connect();
+      const transaction = pool.transaction();
+      await transaction.begin();
+      const end = async (how: "commit" | "rollback") => {
+        await transaction[how]();
+        await pool.close();
+      };
+      return {
+        tx: fromMssql(transaction),
+        run: async (sql) => {
+          await transaction.request().batch(sql);
+        },
+        commit: () => end("commit"),
+        rollback: () => end("rollback"),
+      };
+    },
+    async close() {
+      for (const statement of await dropStatements(raw, schema)) await raw(statement);
+      await Promise.all(opened.map((one) => one.close()));
+    },
+  };
+}
+
+const dropWords = { P: "procedure", FN: "function", IF: "function", TF: "function", V: "view", U: "table" } as const;
+
+/** SQL Server drops a schema only when it is empty: procedures, functions and views first, then the tables, then itself. */
+async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise<readonly string[]> {
+  const rows = await raw(`select rtrim(o.type) as type, o.name as name
+from sys.objects o
+inner join sys.schemas s on s.schema_id = o.schema_id
+where s.name = '${schema}' and o.type in ('P', 'FN', 'IF', 'TF', 'V', 'U')`);
+  const drops = Object.entries(dropWords).flatMap(([type, word]) =>
+    rows.filter((row) => row.type === type).map((row) => `drop ${word} [${schema}].[${String(row.name)}]`),
+  );
+  return [...drops, `drop schema if exists [${schema}]`];
+}
