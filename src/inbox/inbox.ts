@@ -97,13 +97,14 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     if (outcome === "conflict") logger.warn("the same id arrived with other content", fields);
   };
 
-  const mark = async (key: InboxKey, to: number, error: string | null, call: CallOptions): Promise<void> => {
-    await kernel.executeIn(
-      undefined,
-      statements.mark,
-      { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error },
-      call,
-    );
+  const mark = async (
+    key: InboxKey,
+    to: number,
+    error: string | null,
+    call: CallOptions,
+  ): Promise<boolean> => {
+    const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error };
+    return (await kernel.executeIn(undefined, statements.mark, params, call)).length > 0;
   };
 
   return {
@@ -158,10 +159,20 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       return processed;
     },
 
-    markProcessing: (key, call = {}) => mark(key, status.held, null, call),
-    markProcessed: (key, call = {}) => mark(key, status.done, null, call),
-    markDead: (key, error, call = {}) =>
-      mark(key, status.dead, error === undefined ? null : toStoredError(error), call),
+    async markProcessing(key, call = {}) {
+      await mark(key, status.held, null, call);
+    },
+    async markProcessed(key, call = {}) {
+      await mark(key, status.done, null, call);
+    },
+    async markDead(key, error, call = {}) {
+      const changed = await mark(key, status.dead, toStoredError(error), call);
+      if (changed)
+        await kernel.announceDead(
+          [{ source: key.source, messageId: key.messageId }],
+          error || "Marked dead by hand.",
+        );
+    },
   };
 }
 

@@ -93,6 +93,21 @@ export function requireBatchSize(value: unknown, name = "batchSize"): asserts va
   }
 }
 
+export function optionalCount(value: unknown, name: string, least: number): void {
+  if (value === undefined) return;
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
+    throw new ArgumentRangeError(`${name} must be a whole number from ${least} on, not ${String(value)}.`);
+  }
+}
+
+/** An age or a distance in time; 0 is one too. */
+export function optionalAge(value: unknown, name: string): void {
+  if (value === undefined) return;
+  if (typeof value !== "number" || !(value >= 0 && value <= longestMs * 1000)) {
+    throw new ArgumentRangeError(`${name} must be a number of milliseconds from 0 on, not ${String(value)}.`);
+  }
+}
+
 export function requireList<T>(value: readonly T[], name: string): asserts value is readonly T[] {
   if (!Array.isArray(value)) throw new InvalidArgumentError(`${name} must be an array (it may be empty).`);
 }

@@ -29,7 +29,16 @@ export async function withTransientRetry<T>(work: () => Promise<T>, options: Tra
       const mayRepeat = fault === "rolledBack" || (fault === "unknown" && options.repeatable);
       if (wait === undefined || !mayRepeat) throw error;
       options.onRetry?.(error, retry + 1);
-      await sleep(wait * (0.5 + Math.random()), undefined, options.signal ? { signal: options.signal } : {});
+      await pause(wait * (0.5 + Math.random()), options.signal);
     }
+  }
+}
+
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  try {
+    await sleep(ms, undefined, signal ? { signal } : {});
+  } catch (error) {
+    signal?.throwIfAborted(); // with the caller's own reason
+    throw error;
   }
 }

@@ -85,11 +85,19 @@ export interface Dialect {
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
+  /** What stands between two batches of a rendered schema. */
+  readonly batchSeparator: string;
   readonly toTime: (date: Date) => SqlValue;
   readonly fromTime: (value: unknown) => Date;
   readonly classify: (error: unknown) => Fault;
   /** The tables are not there, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;
+}
+
+export interface LedgerEntry {
+  readonly queue: string;
+  readonly number: number;
+  readonly name: string;
 }
 
 /** How migrations are locked, recorded and run. */
@@ -98,8 +106,8 @@ export interface LedgerStatements {
   readonly prepare: (schema: string) => readonly string[];
   /** → number, of what is applied to the queue named by :queue */
   readonly applied: (schema: string) => SqlStatement;
-  /** :queue, :number, :name */
-  readonly record: (schema: string) => SqlStatement;
+  /** An insert with its values written out: what `migrate` runs, and what a DBA runs from the rendered schema. */
+  readonly record: (schema: string, entry: LedgerEntry) => string;
 }
 
 /** An open database: a dialect and a driver that speaks it. Made by `oncebox/postgres` and its siblings. */

@@ -1,5 +1,6 @@
+import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import type { Database, Dialect } from "./dialect.js";
+import type { Database, Dialect, LedgerEntry, Migration } from "./dialect.js";
 import { type SqlExecutor, statement } from "./driver.js";
 import { type QueueNames, requireIdentifier } from "./names.js";
 
@@ -33,22 +34,25 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   });
 }
 
+const ledgerName = (queue: QueueNames): string => `${queue.kind}:${queue.table}`;
+
+const entryOf = (queue: QueueNames, { number, name }: Migration): LedgerEntry => ({
+  queue: ledgerName(queue),
+  number,
+  name,
+});
+
 async function migrateQueue(
   dialect: Dialect,
   tx: SqlExecutor,
   queue: QueueNames,
 ): Promise<readonly string[]> {
-  const name = `${queue.kind}:${queue.table}`;
-  const rows = await tx.query(dialect.ledger.applied(queue.schema), { queue: name });
+  const rows = await tx.query(dialect.ledger.applied(queue.schema), { queue: ledgerName(queue) });
   const done = new Set(rows.map((row) => Number(row.number)));
   const applied: string[] = [];
   for (const migration of dialect.migrations[queue.kind].filter((m) => !done.has(m.number))) {
     await run(tx, migration.up(queue));
-    await tx.query(dialect.ledger.record(queue.schema), {
-      queue: name,
-      number: migration.number,
-      name: migration.name,
-    });
+    await run(tx, [dialect.ledger.record(queue.schema, entryOf(queue, migration))]);
     applied.push(`${queue.table} ${migration.number} ${migration.name}`);
   }
   await run(tx, dialect.routines(queue));
@@ -70,35 +74,38 @@ function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly Queue
     requireIdentifier(table, kind);
     queues.push(dialect.names(kind, schema, table));
   }
+  requireDistinct(queues);
   return queues;
 }
 
-/** The whole schema as text, for a DBA to read and run. */
-export function renderSchema(dialect: Dialect, options: MigrateOptions = {}, separator = ";\n"): string {
+/** An outbox called "InboxState" would meet the inbox's own table of that name. */
+function requireDistinct(queues: readonly QueueNames[]): void {
+  const objects = queues
+    .flatMap((queue) => [queue.message, queue.state, queue.view])
+    .map((name) => name.toLowerCase());
+  if (new Set(objects).size === objects.length) return;
+  const tables = queues.map((queue) => `${queue.kind} "${queue.table}"`).join(" and ");
+  throw new InvalidArgumentError(`migrate: the names of ${tables} collide; choose others.`);
+}
+
+/** Everything `migrate` would run on an empty database, batch by batch. */
+export function schemaBatches(dialect: Dialect, options: MigrateOptions = {}): readonly string[] {
   const queues = chosenQueues(dialect, options);
   const schema = queues[0]?.schema ?? dialect.defaults.schema;
-  const batches = [
+  return [
     ...dialect.ledger.prepare(schema),
     ...queues.flatMap((queue) => [
       ...dialect.migrations[queue.kind].flatMap((migration) => [
         ...migration.up(queue),
-        recordText(dialect, queue, migration.number, migration.name),
+        dialect.ledger.record(queue.schema, entryOf(queue, migration)),
       ]),
       ...dialect.routines(queue),
     ]),
   ];
-  return batches.map((batch) => `${batch}${separator}`).join("\n");
 }
 
-/** The ledger's insert with its values written out, so that a later `migrate` knows what the DBA ran. */
-function recordText(dialect: Dialect, queue: QueueNames, number: number, name: string): string {
-  const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
-  const values: Record<string, string> = {
-    queue: literal(`${queue.kind}:${queue.table}`),
-    number: String(number),
-    name: literal(name),
-  };
-  return dialect.ledger
-    .record(queue.schema)
-    .steps[0]!.replace(/[:@](queue|number|name)\b/g, (_, key: string) => values[key]!);
-}
+/** The whole schema as text, for a DBA to read and run; a later `migrate` knows that it was. */
+export const renderSchema = (dialect: Dialect, options: MigrateOptions = {}): string =>
+  schemaBatches(dialect, options)
+    .map((batch) => `${batch}${dialect.batchSeparator}`)
+    .join("\n");

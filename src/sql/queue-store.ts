@@ -1,5 +1,11 @@
 import { InvalidArgumentError, SchemaMissingError } from "../errors.js";
-import { requireBatchSize, requireDuration, requireList } from "../queue/arguments.js";
+import {
+  optionalAge,
+  optionalCount,
+  requireBatchSize,
+  requireDuration,
+  requireList,
+} from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
 import { withTransientRetry } from "../queue/transient-retry.js";
@@ -40,7 +46,7 @@ export interface QueueStoreParts<Key, Message extends QueueMessage, State extend
 }
 
 /** What inbox and outbox need beside the shared operations. */
-export interface StoreKernel {
+export interface StoreKernel<Key> {
   /** Runs a statement with the policy, the clock, transient retries and a readable error for a missing schema. */
   executeIn(
     tx: SqlExecutor | undefined,
@@ -50,6 +56,8 @@ export interface StoreKernel {
   ): Promise<Rows>;
   /** Several statements in one transaction, repeated as a whole after a transient fault. */
   atomically<T>(work: (tx: SqlExecutor) => Promise<T>, options: CallOptions): Promise<T>;
+  /** Logs and tells `onDead`. */
+  announceDead(keys: readonly Key[], reason: string): Promise<void>;
 }
 
 interface Numbered<Key> {
@@ -64,7 +72,7 @@ export function createQueueStore<
   State extends string,
 >(
   parts: QueueStoreParts<Key, Message, State>,
-): WorkStore<Key, Message, State, SqlExecutor> & { readonly kernel: StoreKernel } {
+): WorkStore<Key, Message, State, SqlExecutor> & { readonly kernel: StoreKernel<Key> } {
   const { db, kind, shape, statements, options } = parts;
   const { dialect, driver } = db;
   const { logger, retry } = options;
@@ -145,7 +153,10 @@ export function createQueueStore<
     );
 
   /** Claimed messages bring their row number; plain keys are looked up. Duplicates count once. */
-  const numbered = async (messages: readonly Key[], call: CallOptions): Promise<readonly Numbered<Key>[]> => {
+  const numbered = async (
+    messages: readonly Key[],
+    call: AckOptions<SqlExecutor>,
+  ): Promise<readonly Numbered<Key>[]> => {
     const known = new Map<string, Numbered<Key>>();
     const unknown = new Map<string, Key>();
     for (const key of messages) {
@@ -156,7 +167,7 @@ export function createQueueStore<
     }
     if (unknown.size === 0) return [...known.values()];
     const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
-    for (const row of await execute(statements.resolve, { items }, call)) {
+    for (const row of await executeIn(call.tx, statements.resolve, { items }, call)) {
       const text = shape.keyText(shape.keyOf(row));
       known.set(text, { seq: Number(row.seq), key: unknown.get(text)! });
     }
@@ -199,7 +210,7 @@ export function createQueueStore<
       lost: result.lost.length,
       dead: result.dead.length,
     });
-    if (result.lost.length > 0)
+    if (result.lost.length > 0 && "owner" in params)
       logger.warn(`${verb}: no longer held by this owner`, { lost: result.lost.length });
     return result;
   };
@@ -219,7 +230,7 @@ export function createQueueStore<
 
   return {
     id: options.id,
-    kernel: { executeIn, atomically },
+    kernel: { executeIn, atomically, announceDead },
 
     async init(call = {}) {
       call.signal?.throwIfAborted();
@@ -274,7 +285,7 @@ export function createQueueStore<
         abandon,
         ({ seq, key }) => {
           const { delayMs, error } = items.get(shape.keyText(key))!;
-          return { seq, delay_ms: delayMs ?? null, error: error ? toStoredError(error) : null };
+          return { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
         },
       );
       for (const key of result.dead) {
@@ -317,6 +328,7 @@ export function createQueueStore<
     async reapExpired(reap: ReapOptions = {}) {
       const limit = reap.batchSize ?? defaults.reapBatchSize;
       requireBatchSize(limit);
+      optionalCount(reap.maxBatches, "maxBatches", 1);
       let reaped = 0;
       let dead = 0;
       for (let batch = 1; ; batch++) {
@@ -338,6 +350,8 @@ export function createQueueStore<
       const retentionMs = purge.retentionMs ?? defaults.retentionMs;
       requireBatchSize(limit);
       requireDuration(retentionMs, "retentionMs");
+      optionalCount(purge.maxBatches, "maxBatches", 1);
+      optionalCount(purge.after, "after", 0);
       let purged = 0;
       let after = purge.after ?? 0;
       for (let batch = 1; ; batch++) {
@@ -364,6 +378,9 @@ export function createQueueStore<
     async list(filter: ListFilter<State> = {}) {
       const limit = filter.limit ?? defaults.listLimit;
       requireBatchSize(limit, "limit");
+      optionalCount(filter.after, "after", 0);
+      optionalAge(filter.olderThanMs, "olderThanMs");
+      optionalAge(filter.newerThanMs, "newerThanMs");
       if (filter.state !== undefined && !shape.states.includes(filter.state)) {
         throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
       }

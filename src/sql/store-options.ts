@@ -50,6 +50,33 @@ export interface ResolvedStoreOptions<Key> {
   readonly clock: (() => Date) | undefined;
 }
 
+/** What TypeScript would have refused: a mistake in plain JavaScript shows when the store is made. */
+function requireTypes(kind: string, options: StoreOptions<never>): void {
+  const { onDead, clock, logger, id, processedBy, enableSchemaDeployment } = options as Record<
+    string,
+    unknown
+  >;
+  const isText = (value: unknown, most: number) =>
+    typeof value === "string" && value !== "" && value.length <= most;
+  const isLogger = (value: unknown) =>
+    ["debug", "info", "warn", "error"].every(
+      (level) => typeof (value as Record<string, unknown>)?.[level] === "function",
+    );
+  const problems = [
+    onDead === undefined || typeof onDead === "function" || "onDead must be a function",
+    clock === undefined || typeof clock === "function" || "clock must be a function that answers a Date",
+    logger === undefined || isLogger(logger) || "logger must have debug, info, warn and error",
+    id === undefined || isText(id, 1_000) || "id must be a non-empty string",
+    processedBy === undefined ||
+      isText(processedBy, 100) ||
+      "processedBy must be a string of 1 to 100 characters",
+    enableSchemaDeployment === undefined ||
+      typeof enableSchemaDeployment === "boolean" ||
+      "enableSchemaDeployment must be true or false",
+  ].filter((problem) => problem !== true);
+  if (problems.length > 0) throw new InvalidArgumentError(`${kind}: ${problems.join("; ")}.`);
+}
+
 export function resolveStoreOptions<Key>(
   db: Database,
   kind: "inbox" | "outbox",
@@ -61,9 +88,7 @@ export function resolveStoreOptions<Key>(
   const table = options.table ?? db.dialect.defaults[kind];
   if (options.schema !== undefined) requireIdentifier(schema, "schema");
   requireIdentifier(table, "table");
-  if (options.processedBy !== undefined && options.processedBy.length > 100) {
-    throw new InvalidArgumentError("processedBy can have at most 100 characters.");
-  }
+  requireTypes(kind, options);
   const id = options.id ?? db.id;
   return {
     schema,

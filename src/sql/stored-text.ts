@@ -14,8 +14,9 @@ export function fromStoredText(stored: string): string {
   return Buffer.from(stored.slice(mark.length), "base64").toString("utf8");
 }
 
-/** Errors are for reading: what no database can hold becomes U+FFFD, and a novel becomes a chapter. */
-export function toStoredError(error: string): string {
+/** Errors are for reading: what no database can hold becomes U+FFFD, a novel a chapter, and nothing null. */
+export function toStoredError(error: string | null | undefined): string | null {
+  if (!error) return null;
   return error.slice(0, maxErrorLength).replaceAll("\0", "\uFFFD").toWellFormed();
 }
 

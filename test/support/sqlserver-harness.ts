@@ -48,7 +48,14 @@ async function open(url: string): Promise<TestDatabase> {
   };
 }
 
-const dropWords = { P: "procedure", FN: "function", IF: "function", TF: "function", V: "view", U: "table" } as const;
+const dropWords = {
+  P: "procedure",
+  FN: "function",
+  IF: "function",
+  TF: "function",
+  V: "view",
+  U: "table",
+} as const;
 
 /** SQL Server drops a schema only when it is empty: procedures, functions and views first, then the tables, then itself. */
 async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise<readonly string[]> {

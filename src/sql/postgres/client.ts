@@ -42,8 +42,14 @@ export async function pgQuery(
   const { text, order, name } = compile(statement);
   const values = order.map((parameter) => toPg(params[parameter]));
   const named = prepare && !statement.unprepared;
-  const result = await on.query(named ? { name, text, values } : { text, values });
-  return result.rows as SqlRow[];
+  try {
+    const result = await on.query(named ? { name, text, values } : { text, values });
+    return result.rows as SqlRow[];
+  } catch (error) {
+    // "Failing row contains (…)": a payload must not get into a caller's log with the error.
+    if (error instanceof Error && "detail" in error) delete error.detail;
+    throw error;
+  }
 }
 
 export interface PgClientOptions {

@@ -36,6 +36,7 @@ export const postgresDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  batchSeparator: ";\n",
   toTime: (date) => date.toISOString(),
   fromTime: (value) => (value instanceof Date ? value : new Date(String(value))),
   classify,

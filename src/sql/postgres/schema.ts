@@ -124,7 +124,7 @@ select
   s.last_error as "LastError",
   s.visible_at as "NextAttemptAt",
   m.due_at as "DueTimeUtc",
-  m.expires_at as "ExpiresAt",
+  s.expires_at as "ExpiresAt",
   m.correlation_id as "CorrelationId",
   s.processed_at as "ProcessedAt",
   m.deliveries as "Deliveries"
@@ -154,7 +154,7 @@ select
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
-  m.expires_at as "ExpiresAt"
+  s.expires_at as "ExpiresAt"
 from ${n.message} m
 join ${n.state} s on s.seq = m.seq`;
 
@@ -163,6 +163,8 @@ export const routines = (n: QueueNames): readonly string[] => [
 ];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
+
+const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 export const ledger: LedgerStatements = {
   prepare: (schema) => [
@@ -177,9 +179,6 @@ export const ledger: LedgerStatements = {
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),
-  record: (schema) =>
-    statement(
-      "migration record",
-      `insert into ${ledgerTable(schema)} (queue, number, name) values (:queue, :number, :name)`,
-    ),
+  record: (schema, { queue, number, name }) =>
+    `insert into ${ledgerTable(schema)} (queue, number, name) values (${literal(queue)}, ${number}, ${literal(name)})`,
 };

@@ -18,7 +18,7 @@ const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 const backoff = (attempts: string) =>
   ms(
-    `least(:max_ms::float8, :base_ms::float8 * power(:factor::float8, least(${attempts}, 64))) + random() * :jitter_ms::float8`,
+    `round(least(:max_ms::float8, :base_ms::float8 * power(:factor::float8, least(${attempts}, 64))) + random() * :jitter_ms::float8)`,
   );
 
 /** Row numbers sent as a JSON array. As an array, not a join: the planner then takes the primary key. */
@@ -158,7 +158,7 @@ returning s.seq`,
     owner = null,
     locked_until = null,
     last_error = case when s.expires_at <= ${now} then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
-  where s.seq = any (array(select seq from over union all select seq from stale))
+  where s.seq = any (array(select seq from over union all select seq from stale limit :limit::int))
   returning s.seq, s.status, s.expires_at
 )
 select r.seq, ${keyColumns(n)
@@ -226,8 +226,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
 from ${n.state} s
 join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq::bigint
-  and (:status::int is null or s.status = :status::int)
-  and (:status_2::int is null or s.status in (:status::int, :status_2::int))
+  and (:status::int is null or s.status in (:status::int, :status_2::int))
   and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})

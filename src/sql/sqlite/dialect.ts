@@ -15,6 +15,7 @@ export const sqliteDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  batchSeparator: ";\n",
   toTime: (date) => date.getTime(),
   fromTime: (value) => new Date(Number(value)),
   classify,

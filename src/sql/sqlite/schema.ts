@@ -162,7 +162,7 @@ select
   s.last_error as LastError,
   ${instant("s.visible_at")} as NextAttemptAt,
   ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("m.expires_at")} as ExpiresAt,
+  ${instant("s.expires_at")} as ExpiresAt,
   m.correlation_id as CorrelationId,
   ${instant("s.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries
@@ -192,7 +192,7 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("m.expires_at")} as ExpiresAt
+  ${instant("s.expires_at")} as ExpiresAt
 from ${n.message} m
 join ${n.state} s on s.seq = m.seq`;
 
@@ -202,6 +202,8 @@ export const routines = (n: QueueNames): readonly string[] => [
 ];
 
 const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");
+
+const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 export const ledger: LedgerStatements = {
   prepare: (schema) => [
@@ -215,9 +217,6 @@ export const ledger: LedgerStatements = {
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),
-  record: (schema) =>
-    statement(
-      "migration record",
-      `insert into ${ledgerTable(schema)} (queue, number, name) values (:queue, :number, :name)`,
-    ),
+  record: (schema, { queue, number, name }) =>
+    `insert into ${ledgerTable(schema)} (queue, number, name) values (${literal(queue)}, ${number}, ${literal(name)})`,
 };

@@ -150,6 +150,7 @@ where s.seq in (
       and status in (${status.ready}, ${status.held}) and locked_until is null
     limit :limit
   )
+  limit :limit
 )
 returning seq`,
       `select s.seq, ${keyColumns(n)

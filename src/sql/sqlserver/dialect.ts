@@ -96,6 +96,7 @@ export const sqlServerDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  batchSeparator: "\ngo\n",
   // datetime2 has no zone: every time in the tables is UTC
   toTime: (date) => date.toISOString().slice(0, -1),
   fromTime: (value) => (value instanceof Date ? value : new Date(String(value))),

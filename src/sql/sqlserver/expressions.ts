@@ -15,23 +15,23 @@ const whole = (ms: string) => `cast(round(${ms}, 0) as bigint)`;
 export const addMs = (time: string, ms: string): string =>
   `dateadd(millisecond, cast(${whole(ms)} % 1000 as int), dateadd(second, cast(${whole(ms)} / 1000 as int), ${time}))`;
 
-/** One draw a call, for `backoffMs`. */
-export const drawRandom = "declare @random float = rand(checksum(newid()));";
-
 /**
- * Between 0 and 1, another for each row: steps of the golden ratio from the call's one draw.
- * `newid()` in the expression itself would be drawn anew wherever SQL Server repeats it.
+ * What `backoffMs` needs beside the policy, worked out once a call: the attempt from which the
+ * exponential is above the longest delay, and a random number. (`newid()` in the expression itself
+ * would be drawn anew wherever SQL Server repeats it, or the same for all rows.)
  */
-function random(seq: string): string {
-  const steps = `(@random + (${seq} % 1000000) * 0.6180339887498949e0)`;
-  return `(${steps} - floor(${steps}))`;
-}
+export const prepareBackoff = `declare @capped_from float = case
+  when @base_ms >= @max_ms then 0
+  when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+  else 1000000
+end;
+declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 export function backoffMs(attempts: string, seq: string): string {
-  const exponent = `case when ${attempts} < 64 then ${attempts} else 64 end`;
-  const exponential = `@base_ms * power(@factor, ${exponent})`;
-  return `(case when ${exponential} < @max_ms then ${exponential} else @max_ms end + @jitter_ms * ${random(seq)})`;
+  const exponential = `case when ${attempts} < @capped_from then @base_ms * power(@factor, ${attempts}) else @max_ms end`;
+  // steps of the golden ratio from the call's one draw: each row gets another
+  return `(${exponential} + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000)`;
 }
 
 /** A condition as a value to add or to return. */

@@ -79,13 +79,13 @@ const migrationTimeoutMs = 600_000;
 const lock = statement(
   "migration lock",
   `declare @result int;
-exec @result = sp_getapplock @Resource = @key, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 60000;
+exec @result = sp_getapplock @Resource = @key, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 300000;
 select @result as result`,
 );
 
 const notLocked = (schema: string, result: number) =>
   new InvalidOperationError(
-    `Another process has been migrating the schema "${schema}" for more than a minute (sp_getapplock: ${result}). Try again when it is done.`,
+    `Another process has been migrating the schema "${schema}" for five minutes (sp_getapplock: ${result}). Try again when it is done.`,
   );
 
 const executors = new WeakMap<MssqlTransaction, TransactionExecutor>();

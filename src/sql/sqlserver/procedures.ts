@@ -1,7 +1,7 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { addMs, asBit, asInt, backoffMs, binary, differs, drawRandom, text } from "./expressions.js";
+import { addMs, asBit, asInt, backoffMs, binary, differs, prepareBackoff, text } from "./expressions.js";
 import { inboxColumns, type JsonColumns, list as listed, outboxColumns } from "./json-functions.js";
 import { type ParameterName, parameterType, signatures } from "./signatures.js";
 
@@ -138,7 +138,7 @@ select c.seq as seq from @changed c;`;
 const isLost = (s: string) => `${s}.locked_until is not null`;
 const isDying = (s: string) =>
   `(${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts))`;
-const leaseEnd = addMs("@now", "@lease_ms");
+const prepareLease = `declare @lease_end datetime2(3) = ${addMs("@now", "@lease_ms")};`;
 
 function claim(n: QueueNames): string {
   const s = stateOf(n);
@@ -151,8 +151,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
   crashes = ${s}.crashes + ${asInt(lost)},
   owner = case when ${dies} then null else @owner end,
-  locked_until = case when ${dies} then null else ${leaseEnd} end,
-  visible_at = ${addMs(leaseEnd, backoffMs(attempts, `${s}.seq`))},
+  locked_until = case when ${dies} then null else @lease_end end,
+  visible_at = ${addMs("@lease_end", backoffMs(attempts, `${s}.seq`))},
   last_error = case
     when ${s}.expires_at <= @now then ${text(reasons.expired)}
     when ${lost} then ${text(reasons.leaseExpired)}
@@ -168,7 +168,8 @@ from (
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ${s}.status = ${from} and ${s}.visible_at <= @now
 ${seekEach};`;
-  return `${drawRandom}
+  return `${prepareLease}
+${prepareBackoff}
 ${claimedTable}
 
 -- one that crashed its worker comes alone
@@ -192,7 +193,7 @@ ${seekEach};`;
 
 function abandon(n: QueueNames): string {
   const s = stateOf(n);
-  return `${drawRandom}
+  return `${prepareBackoff}
 declare @changed table (seq bigint not null primary key, status tinyint not null);
 
 update ${n.state}
@@ -366,11 +367,12 @@ function queueProcedures(n: QueueNames): readonly Procedure[] {
     ),
     make(
       "Renew",
-      `${drawRandom}
+      `${prepareLease}
+${prepareBackoff}
 ${settle(
   n,
-  `locked_until = ${leaseEnd},
-  visible_at = ${addMs(leaseEnd, backoffMs(`(${s}.attempt + 1)`, `${s}.seq`))}`,
+  `locked_until = @lease_end,
+  visible_at = ${addMs("@lease_end", backoffMs(`(${s}.attempt + 1)`, `${s}.seq`))}`,
   owned(s),
 )}`,
     ),

@@ -179,6 +179,8 @@ export const routines = (n: QueueNames): readonly string[] => [
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 
+const literal = (value: string) => `N'${value.replaceAll("'", "''")}'`;
+
 export const ledger: LedgerStatements = {
   prepare: (schema) => [
     // Filtered indexes, and procedures that write to their tables, want these; sqlcmd starts without some.
@@ -200,9 +202,6 @@ set numeric_roundabort off`,
       "migrations applied",
       `select number as number from ${ledgerTable(schema)} where queue = @queue`,
     ),
-  record: (schema) =>
-    statement(
-      "migration record",
-      `insert into ${ledgerTable(schema)} (queue, number, name) values (@queue, @number, @name)`,
-    ),
+  record: (schema, { queue, number, name }) =>
+    `insert into ${ledgerTable(schema)} (queue, number, name) values (${literal(queue)}, ${number}, ${literal(name)})`,
 };

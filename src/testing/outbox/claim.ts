@@ -96,7 +96,7 @@ export function claimContract(harness: ContractHarness): void {
 
       expect(claimed.map((message) => message.owner)).toEqual([owner, owner]);
       expect((await stored(outbox, claimed[0]!)).owner).toBe(owner);
-      const owners = (await view()).map((row) => (row["OwnerToken"] as string | null)?.toLowerCase() ?? null);
+      const owners = (await view()).map((row) => (row.OwnerToken as string | null)?.toLowerCase() ?? null);
       expect(owners.filter((token) => token === owner)).toHaveLength(2);
       expect(owners.filter((token) => token === null)).toHaveLength(1);
     });

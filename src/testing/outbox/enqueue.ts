@@ -245,9 +245,7 @@ export function enqueueContract(harness: ContractHarness): void {
         afterCrash: false,
       });
       const [row] = await view();
-      expect([Number(row!["RetryCount"]), Number(row!["IsProcessed"]), Number(row!["Status"])]).toEqual([
-        0, 0, 0,
-      ]);
+      expect([Number(row!.RetryCount), Number(row!.IsProcessed), Number(row!.Status)]).toEqual([0, 0, 0]);
     });
 
     it("OBX-096 carries a payload of 5 MB, alone and in a batch", async () => {

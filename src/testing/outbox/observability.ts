@@ -40,7 +40,7 @@ export function observabilityContract(harness: ContractHarness): void {
       await outbox.enqueue(messages(3));
       await outbox.claim({ owner });
       await outbox.claim({ owner });
-      expect(lines(log, "debug", "claim").map((fields) => fields["claimed"])).toEqual([3, 0]);
+      expect(lines(log, "debug", "claim").map((fields) => fields.claimed)).toEqual([3, 0]);
     });
 
     it("OBX-089 logs a reaping at info, with the number of messages", async () => {
@@ -67,14 +67,14 @@ export function observabilityContract(harness: ContractHarness): void {
 
       expect(log.length).toBeGreaterThan(8);
       expect(new Set(log.map((line) => line.level))).toEqual(new Set(["debug", "info", "warn"]));
-      for (const line of log) expect(line.fields["store"], line.message).toBe("tenant-7");
+      for (const line of log) expect(line.fields.store, line.message).toBe("tenant-7");
     });
 
     it("OBX-090 a store without a name of its own goes by its database's", async () => {
       const { outbox, log } = await box();
       await outbox.enqueue({ topic: "t", payload: "" });
       expect(outbox.id).toBe(database().db.id);
-      expect(log[0]!.fields["store"]).toBe(database().db.id);
+      expect(log[0]!.fields.store).toBe(database().db.id);
       expect(outbox.id).not.toMatch(/postgres:postgres|password|:.*@/i);
     });
 

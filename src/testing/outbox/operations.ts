@@ -210,7 +210,7 @@ export function operationsContract(harness: ContractHarness): void {
       expect(left.some((message) => message.state === "Done")).toBe(false);
       // nothing of the deleted ones stays behind in the state table
       const [row] = await database().raw(`select count(*) as n from ${made.names.state}`);
-      expect(Number(row!["n"])).toBe(4);
+      expect(Number(row!.n)).toBe(4);
     });
 
     it("MID-10 purgeDone keeps 30 days unless told otherwise", async () => {
@@ -296,6 +296,7 @@ export function operationsContract(harness: ContractHarness): void {
         list: () => outbox.list(call),
         stats: () => outbox.stats(call),
         replay: () => outbox.replay([message!], call),
+        transaction: () => outbox.transaction(async () => {}, call),
       };
       for (const [name, aborted] of Object.entries(calls)) await expect(aborted(), name).rejects.toBe(reason);
       expect((await outbox.list()).messages).toEqual([message]);
@@ -308,28 +309,31 @@ export function operationsContract(harness: ContractHarness): void {
       const reason = new Error("time is up");
       const embedded = database().db.dialect.name === "sqlite";
       let finish = (): void => {};
+      const finished = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      let locked = (): void => {};
+      const isLocked = new Promise<void>((resolve) => {
+        locked = resolve;
+      });
       const holding = database().db.driver.transaction(async (tx) => {
         if (!embedded) {
           const lock = `update ${names.state} set attempt = attempt where seq = ${message!.seq}`;
           await tx.query({ name: "lock", steps: [lock], unprepared: true }, {});
         }
-        const waiting = new Promise<void>((resolve) => {
-          finish = resolve;
-        });
-        queueMicrotask(started);
-        await waiting;
+        locked();
+        await finished;
       });
-      function started() {
-        setImmediate(() => stop.abort(reason));
-      }
+      await isLocked;
       const settled = outbox.ack(owner, [message!], { signal: stop.signal }).then(
         () => "acked",
         (error: unknown) => error,
       );
+      setImmediate(() => stop.abort(reason));
       stop.signal.addEventListener("abort", () => setImmediate(finish));
-      await holding;
 
       expect(await settled).toBe(reason);
+      await holding;
       // the server may have gone on without us: then it did all of it
       await outbox.ack(owner, [message!]);
       expect(await stored(outbox, message!)).toMatchObject({ state: "Done", attempt: 0, owner: null });

@@ -3,7 +3,7 @@ import { newOwnerToken } from "../../queue/owner-token.js";
 import type { Database } from "../../sql/dialect.js";
 import { type SqlDriver, statement } from "../../sql/driver.js";
 import type { ContractHarness } from "../harness.js";
-import { type Box, messages, outboxTheme, watched } from "./support.js";
+import { type Box, isBabelfish, messages, outboxTheme, watched } from "./support.js";
 
 /** The database as a role of PostgreSQL's sees it: every statement in a transaction that takes the role on. */
 function asRole(db: Database, role: string): Database {
@@ -26,6 +26,14 @@ function asUser(db: Database, user: string): Database {
     },
   });
 }
+
+const spying = (db: Database, texts: string[]): Database =>
+  withDriver(db, {
+    query: (query, params, options) => {
+      texts.push(...query.steps);
+      return db.driver.query(query, params, options);
+    },
+  });
 
 const withDriver = (db: Database, driver: Pick<SqlDriver, "query">): Database => ({
   ...db,
@@ -78,12 +86,23 @@ export function securityContract(harness: ContractHarness): void {
         return;
       }
       if (db.dialect.name === "sqlserver") {
+        if (await isBabelfish(database())) {
+          // it cannot impersonate; that nothing but procedures is called can be seen all the same
+          const texts: string[] = [];
+          await wholeCycle(made, spying(db, texts));
+          for (const text of texts) expect(text).toMatch(/^exec /);
+          return;
+        }
         await database().raw(`create user [${user}] without login`);
-        await database().raw(`grant execute on schema::[${schema}] to [${user}]`);
-        await wholeCycle(made, asUser(db, user));
+        try {
+          await database().raw(`grant execute on schema::[${schema}] to [${user}]`);
+          await wholeCycle(made, asUser(db, user));
+        } finally {
+          await database().raw(`drop user [${user}]`);
+        }
         return;
       }
-      const version = async () => (await database().raw("pragma schema_version"))[0]!["schema_version"];
+      const version = async () => (await database().raw("pragma schema_version"))[0]!.schema_version;
       const before = await version();
       await wholeCycle(made, db);
       expect(await version()).toBe(before);

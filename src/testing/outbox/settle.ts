@@ -60,7 +60,7 @@ export function settleContract(harness: ContractHarness): void {
       expect(result).toMatchObject({ lost: [], dead: [] });
       expect(await stored(outbox, message!)).toMatchObject({ state: "Done", owner: null, lockedUntil: null });
       const [row] = await view();
-      expect([Number(row!["IsProcessed"]), Number(row!["Status"])]).toEqual([1, 2]);
+      expect([Number(row!.IsProcessed), Number(row!.Status)]).toEqual([1, 2]);
     });
 
     it("OBX-031 ack records when", async () => {
@@ -198,7 +198,7 @@ export function settleContract(harness: ContractHarness): void {
       expect(again!.attempt).toBe(1);
       await outbox.abandon(owner, [again!]);
       expect((await stored(outbox, message!)).attempt).toBe(2);
-      expect(Number((await view())[0]!["RetryCount"])).toBe(2);
+      expect(Number((await view())[0]!.RetryCount)).toBe(2);
     });
 
     it("OBX-040 abandons only rows its owner holds", () => changesNothingForOthers("abandon"));
@@ -255,7 +255,7 @@ export function settleContract(harness: ContractHarness): void {
       });
       expect(dead).toEqual([{ id: message!.id, reason: "cannot be sent" }]);
       const [row] = await view();
-      expect([Number(row!["IsProcessed"]), Number(row!["Status"])]).toEqual([0, 3]);
+      expect([Number(row!.IsProcessed), Number(row!.Status)]).toEqual([0, 3]);
       clock.advance(86_400_000);
       expect(await outbox.claim({ owner })).toEqual([]);
     });

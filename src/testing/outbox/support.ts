@@ -209,5 +209,5 @@ export const hasOneConnection = (database: TestDatabase): boolean => database.re
 export async function isBabelfish(database: TestDatabase): Promise<boolean> {
   if (database.db.dialect.name !== "sqlserver") return false;
   const [row] = await database.raw("select @@version as version");
-  return /babelfish/i.test(String(row?.["version"]));
+  return /babelfish/i.test(String(row?.version));
 }

@@ -1,0 +1,200 @@
+-- sqlite: the oncebox schema. Made by npm run render:sql; do not edit.
+
+create table if not exists "oncebox_migrations" (
+  queue text not null,
+  number integer not null,
+  name text not null,
+  applied_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  primary key (queue, number)
+) strict;
+
+create table "Inbox" (
+  seq integer primary key autoincrement,
+  source text not null,
+  message_id text not null,
+  topic text not null,
+  payload text not null,
+  hash blob,
+  correlation_id text,
+  headers text,
+  due_at integer,
+  expires_at integer,
+  first_seen_at integer not null,
+  last_seen_at integer not null,
+  deliveries integer not null default 1,
+  -- the last delivery brought another hash than the one before it
+  content_changed integer not null default 0,
+  unique (source, message_id)
+) strict;
+
+create table "InboxState" (
+  seq integer primary key,
+  status integer not null,
+  attempt integer not null default 0,
+  visible_at integer not null,
+  locked_until integer,
+  owner text,
+  crashes integer not null default 0,
+  expires_at integer,
+  processed_at integer,
+  processed_by text,
+  last_error text
+) strict;
+
+create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
+
+create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
+
+create index "InboxDead" on "InboxState" (seq) where status = 4;
+
+create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2);
+
+create trigger "InboxPlaced"
+after insert on "Inbox"
+begin
+  insert into "InboxState" (seq, status, visible_at, expires_at)
+  values (
+    new.seq,
+    case when new.topic = '' then 0 else 1 end,
+    coalesce(new.due_at, new.first_seen_at),
+    new.expires_at
+  );
+end;
+
+create trigger "InboxRedelivered"
+after update of topic on "Inbox"
+when new.topic <> ''
+begin
+  update "InboxState"
+  set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
+    expires_at = new.expires_at
+  where seq = new.seq and status = 1
+    and (expires_at is not new.expires_at
+      or (attempt = 0 and visible_at <> coalesce(new.due_at, new.first_seen_at))
+      or new.due_at > visible_at);
+  update "InboxState"
+  set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
+  where seq = new.seq and status = 0;
+end;
+
+create trigger "InboxForgotten"
+after delete on "Inbox"
+begin
+  delete from "InboxState" where seq = old.seq;
+end;
+
+insert into "oncebox_migrations" (queue, number, name) values ('inbox:Inbox', 1, 'inbox');
+
+drop view if exists "InboxMessages";
+
+create view "InboxMessages" as
+select
+  m.source as Source,
+  m.message_id as MessageId,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.hash as Hash,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
+  case s.status
+    when 0 then 'Seen'
+    when 3 then 'Done'
+    when 4 then 'Dead'
+    else 'Processing'
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  s.attempt as Attempt,
+  s.last_error as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.visible_at / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  m.correlation_id as CorrelationId,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  m.deliveries as Deliveries
+from "Inbox" m
+join "InboxState" s on s.seq = m.seq;
+
+create table "Outbox" (
+  seq integer primary key autoincrement,
+  id text not null unique,
+  message_id text not null,
+  topic text not null,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  due_at integer,
+  expires_at integer,
+  created_at integer not null
+) strict;
+
+create table "OutboxState" (
+  seq integer primary key,
+  status integer not null,
+  attempt integer not null default 0,
+  visible_at integer not null,
+  locked_until integer,
+  owner text,
+  crashes integer not null default 0,
+  expires_at integer,
+  processed_at integer,
+  processed_by text,
+  last_error text
+) strict;
+
+create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
+
+create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
+
+create index "OutboxDead" on "OutboxState" (seq) where status = 4;
+
+create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2);
+
+create trigger "OutboxPlaced"
+after insert on "Outbox"
+begin
+  insert into "OutboxState" (seq, status, visible_at, expires_at)
+  values (
+    new.seq,
+    case when new.topic = '' then 0 else 1 end,
+    coalesce(new.due_at, new.created_at),
+    new.expires_at
+  );
+end;
+
+create trigger "OutboxForgotten"
+after delete on "Outbox"
+begin
+  delete from "OutboxState" where seq = old.seq;
+end;
+
+insert into "oncebox_migrations" (queue, number, name) values ('outbox:Outbox', 1, 'outbox');
+
+drop view if exists "OutboxMessages";
+
+create view "OutboxMessages" as
+select
+  m.id as Id,
+  m.topic as Topic,
+  m.payload as Payload,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
+  case
+    when s.status = 3 then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  s.status = 3 as IsProcessed,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  s.processed_by as ProcessedBy,
+  s.attempt as RetryCount,
+  s.last_error as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.visible_at / 1000.0, 'unixepoch') as NextAttemptAt,
+  m.message_id as MessageId,
+  m.correlation_id as CorrelationId,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt
+from "Outbox" m
+join "OutboxState" s on s.seq = m.seq;

@@ -1,0 +1,1797 @@
+-- sqlserver: the oncebox schema. Made by npm run render:sql; do not edit.
+
+set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
+set numeric_roundabort off
+go
+
+if schema_id(N'infra') is null
+  exec(N'create schema [infra]')
+go
+
+if object_id(N'[infra].[oncebox_migrations]', N'U') is null
+  create table [infra].[oncebox_migrations] (
+    queue nvarchar(100) collate Latin1_General_100_BIN2 not null,
+    number int not null,
+    name nvarchar(100) not null,
+    applied_at datetime2(3) not null constraint [oncebox_migrations_AppliedAt] default sysutcdatetime(),
+    constraint [oncebox_migrations_PK] primary key clustered (queue, number)
+  )
+go
+
+create table [infra].[Inbox] (
+  seq bigint identity(1, 1) not null,
+  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  payload nvarchar(max) not null,
+  hash varbinary(max) null,
+  correlation_id nvarchar(255) null,
+  headers nvarchar(max) null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null,
+  first_seen_at datetime2(3) not null,
+  last_seen_at datetime2(3) not null,
+  deliveries int not null constraint [Inbox_Deliveries] default 1,
+  -- the last delivery brought another hash than the one before it
+  content_changed bit not null constraint [Inbox_ContentChanged] default 0,
+  constraint [Inbox_PK] primary key clustered (seq),
+  constraint [Inbox_Key] unique nonclustered (source, message_id)
+)
+go
+
+create table [infra].[InboxState] (
+  seq bigint not null,
+  visible_at datetime2(3) not null,
+  locked_until datetime2(3) null,
+  expires_at datetime2(3) null,
+  processed_at datetime2(3) null,
+  owner uniqueidentifier null,
+  attempt int not null constraint [InboxState_Attempt] default 0,
+  status tinyint not null,
+  crashes int not null constraint [InboxState_Crashes] default 0,
+  processed_by nvarchar(100) null,
+  last_error nvarchar(max) null,
+  constraint [InboxState_PK] primary key clustered (seq)
+)
+go
+
+create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1
+go
+
+create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 2
+go
+
+create index [Inbox_Dead] on [infra].[InboxState] (seq) where status = 4
+go
+
+create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2)
+go
+
+insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
+go
+
+if object_id(N'[infra].[InboxMessages]', N'V') is null
+  exec(N'create view [infra].[InboxMessages] as
+select
+  m.source as Source,
+  m.message_id as MessageId,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.hash as Hash,
+  m.first_seen_at as FirstSeenUtc,
+  m.last_seen_at as LastSeenUtc,
+  case s.status
+    when 0 then ''Seen''
+    when 3 then ''Done''
+    when 4 then ''Dead''
+    else ''Processing''
+  end as Status,
+  s.locked_until as LockedUntil,
+  s.owner as OwnerToken,
+  s.attempt as Attempt,
+  s.last_error as LastError,
+  s.visible_at as NextAttemptAt,
+  m.due_at as DueTimeUtc,
+  m.expires_at as ExpiresAt,
+  m.correlation_id as CorrelationId,
+  s.processed_at as ProcessedAt,
+  m.deliveries as Deliveries
+from [infra].[Inbox] m
+inner join [infra].[InboxState] s on s.seq = m.seq')
+go
+
+drop function if exists [infra].[Inbox_Abandoned]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
+returns table
+as
+return select i.seq as seq,
+  i.delay_ms as delay_ms,
+  i.error as error
+from openjson(@items) with (
+  seq bigint,
+  delay_ms float,
+  error nvarchar(max)
+) i')
+else
+  exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
+returns table
+as
+return select cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
+  cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
+  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
+from openjson(@items) i')
+go
+
+drop function if exists [infra].[Inbox_Keys]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
+returns table
+as
+return select i.source collate Latin1_General_100_BIN2 as source,
+  i.message_id collate Latin1_General_100_BIN2 as message_id
+from openjson(@items) with (
+  source nvarchar(255),
+  message_id nvarchar(255)
+) i')
+else
+  exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
+returns table
+as
+return select cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
+  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id
+from openjson(@items) i')
+go
+
+drop function if exists [infra].[Inbox_Incoming]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
+returns table
+as
+return select i.source collate Latin1_General_100_BIN2 as source,
+  i.message_id collate Latin1_General_100_BIN2 as message_id,
+  i.topic collate Latin1_General_100_BIN2 as topic,
+  i.payload as payload,
+  i.correlation_id as correlation_id,
+  i.headers as headers,
+  i.due_at as due_at,
+  i.expires_at as expires_at,
+  convert(varbinary(max), i.hash, 2) as hash
+from openjson(@items) with (
+  source nvarchar(255),
+  message_id nvarchar(255),
+  topic nvarchar(255),
+  payload nvarchar(max),
+  correlation_id nvarchar(255),
+  headers nvarchar(max),
+  due_at datetime2(3),
+  expires_at datetime2(3),
+  hash nvarchar(max)
+) i')
+else
+  exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
+returns table
+as
+return select cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
+  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id,
+  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
+  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
+  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
+  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
+  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
+  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
+  cast(decode(json_extract_path_text(cast(i.value as json), ''hash''), ''hex'') as varbinary(max)) as hash
+from openjson(@items) i')
+go
+
+if object_id(N'[infra].[Inbox_Claim]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Claim] as return 0')
+go
+
+alter procedure [infra].[Inbox_Claim]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @lease_ms float,
+  @limit int,
+  @max_attempts int,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @claimed table (
+    seq bigint not null primary key,
+    attempt int not null,
+    expires_at datetime2(3) null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    crashes int not null,
+    status tinyint not null
+  );
+
+  -- one that crashed its worker comes alone
+  update [infra].[InboxState]
+  set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+    crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+    owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+    locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+    last_error = case
+      when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+      when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+      else [InboxState].last_error
+    end
+  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+  from (
+    select top (1) r.seq
+    from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now
+    order by r.visible_at, r.seq
+  ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
+  option (loop join, force order);
+
+  if not exists (select 1 from @claimed)
+    update [infra].[InboxState]
+    set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+      attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+      crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+      owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+      locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+      last_error = case
+        when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+        when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+        else [InboxState].last_error
+      end
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+    from (
+      select top (@limit) r.seq
+      from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 1 and r.visible_at <= @now
+      order by r.visible_at, r.seq
+    ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
+    where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
+    option (loop join, force order);
+
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
+    case
+      when c.status = 2 then 'claimed'
+      when c.expires_at <= @now then 'expired'
+      else 'exhausted'
+    end as verdict
+  from @claimed c
+  inner join [infra].[InboxState] s on s.seq = c.seq
+  inner join [infra].[Inbox] m on m.seq = c.seq
+  order by c.seq
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_Ack]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Ack] as return 0')
+go
+
+alter procedure [infra].[Inbox_Ack]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @processed_by nvarchar(100)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[InboxState]
+  set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Abandon]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Abandon] as return 0')
+go
+
+alter procedure [infra].[Inbox_Abandon]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @max_attempts int,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @changed table (seq bigint not null primary key, status tinyint not null);
+
+  update [infra].[InboxState]
+  set status = case when [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
+    attempt = [InboxState].attempt + 1,
+    crashes = 0,
+    owner = null,
+    locked_until = null,
+    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 1000 as int), @now)),
+    last_error = coalesce(i.error, [InboxState].last_error)
+  output inserted.seq, inserted.status into @changed (seq, status)
+  from [infra].[Inbox_Abandoned](@items) i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Fail]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Fail] as return 0')
+go
+
+alter procedure [infra].[Inbox_Fail]
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @error nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[InboxState]
+  set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Release]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Release] as return 0')
+go
+
+alter procedure [infra].[Inbox_Release]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[InboxState]
+  set status = case when [InboxState].crashes > 0 then 2 else 1 end,
+    owner = null, locked_until = null, visible_at = @now
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Renew]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Renew] as return 0')
+go
+
+alter procedure [infra].[Inbox_Renew]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @lease_ms float,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[InboxState]
+  set locked_until = @lease_end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end))
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Reap]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Reap] as return 0')
+go
+
+alter procedure [infra].[Inbox_Reap]
+  @now datetime2(3) = null,
+  @limit int,
+  @max_attempts int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+
+  -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
+  -- reaper or claim, comes to the same time
+  update [infra].[InboxState]
+  set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+    crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+    owner = null,
+    locked_until = null,
+    last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
+  output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+  from (
+    select o.seq
+    from (
+      select top (@limit) r.seq
+      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.locked_until < @now
+      order by r.visible_at, r.seq
+    ) o
+    union all
+    select o.seq
+    from (
+      select top (@limit) r.seq
+      from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
+      where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+      order by r.expires_at
+    ) o
+  ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2) and [InboxState].locked_until is null))
+  option (loop join, force order);
+
+  select r.seq as seq, m.source as source, m.message_id as message_id,
+    case
+      when r.status <> 4 then 'reaped'
+      when r.expires_at <= @now then 'expired'
+      else 'exhausted'
+    end as verdict
+  from @reaped r
+  inner join [infra].[Inbox] m on m.seq = r.seq;
+end
+go
+
+if object_id(N'[infra].[Inbox_Purge]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Purge] as return 0')
+go
+
+alter procedure [infra].[Inbox_Purge]
+  @now datetime2(3) = null,
+  @limit int,
+  @retention_ms float,
+  @after_seq bigint
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@retention_ms, 0) as bigint) / 1000 as int), @now));
+  declare @last_seq bigint, @more bit = 0;
+  declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+  declare @gone table (seq bigint not null primary key);
+
+  insert into @scanned (seq, status, processed_at)
+  select top (@limit) s.seq, s.status, s.processed_at
+  from [infra].[InboxState] s with (readpast, rowlock, readcommittedlock)
+  where s.seq > @after_seq
+  order by s.seq;
+
+  if @@rowcount = @limit set @more = 1;
+
+  select @last_seq = max(w.seq) from @scanned w;
+
+  if not exists (select 1 from [infra].[Inbox] m where m.seq = @last_seq and m.first_seen_at < @before) set @more = 0;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  delete from [infra].[Inbox]
+  output deleted.seq into @gone (seq)
+  from @scanned w, [infra].[Inbox] with (readpast, rowlock, readcommittedlock)
+  where [Inbox].seq = w.seq and w.status = 3 and w.processed_at < @before
+    and [Inbox].last_seen_at < @before
+  option (loop join, force order);
+
+  delete from [infra].[InboxState]
+  from @gone g, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+end
+go
+
+if object_id(N'[infra].[Inbox_Resolve]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Resolve] as return 0')
+go
+
+alter procedure [infra].[Inbox_Resolve]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select m.seq as seq, m.source as source, m.message_id as message_id
+  from [infra].[Inbox_Keys](@items) k
+  inner join [infra].[Inbox] m on m.source = k.source and m.message_id = k.message_id
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_Get]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Get] as return 0')
+go
+
+alter procedure [infra].[Inbox_Get]
+  @source nvarchar(255),
+  @message_id nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+  from [infra].[Inbox] m
+  inner join [infra].[InboxState] s on s.seq = m.seq
+  where m.source = @source and m.message_id = @message_id;
+end
+go
+
+if object_id(N'[infra].[Inbox_List]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_List] as return 0')
+go
+
+alter procedure [infra].[Inbox_List]
+  @now datetime2(3) = null,
+  @status tinyint,
+  @status_2 tinyint,
+  @leased bit,
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+  from [infra].[InboxState] s
+  inner join [infra].[Inbox] m on m.seq = s.seq
+  where s.seq > @after_seq
+    and (@status is null or s.status = @status or s.status = @status_2)
+    and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
+    and (@topic is null or m.topic = @topic)
+    and (@source is null or m.source = @source)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@older_than_ms, 0) as bigint) / 1000 as int), @now)))
+    and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@newer_than_ms, 0) as bigint) / 1000 as int), @now)))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Inbox_Stats]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Stats] as return 0')
+go
+
+alter procedure [infra].[Inbox_Stats]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms
+  from [infra].[InboxState] s
+  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+end
+go
+
+if object_id(N'[infra].[Inbox_Replay]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Replay] as return 0')
+go
+
+alter procedure [infra].[Inbox_Replay]
+  @now datetime2(3) = null,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[InboxState]
+  set status = 1, attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].status = 4
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Receive]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Receive] as return 0')
+go
+
+alter procedure [infra].[Inbox_Receive]
+  @now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @topic nvarchar(255),
+  @payload nvarchar(max),
+  @correlation_id nvarchar(255),
+  @headers nvarchar(max),
+  @due_at datetime2(3),
+  @expires_at datetime2(3),
+  @hash varbinary(max),
+  @revive bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @known table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    old_status tinyint not null
+  );
+  declare @arrived table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    deliveries int not null,
+    content_changed bit not null
+  );
+  declare @woken table (seq bigint not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @known (seq, source, message_id, old_status)
+  select m.seq, m.source, m.message_id, s.status
+  from (
+    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+  ) i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  option (loop join, force order);
+
+  update [infra].[Inbox]
+  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
+    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
+    hash = case when k.old_status = 3 then [Inbox].hash else i.hash end,
+    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+    last_seen_at = @now,
+    deliveries = [Inbox].deliveries + 1,
+    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  from @known k, (
+    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+  ) i, [infra].[Inbox] with (rowlock)
+  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
+  option (loop join, force order);
+
+  -- purged between the two, where the server takes no update locks
+  delete from @known where seq not in (select a.seq from @arrived a);
+
+  update [infra].[InboxState]
+  set visible_at = case
+      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
+      when a.due_at > [InboxState].visible_at then a.due_at
+      else [InboxState].visible_at
+    end,
+    expires_at = a.expires_at
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq and [InboxState].status = 1
+  option (loop join, force order);
+
+  update [infra].[InboxState]
+  set status = 1,
+    attempt = 0,
+    crashes = 0,
+    visible_at = coalesce(a.due_at, a.last_seen_at),
+    expires_at = a.expires_at
+  output inserted.seq into @woken (seq)
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq and ([InboxState].status = 0 or ([InboxState].status = 4 and @revive = 1))
+  option (loop join, force order);
+
+  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
+  from (
+    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+  ) i
+  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
+
+  insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
+  select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
+  from @arrived a
+  where a.deliveries = 1;
+
+  if @outermost = 1 commit transaction;
+
+  select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
+    cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
+  from @arrived a
+  left join @woken w on w.seq = a.seq
+  left join @known k on k.seq = a.seq;
+end
+go
+
+if object_id(N'[infra].[Inbox_ReceiveMany]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_ReceiveMany] as return 0')
+go
+
+alter procedure [infra].[Inbox_ReceiveMany]
+  @now datetime2(3) = null,
+  @items nvarchar(max),
+  @revive bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @incoming table (
+    source nvarchar(255) collate Latin1_General_100_BIN2 null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    hash varbinary(max) null
+  );
+
+  insert into @incoming (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
+  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash
+  from [infra].[Inbox_Incoming](@items) i;
+
+  declare @known table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    old_status tinyint not null
+  );
+  declare @arrived table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    deliveries int not null,
+    content_changed bit not null
+  );
+  declare @woken table (seq bigint not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @known (seq, source, message_id, old_status)
+  select m.seq, m.source, m.message_id, s.status
+  from @incoming i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  option (loop join, force order);
+
+  update [infra].[Inbox]
+  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
+    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
+    hash = case when k.old_status = 3 then [Inbox].hash else i.hash end,
+    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+    last_seen_at = @now,
+    deliveries = [Inbox].deliveries + 1,
+    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  from @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
+  option (loop join, force order);
+
+  -- purged between the two, where the server takes no update locks
+  delete from @known where seq not in (select a.seq from @arrived a);
+
+  update [infra].[InboxState]
+  set visible_at = case
+      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
+      when a.due_at > [InboxState].visible_at then a.due_at
+      else [InboxState].visible_at
+    end,
+    expires_at = a.expires_at
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq and [InboxState].status = 1
+  option (loop join, force order);
+
+  update [infra].[InboxState]
+  set status = 1,
+    attempt = 0,
+    crashes = 0,
+    visible_at = coalesce(a.due_at, a.last_seen_at),
+    expires_at = a.expires_at
+  output inserted.seq into @woken (seq)
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq and ([InboxState].status = 0 or ([InboxState].status = 4 and @revive = 1))
+  option (loop join, force order);
+
+  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
+  from @incoming i
+  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
+
+  insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
+  select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
+  from @arrived a
+  where a.deliveries = 1;
+
+  if @outermost = 1 commit transaction;
+
+  select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
+    cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
+  from @arrived a
+  left join @woken w on w.seq = a.seq
+  left join @known k on k.seq = a.seq;
+end
+go
+
+if object_id(N'[infra].[Inbox_AlreadyProcessed]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_AlreadyProcessed] as return 0')
+go
+
+alter procedure [infra].[Inbox_AlreadyProcessed]
+  @now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @hash varbinary(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
+  declare @added table (seq bigint not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  select @seq = m.seq, @old_status = s.status, @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
+  from [infra].[Inbox] m with (updlock, rowlock)
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where m.source = @source and m.message_id = @message_id
+  option (loop join, force order);
+
+  if @seq is not null
+  begin
+    update [infra].[Inbox] with (rowlock)
+    set hash = case when @old_status = 3 then coalesce(hash, @hash) else coalesce(@hash, hash) end,
+      last_seen_at = @now,
+      deliveries = deliveries + 1,
+      content_changed = @content_changed
+    where seq = @seq;
+  end
+  else
+  begin
+    insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+      first_seen_at, last_seen_at, deliveries, content_changed)
+    output inserted.seq into @added (seq)
+    values (@source, @message_id, N'', N'', @hash, @now, @now, 1, 0);
+
+    insert into [infra].[InboxState] (seq, status, visible_at)
+    select a.seq, 0, @now
+    from @added a;
+  end
+
+  if @outermost = 1 commit transaction;
+
+  select cast(case when @old_status = 3 then 1 else 0 end as bit) as processed, @content_changed as content_changed;
+end
+go
+
+if object_id(N'[infra].[Inbox_Mark]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Mark] as return 0')
+go
+
+alter procedure [infra].[Inbox_Mark]
+  @now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @status tinyint,
+  @error nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @seq bigint, @old_status tinyint;
+  declare @never datetime2(3) = '9999-12-31T00:00:00.000';
+  declare @processed_at datetime2(3) = case when @status = 3 then @now end;
+  declare @added table (seq bigint not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  select @seq = m.seq, @old_status = s.status
+  from [infra].[Inbox] m with (updlock, rowlock)
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where m.source = @source and m.message_id = @message_id
+  option (loop join, force order);
+
+  if @seq is not null
+  begin
+    update [infra].[Inbox] with (rowlock)
+    set last_seen_at = @now
+    where seq = @seq;
+
+    update [infra].[InboxState] with (rowlock)
+    set status = @status,
+      owner = null,
+      locked_until = null,
+      visible_at = @never,
+      processed_at = @processed_at,
+      last_error = coalesce(@error, last_error)
+    where seq = @seq
+      and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
+  end
+  else
+  begin
+    insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+      first_seen_at, last_seen_at, deliveries, content_changed)
+    output inserted.seq into @added (seq)
+    values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
+
+    insert into [infra].[InboxState] (seq, status, visible_at, processed_at, last_error)
+    select a.seq, @status, @never, @processed_at, @error
+    from @added a;
+  end
+
+  if @outermost = 1 commit transaction;
+end
+go
+
+create table [infra].[Outbox] (
+  seq bigint identity(1, 1) not null,
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) null,
+  headers nvarchar(max) null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null,
+  created_at datetime2(3) not null,
+  constraint [Outbox_PK] primary key clustered (seq),
+  constraint [Outbox_Key] unique nonclustered (id)
+)
+go
+
+create table [infra].[OutboxState] (
+  seq bigint not null,
+  visible_at datetime2(3) not null,
+  locked_until datetime2(3) null,
+  expires_at datetime2(3) null,
+  processed_at datetime2(3) null,
+  owner uniqueidentifier null,
+  attempt int not null constraint [OutboxState_Attempt] default 0,
+  status tinyint not null,
+  crashes int not null constraint [OutboxState_Crashes] default 0,
+  processed_by nvarchar(100) null,
+  last_error nvarchar(max) null,
+  constraint [OutboxState_PK] primary key clustered (seq)
+)
+go
+
+create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1
+go
+
+create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until) where status = 2
+go
+
+create index [Outbox_Dead] on [infra].[OutboxState] (seq) where status = 4
+go
+
+create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2)
+go
+
+insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
+go
+
+if object_id(N'[infra].[OutboxMessages]', N'V') is null
+  exec(N'create view [infra].[OutboxMessages] as
+select
+  m.id as Id,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.created_at as CreatedAt,
+  case
+    when s.status = 3 then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as Status,
+  s.locked_until as LockedUntil,
+  s.owner as OwnerToken,
+  cast(case when s.status = 3 then 1 else 0 end as bit) as IsProcessed,
+  s.processed_at as ProcessedAt,
+  s.processed_by as ProcessedBy,
+  s.attempt as RetryCount,
+  s.last_error as LastError,
+  s.visible_at as NextAttemptAt,
+  m.message_id as MessageId,
+  m.correlation_id as CorrelationId,
+  m.due_at as DueTimeUtc,
+  m.expires_at as ExpiresAt
+from [infra].[Outbox] m
+inner join [infra].[OutboxState] s on s.seq = m.seq')
+go
+
+drop function if exists [infra].[Outbox_Abandoned]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
+returns table
+as
+return select i.seq as seq,
+  i.delay_ms as delay_ms,
+  i.error as error
+from openjson(@items) with (
+  seq bigint,
+  delay_ms float,
+  error nvarchar(max)
+) i')
+else
+  exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
+returns table
+as
+return select cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
+  cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
+  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
+from openjson(@items) i')
+go
+
+drop function if exists [infra].[Outbox_Incoming]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
+returns table
+as
+return select i.id as id,
+  i.message_id as message_id,
+  i.topic collate Latin1_General_100_BIN2 as topic,
+  i.payload as payload,
+  i.correlation_id as correlation_id,
+  i.headers as headers,
+  i.due_at as due_at,
+  i.expires_at as expires_at
+from openjson(@items) with (
+  id uniqueidentifier,
+  message_id uniqueidentifier,
+  topic nvarchar(255),
+  payload nvarchar(max),
+  correlation_id nvarchar(255),
+  headers nvarchar(max),
+  due_at datetime2(3),
+  expires_at datetime2(3)
+) i')
+else
+  exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
+returns table
+as
+return select cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
+  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as uniqueidentifier) as message_id,
+  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
+  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
+  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
+  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
+  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
+  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at
+from openjson(@items) i')
+go
+
+if object_id(N'[infra].[Outbox_Claim]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Claim] as return 0')
+go
+
+alter procedure [infra].[Outbox_Claim]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @lease_ms float,
+  @limit int,
+  @max_attempts int,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @claimed table (
+    seq bigint not null primary key,
+    attempt int not null,
+    expires_at datetime2(3) null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    crashes int not null,
+    status tinyint not null
+  );
+
+  -- one that crashed its worker comes alone
+  update [infra].[OutboxState]
+  set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+    locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+    last_error = case
+      when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+      when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+      else [OutboxState].last_error
+    end
+  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+  from (
+    select top (1) r.seq
+    from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now
+    order by r.visible_at, r.seq
+  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
+  option (loop join, force order);
+
+  if not exists (select 1 from @claimed)
+    update [infra].[OutboxState]
+    set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+      attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+      crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+      owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+      locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+      last_error = case
+        when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+        when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+        else [OutboxState].last_error
+      end
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+    from (
+      select top (@limit) r.seq
+      from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 1 and r.visible_at <= @now
+      order by r.visible_at, r.seq
+    ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+    where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
+    option (loop join, force order);
+
+  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
+    case
+      when c.status = 2 then 'claimed'
+      when c.expires_at <= @now then 'expired'
+      else 'exhausted'
+    end as verdict
+  from @claimed c
+  inner join [infra].[OutboxState] s on s.seq = c.seq
+  inner join [infra].[Outbox] m on m.seq = c.seq
+  order by c.seq
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_Ack]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Ack] as return 0')
+go
+
+alter procedure [infra].[Outbox_Ack]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @processed_by nvarchar(100)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Abandon]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Abandon] as return 0')
+go
+
+alter procedure [infra].[Outbox_Abandon]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @max_attempts int,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @changed table (seq bigint not null primary key, status tinyint not null);
+
+  update [infra].[OutboxState]
+  set status = case when [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
+    attempt = [OutboxState].attempt + 1,
+    crashes = 0,
+    owner = null,
+    locked_until = null,
+    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 1000 as int), @now)),
+    last_error = coalesce(i.error, [OutboxState].last_error)
+  output inserted.seq, inserted.status into @changed (seq, status)
+  from [infra].[Outbox_Abandoned](@items) i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Fail]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Fail] as return 0')
+go
+
+alter procedure [infra].[Outbox_Fail]
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @error nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Release]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Release] as return 0')
+go
+
+alter procedure [infra].[Outbox_Release]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
+    owner = null, locked_until = null, visible_at = @now
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Renew]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Renew] as return 0')
+go
+
+alter procedure [infra].[Outbox_Renew]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @lease_ms float,
+  @base_ms float,
+  @factor float,
+  @max_ms float,
+  @jitter_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @capped_from float = case
+    when @base_ms >= @max_ms then 0
+    when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
+    else 1000000
+  end;
+  declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set locked_until = @lease_end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end))
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Reap]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Reap] as return 0')
+go
+
+alter procedure [infra].[Outbox_Reap]
+  @now datetime2(3) = null,
+  @limit int,
+  @max_attempts int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+
+  -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
+  -- reaper or claim, comes to the same time
+  update [infra].[OutboxState]
+  set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    owner = null,
+    locked_until = null,
+    last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
+  output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+  from (
+    select o.seq
+    from (
+      select top (@limit) r.seq
+      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.locked_until < @now
+      order by r.visible_at, r.seq
+    ) o
+    union all
+    select o.seq
+    from (
+      select top (@limit) r.seq
+      from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
+      where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+      order by r.expires_at
+    ) o
+  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2) and [OutboxState].locked_until is null))
+  option (loop join, force order);
+
+  select r.seq as seq, m.id as id,
+    case
+      when r.status <> 4 then 'reaped'
+      when r.expires_at <= @now then 'expired'
+      else 'exhausted'
+    end as verdict
+  from @reaped r
+  inner join [infra].[Outbox] m on m.seq = r.seq;
+end
+go
+
+if object_id(N'[infra].[Outbox_Purge]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Purge] as return 0')
+go
+
+alter procedure [infra].[Outbox_Purge]
+  @now datetime2(3) = null,
+  @limit int,
+  @retention_ms float,
+  @after_seq bigint
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@retention_ms, 0) as bigint) / 1000 as int), @now));
+  declare @last_seq bigint, @more bit = 0;
+  declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+  declare @gone table (seq bigint not null primary key);
+
+  insert into @scanned (seq, status, processed_at)
+  select top (@limit) s.seq, s.status, s.processed_at
+  from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
+  where s.seq > @after_seq
+  order by s.seq;
+
+  if @@rowcount = @limit set @more = 1;
+
+  select @last_seq = max(w.seq) from @scanned w;
+
+  if not exists (select 1 from [infra].[Outbox] m where m.seq = @last_seq and m.created_at < @before) set @more = 0;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  delete from [infra].[Outbox]
+  output deleted.seq into @gone (seq)
+  from @scanned w, [infra].[Outbox] with (readpast, rowlock, readcommittedlock)
+  where [Outbox].seq = w.seq and w.status = 3 and w.processed_at < @before
+    and [Outbox].created_at < @before
+  option (loop join, force order);
+
+  delete from [infra].[OutboxState]
+  from @gone g, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
+end
+go
+
+if object_id(N'[infra].[Outbox_Resolve]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Resolve] as return 0')
+go
+
+alter procedure [infra].[Outbox_Resolve]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select m.seq as seq, m.id as id
+  from openjson(@items) with (id uniqueidentifier) i
+  inner join [infra].[Outbox] m on m.id = i.id
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_Get]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Get] as return 0')
+go
+
+alter procedure [infra].[Outbox_Get]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+  from [infra].[Outbox] m
+  inner join [infra].[OutboxState] s on s.seq = m.seq
+  where m.id = @id;
+end
+go
+
+if object_id(N'[infra].[Outbox_List]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_List] as return 0')
+go
+
+alter procedure [infra].[Outbox_List]
+  @now datetime2(3) = null,
+  @status tinyint,
+  @status_2 tinyint,
+  @leased bit,
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
+    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+  from [infra].[OutboxState] s
+  inner join [infra].[Outbox] m on m.seq = s.seq
+  where s.seq > @after_seq
+    and (@status is null or s.status = @status or s.status = @status_2)
+    and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
+    and (@topic is null or m.topic = @topic)
+    and (@source is null or 1 = 0)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@older_than_ms, 0) as bigint) / 1000 as int), @now)))
+    and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@newer_than_ms, 0) as bigint) / 1000 as int), @now)))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Outbox_Stats]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Stats] as return 0')
+go
+
+alter procedure [infra].[Outbox_Stats]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+    sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms
+  from [infra].[OutboxState] s
+  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+end
+go
+
+if object_id(N'[infra].[Outbox_Replay]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Replay] as return 0')
+go
+
+alter procedure [infra].[Outbox_Replay]
+  @now datetime2(3) = null,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set status = 1, attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+  output inserted.seq into @changed (seq)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].status = 4
+  option (loop join, force order);
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Enqueue]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Enqueue] as return 0')
+go
+
+alter procedure [infra].[Outbox_Enqueue]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @message_id uniqueidentifier,
+  @topic nvarchar(255),
+  @payload nvarchar(max),
+  @correlation_id nvarchar(255),
+  @headers nvarchar(max),
+  @due_at datetime2(3),
+  @expires_at datetime2(3)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @added table (
+    seq bigint not null primary key,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
+  );
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
+  output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
+  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
+  from (
+    select @id as id, @message_id as message_id, @topic as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+  ) i
+  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id);
+
+  insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
+  select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
+  from @added a;
+
+  if @outermost = 1 commit transaction;
+end
+go
+
+if object_id(N'[infra].[Outbox_EnqueueMany]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_EnqueueMany] as return 0')
+go
+
+alter procedure [infra].[Outbox_EnqueueMany]
+  @now datetime2(3) = null,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @incoming table (
+    id uniqueidentifier null,
+    message_id uniqueidentifier null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
+  );
+
+  insert into @incoming (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
+  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
+  from [infra].[Outbox_Incoming](@items) i;
+
+  declare @added table (
+    seq bigint not null primary key,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
+  );
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
+  output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
+  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
+  from @incoming i
+  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id);
+
+  insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
+  select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
+  from @added a;
+
+  if @outermost = 1 commit transaction;
+end
+go

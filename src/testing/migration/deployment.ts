@@ -1,0 +1,290 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { InvalidArgumentError, SchemaMissingError } from "../../errors.js";
+import { createInbox } from "../../inbox/inbox.js";
+import { createOutbox } from "../../outbox/outbox.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import { type MigrateOptions, migrate, schemaBatches } from "../../sql/migrate.js";
+import type { ContractHarness, TestDatabase } from "../harness.js";
+import { watched } from "../outbox/support.js";
+import { exists, inSchemaOf, namesOf, newName, recorded, useInbox, useOutbox } from "./support.js";
+
+const incoming = { source: "s", messageId: "1", topic: "t", payload: "p" };
+const outgoing = { topic: "t", payload: "p" };
+
+export function deploymentContract(harness: ContractHarness): void {
+  describe(`${harness.name} migration: deployment`, () => {
+    let opened: TestDatabase | undefined;
+    const database = (): TestDatabase => opened!;
+    beforeAll(async () => {
+      opened = await harness.open();
+      await migrate(database().db, { ...inSchemaOf(database()), inbox: newName(), outbox: newName() });
+    });
+    afterAll(async () => {
+      await opened?.close();
+    });
+
+    it("OBX-091 IBX-114 enableSchemaDeployment creates what is needed before the first use", async () => {
+      const { db } = database();
+      const table = { ...inSchemaOf(database()), enableSchemaDeployment: true };
+      await useOutbox(db, { ...table, table: newName() });
+      await useInbox(db, { ...table, table: newName() });
+    });
+
+    it("OBX-091 IBX-114 MID-01 init() deploys ahead of the first use, twice harmlessly, and once for many calls", async () => {
+      const [inboxTable, outboxTable] = [newName(), newName()];
+      const db = watched(database().db);
+      const options = { ...inSchemaOf(database()), enableSchemaDeployment: true };
+      const inbox = createInbox(db, { ...options, table: inboxTable });
+      const outbox = createOutbox(db, { ...options, table: outboxTable });
+      await inbox.init();
+      await inbox.init();
+      await Promise.all([outbox.enqueue(outgoing), outbox.enqueue(outgoing), outbox.stats(), outbox.init()]);
+
+      expect(await exists(database(), namesOf(database(), "inbox", inboxTable).message)).toBe(true);
+      expect((await outbox.stats()).counts.Ready).toBe(2);
+      expect(db.calls.filter((call) => call === "exclusively")).toHaveLength(2);
+    });
+
+    it("OBX-091 IBX-114 a store deploys its own queue and nothing else", async () => {
+      const table = newName();
+      await createOutbox(database().db, {
+        ...inSchemaOf(database()),
+        enableSchemaDeployment: true,
+        table,
+      }).init();
+      expect(await recorded(database(), `outbox:${table}`)).not.toEqual([]);
+      expect(await recorded(database(), `inbox:${table}`)).toEqual([]);
+    });
+
+    it("OBX-091 IBX-114 a deployment that failed is tried again by the next call", async () => {
+      const { db } = database();
+      let failures = 1;
+      const flaky = {
+        ...db,
+        exclusively: ((schema, work) => {
+          if (failures-- > 0) return Promise.reject(new Error("the server is starting"));
+          return db.exclusively(schema, work);
+        }) as typeof db.exclusively,
+      };
+      const options = { ...inSchemaOf(database()), enableSchemaDeployment: true, table: newName() };
+      const outbox = createOutbox(flaky, options);
+      await expect(outbox.enqueue(outgoing)).rejects.toThrow("the server is starting");
+      expect(await outbox.enqueue(outgoing)).toMatch(/-/);
+    });
+
+    it("OBX-092 IBX-115 without enableSchemaDeployment nothing is created, and the error says what to do", async () => {
+      for (const schema of [inSchemaOf(database()), { schema: "no_such_schema" }]) {
+        const table = newName();
+        const db = watched(database().db);
+        const outbox = createOutbox(db, { ...schema, table });
+        const inbox = createInbox(db, { ...schema, table });
+        await outbox.init();
+        await inbox.init();
+        expect(db.calls).toEqual([]);
+        const owner = newOwnerToken();
+        const calls = [
+          () => outbox.enqueue(outgoing),
+          () => outbox.enqueue([outgoing, outgoing]),
+          () => outbox.claim({ owner }),
+          () => outbox.stats(),
+          () => outbox.list(),
+          () => outbox.reapExpired(),
+          () => outbox.purgeDone(),
+          () => inbox.receive(incoming),
+          () => inbox.alreadyProcessed(incoming),
+          () => inbox.claim({ owner }),
+        ];
+        for (const call of calls) {
+          const error: unknown = await call().catch((caught: unknown) => caught);
+          expect(error, call.toString()).toBeInstanceOf(SchemaMissingError);
+          expect(error).toMatchObject({ code: "ONCEBOX_SCHEMA_MISSING" });
+          expect((error as Error).message).toContain(table);
+          expect((error as Error).message).toMatch(/migrate/);
+          expect((error as Error).cause).toBeDefined();
+        }
+        expect(db.calls).not.toContain("exclusively");
+        const where = schema.schema ?? db.dialect.defaults.schema;
+        expect(await exists(database(), db.dialect.names("outbox", where, table).message)).toBe(false);
+        expect(await exists(database(), db.dialect.names("inbox", where, table).state)).toBe(false);
+      }
+    });
+
+    it("OBX-092 in the caller's transaction too, a missing table is reported as such", async () => {
+      const outbox = createOutbox(database().db, { ...inSchemaOf(database()), table: newName() });
+      const caller = await database().begin();
+      const enqueued = await outbox.enqueue(outgoing, { tx: caller.tx }).catch((error: unknown) => error);
+      await caller.rollback();
+      expect(enqueued).toBeInstanceOf(SchemaMissingError);
+    });
+
+    it("OBX-093 IBX-116 MID-01 migrating twice is harmless, keeps the messages, and says that nothing was applied", async () => {
+      const { db } = database();
+      const [inbox, outbox] = [newName(), newName()];
+      const options: MigrateOptions = { ...inSchemaOf(database()), inbox, outbox };
+      const first = await migrate(db, options);
+      expect(first.applied).toHaveLength(2);
+      expect(first.applied[0]).toContain(inbox);
+      expect(first.applied[1]).toContain(outbox);
+      const store = createOutbox(db, { ...inSchemaOf(database()), table: outbox });
+      const id = await store.enqueue(outgoing);
+
+      for (let again = 0; again < 3; again++) expect(await migrate(db, options)).toEqual({ applied: [] });
+      expect(await store.get({ id })).toMatchObject({ id, state: "Ready" });
+      expect(await recorded(database(), `outbox:${outbox}`)).toEqual([1]);
+    });
+
+    it("OBX-093 IBX-116 one queue can be migrated without the other, and the other later", async () => {
+      const { db } = database();
+      const [inbox, outbox] = [newName(), newName()];
+      const only = await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox });
+      expect(only.applied).toHaveLength(1);
+      expect(await exists(database(), namesOf(database(), "inbox", inbox).message)).toBe(false);
+      expect((await migrate(db, { ...inSchemaOf(database()), inbox, outbox })).applied).toHaveLength(1);
+      expect(await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox: false })).toEqual({
+        applied: [],
+      });
+    });
+
+    it("OBX-093 IBX-116 ten processes may migrate at once: one does it, all succeed", async () => {
+      const options: MigrateOptions = { ...inSchemaOf(database()), inbox: newName(), outbox: newName() };
+      const others = Array.from({ length: 10 }, () => database().reopen());
+      const results = await Promise.all(others.map((db) => migrate(db, options)));
+
+      expect(results.map((result) => result.applied.length).sort()).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+      await useOutbox(others[0]!, { ...inSchemaOf(database()), table: options.outbox as string });
+    });
+
+    it("OBX-093 IBX-116 migrating beside running work neither breaks it nor waits for ever", async () => {
+      const { db } = database();
+      const table = newName();
+      const options: MigrateOptions = { ...inSchemaOf(database()), inbox: false, outbox: table };
+      await migrate(db, options);
+      const outbox = createOutbox(database().reopen(), { ...inSchemaOf(database()), table });
+      const owner = newOwnerToken();
+      const work = async () => {
+        for (let n = 0; n < 10; n++) {
+          await outbox.enqueue(outgoing);
+          await outbox.ack(owner, await outbox.claim({ owner }));
+        }
+      };
+      const migrations = async () => {
+        for (let n = 0; n < 3; n++) expect(await migrate(db, options)).toEqual({ applied: [] });
+      };
+      await Promise.all([work(), migrations()]);
+      expect((await outbox.stats()).counts).toMatchObject({ Ready: 0, Done: 10 });
+    });
+
+    it("OBX-094 IBX-117 OBX-100 the schema has the tables, the view and the indexes that claims read by", async () => {
+      const { db } = database();
+      const [inbox, outbox] = [newName(), newName()];
+      await migrate(db, { ...inSchemaOf(database()), inbox, outbox });
+      for (const [kind, table] of [
+        ["inbox", inbox],
+        ["outbox", outbox],
+      ] as const) {
+        const names = namesOf(database(), kind, table);
+        for (const object of [names.message, names.state, names.view]) {
+          expect(await exists(database(), object), object).toBe(true);
+        }
+        const indexes = await indexTexts(
+          database(),
+          `${table}${db.dialect.name === "postgres" ? "_state" : "State"}`,
+        );
+        const on = (columns: RegExp) => indexes.filter((text) => columns.test(text));
+        // one for what is ready, one for what is held: by status, then by time, then by order of arrival
+        expect(on(/visible_at.*seq/is).length, indexes.join("\n")).toBeGreaterThanOrEqual(2);
+        expect(on(/expires_at/i).length).toBeGreaterThanOrEqual(1);
+        if (db.dialect.name !== "sqlserver") expect(on(/where.*status/is).length).toBeGreaterThanOrEqual(4);
+      }
+    });
+
+    it("OBX-095 stored procedures for claim, ack, abandon, fail and reap on SQL Server; on PostgreSQL and SQLite each is one statement", async () => {
+      const { db } = database();
+      const table = newName();
+      await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox: table });
+      if (db.dialect.name === "sqlserver") {
+        const rows = await database().raw("select p.name as name from sys.procedures p");
+        const procedures = rows.map((row) => String(row.name).toLowerCase());
+        for (const verb of ["claim", "ack", "abandon", "fail", "reap"]) {
+          expect(procedures).toContainEqual(expect.stringMatching(new RegExp(`^${table}_?${verb}`, "i")));
+        }
+        return;
+      }
+      const counted = watched(db);
+      const outbox = createOutbox(counted, { ...inSchemaOf(database()), table });
+      const owner = newOwnerToken();
+      await outbox.enqueue([outgoing, outgoing, outgoing]);
+      const [a, b, c] = await outbox.claim({ owner });
+      await outbox.ack(owner, [a!]);
+      await outbox.abandon(owner, [b!]);
+      await outbox.fail(owner, [c!], "no");
+      await outbox.reapExpired();
+      expect(counted.calls).toEqual(["enqueue many", "claim", "ack", "abandon", "fail", "reap"]);
+    });
+
+    it("MID-01 no constructor does I/O", async () => {
+      const db = watched(database().db);
+      for (const enableSchemaDeployment of [false, true]) {
+        createInbox(db, { ...inSchemaOf(database()), table: newName(), enableSchemaDeployment });
+        createOutbox(db, { ...inSchemaOf(database()), table: newName(), enableSchemaDeployment });
+      }
+      schemaBatches(db.dialect, inSchemaOf(database()));
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(db.calls).toEqual([]);
+    });
+
+    it("MID-01 a migration that fails leaves nothing behind, in tables or ledger, and can be repeated", async () => {
+      const { db } = database();
+      const [inbox, outbox] = [newName(), newName()];
+      const options: MigrateOptions = { ...inSchemaOf(database()), inbox, outbox };
+      const names = namesOf(database(), "outbox", outbox);
+      await database().raw(`create table ${names.state} (in_the_way int)`);
+      await expect(migrate(db, options)).rejects.toThrow();
+
+      expect(await recorded(database(), `inbox:${inbox}`)).toEqual([]);
+      expect(await recorded(database(), `outbox:${outbox}`)).toEqual([]);
+      expect(await exists(database(), names.message)).toBe(false);
+      expect(await exists(database(), namesOf(database(), "inbox", inbox).message)).toBe(false);
+
+      await database().raw(`drop table ${names.state}`);
+      expect((await migrate(db, options)).applied).toHaveLength(2);
+      await useOutbox(db, { ...inSchemaOf(database()), table: outbox });
+      await useInbox(db, { ...inSchemaOf(database()), table: inbox });
+    });
+
+    it("MID-01 migrate refuses options it does not know", async () => {
+      const options = { tables: "x", outbux: "y" } as MigrateOptions;
+      await expect(migrate(database().db, options)).rejects.toThrow(/tables.*outbux/);
+      await expect(migrate(database().db, options)).rejects.toBeInstanceOf(InvalidArgumentError);
+    });
+
+    it("OBX-094 IBX-117 the rendered schema, run by hand, is what migrate would have made", async () => {
+      const { db } = database();
+      const options: MigrateOptions = { ...inSchemaOf(database()), inbox: newName(), outbox: newName() };
+      for (const batch of schemaBatches(db.dialect, options)) await database().raw(batch);
+
+      expect(await migrate(db, options)).toEqual({ applied: [] });
+      await useOutbox(db, { ...inSchemaOf(database()), table: options.outbox as string });
+      await useInbox(db, { ...inSchemaOf(database()), table: options.inbox as string });
+    });
+  });
+}
+
+/** The texts of a table's indexes, or on SQL Server their columns. */
+async function indexTexts(database: TestDatabase, table: string): Promise<string[]> {
+  const query = {
+    postgres: `select indexdef as text from pg_indexes where schemaname = '${database.schema}' and tablename = '${table}'`,
+    sqlite: `select sql as text from sqlite_master where type = 'index' and tbl_name = '${table}' and sql is not null`,
+    sqlserver: `select i.index_id as id, c.name as text
+from sys.indexes i
+inner join sys.index_columns x on x.object_id = i.object_id and x.index_id = i.index_id
+inner join sys.columns c on c.object_id = x.object_id and c.column_id = x.column_id
+where i.object_id = object_id('[${database.schema}].[${table}]')
+order by i.index_id, x.index_column_id`,
+  }[database.db.dialect.name];
+  const rows = await database.raw(query);
+  if (database.db.dialect.name !== "sqlserver") return rows.map((row) => String(row.text));
+  const columns = new Map<unknown, string>();
+  for (const row of rows) columns.set(row.id, `${columns.get(row.id) ?? ""} ${String(row.text)}`);
+  return [...columns.values()];
+}

@@ -1,0 +1,156 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createInbox } from "../../inbox/inbox.js";
+import { createOutbox } from "../../outbox/outbox.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import type { SqlRow } from "../../sql/driver.js";
+import { migrate } from "../../sql/migrate.js";
+import { type ContractHarness, type TestDatabase, testClock } from "../harness.js";
+import { columnOf } from "../outbox/support.js";
+import { inSchemaOf, namesOf, newName } from "./support.js";
+
+const inboxColumns = [
+  ...[
+    "Source",
+    "MessageId",
+    "Topic",
+    "Payload",
+    "Hash",
+    "FirstSeenUtc",
+    "LastSeenUtc",
+    "Status",
+    "LockedUntil",
+  ],
+  ...["OwnerToken", "Attempt", "LastError", "NextAttemptAt", "DueTimeUtc"],
+];
+const outboxColumns = [
+  ...[
+    "Id",
+    "Topic",
+    "Payload",
+    "CreatedAt",
+    "Status",
+    "LockedUntil",
+    "OwnerToken",
+    "IsProcessed",
+    "ProcessedAt",
+  ],
+  ...["ProcessedBy", "RetryCount", "LastError", "NextAttemptAt", "MessageId", "CorrelationId", "DueTimeUtc"],
+];
+
+const time = (value: unknown): number | null =>
+  value === null ? null : new Date(value instanceof Date ? value : String(value)).getTime();
+const lower = (value: unknown): string | null => (value === null ? null : String(value).toLowerCase());
+
+export function viewsContract(harness: ContractHarness): void {
+  describe(`${harness.name} migration: views`, () => {
+    let opened: TestDatabase | undefined;
+    const database = (): TestDatabase => opened!;
+    beforeAll(async () => {
+      opened = await harness.open();
+    });
+    afterAll(async () => {
+      await opened?.close();
+    });
+
+    it("IBX-117 the view shows the inbox under the specification's names", async () => {
+      const { db } = database();
+      const table = newName();
+      await migrate(db, { ...inSchemaOf(database()), inbox: table, outbox: false });
+      const clock = testClock();
+      const inbox = createInbox(db, { ...inSchemaOf(database()), table, clock });
+      const { view } = namesOf(database(), "inbox", table);
+      const rows = async (): Promise<readonly SqlRow[]> =>
+        database().raw(`select * from ${view} order by ${columnOf(db, "MessageId")}`);
+      const base = { source: "stripe", topic: "paid", payload: '{"n":1}', hash: Uint8Array.of(1, 2, 255) };
+      await inbox.alreadyProcessed({ source: "stripe", messageId: "0-seen" });
+      const dueAt = new Date(clock().getTime() + 86_400_000);
+      await inbox.receive({ ...base, messageId: "1-due", dueAt });
+      await inbox.receive({ ...base, messageId: "2-held" });
+      const owner = newOwnerToken();
+      const [held] = await inbox.claim({ owner, leaseMs: 60_000 });
+      await inbox.receive({ ...base, messageId: "3-dead" });
+      await inbox.fail(owner, await inbox.claim({ owner }), "410");
+      await inbox.receive({ ...base, messageId: "4-done" });
+      await inbox.ack(owner, await inbox.claim({ owner }));
+
+      const shown = await rows();
+      expect(Object.keys(shown[0]!)).toEqual(expect.arrayContaining(inboxColumns));
+      expect(shown.map((row) => [row.MessageId, row.Status])).toEqual([
+        ["0-seen", "Seen"],
+        ["1-due", "Processing"],
+        ["2-held", "Processing"],
+        ["3-dead", "Dead"],
+        ["4-done", "Done"],
+      ]);
+      const [, due, leased, dead] = shown;
+      expect(due).toMatchObject({ Source: "stripe", Topic: "paid", Payload: '{"n":1}', LockedUntil: null });
+      expect([...(due!.Hash as Uint8Array)]).toEqual([1, 2, 255]);
+      expect(time(due!.DueTimeUtc)).toBe(dueAt.getTime());
+      expect(time(due!.NextAttemptAt)).toBe(dueAt.getTime());
+      expect(time(due!.FirstSeenUtc)).toBe(clock().getTime());
+      expect(time(due!.LastSeenUtc)).toBe(clock().getTime());
+      expect(lower(leased!.OwnerToken)).toBe(owner);
+      expect(time(leased!.LockedUntil)).toBe(held!.lockedUntil!.getTime());
+      expect([Number(leased!.Attempt), Number(dead!.Attempt), dead!.LastError]).toEqual([0, 1, "410"]);
+    });
+
+    it("OBX-094 the view shows the outbox under the specification's names", async () => {
+      const { db } = database();
+      const table = newName();
+      await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox: table });
+      const clock = testClock();
+      const outbox = createOutbox(db, { ...inSchemaOf(database()), table, clock, processedBy: "worker" });
+      const { view } = namesOf(database(), "outbox", table);
+      const owner = newOwnerToken();
+      const dueAt = new Date(clock().getTime() + 86_400_000);
+      const ready = await outbox.enqueue({ topic: "0", payload: "p", correlationId: "c", dueAt });
+      await outbox.enqueue({ topic: "1", payload: "p" });
+      const [held] = await outbox.claim({ owner, leaseMs: 60_000 });
+      await outbox.enqueue({ topic: "2", payload: "p" });
+      await outbox.ack(owner, await outbox.claim({ owner }));
+      await outbox.enqueue({ topic: "3", payload: "p" });
+      const failed = await outbox.claim({ owner });
+      await outbox.fail(owner, failed, "410");
+
+      const shown = await database().raw(`select * from ${view} order by ${columnOf(db, "Topic")}`);
+      expect(Object.keys(shown[0]!)).toEqual(expect.arrayContaining(outboxColumns));
+      expect(shown.map((row) => [Number(row.Status), Number(row.IsProcessed)])).toEqual([
+        [0, 0],
+        [1, 0],
+        [2, 1],
+        [3, 0],
+      ]);
+      const [waiting, leased, done, dead] = shown;
+      expect(lower(waiting!.Id)).toBe(ready);
+      expect(waiting).toMatchObject({ Topic: "0", Payload: "p", CorrelationId: "c", ProcessedAt: null });
+      expect(time(waiting!.CreatedAt)).toBe(clock().getTime());
+      expect(time(waiting!.DueTimeUtc)).toBe(dueAt.getTime());
+      expect(time(waiting!.NextAttemptAt)).toBe(dueAt.getTime());
+      expect(lower(leased!.OwnerToken)).toBe(owner);
+      expect(lower(leased!.MessageId)).toBe(held!.messageId);
+      expect(time(leased!.LockedUntil)).toBe(held!.lockedUntil!.getTime());
+      expect(done!.ProcessedBy).toBe("worker");
+      expect(time(done!.ProcessedAt)).toBe(clock().getTime());
+      expect([Number(dead!.RetryCount), dead!.LastError]).toEqual([1, "410"]);
+    });
+
+    it("OBX-094 ADD-03 the view shows the expiry that counts: none after a replay", async () => {
+      const { db } = database();
+      const table = newName();
+      await migrate(db, { ...inSchemaOf(database()), inbox: false, outbox: table });
+      const clock = testClock();
+      const outbox = createOutbox(db, { ...inSchemaOf(database()), table, clock });
+      const expiresAt = new Date(clock().getTime() + 1_000);
+      const id = await outbox.enqueue({ topic: "t", payload: "", expiresAt });
+      const { view } = namesOf(database(), "outbox", table);
+      const shown = async () => time((await database().raw(`select * from ${view}`))[0]!.ExpiresAt);
+      expect(await shown()).toBe(expiresAt.getTime());
+
+      clock.advance(1_000);
+      await outbox.claim({ owner: newOwnerToken() });
+      await outbox.replay([{ id }]);
+      expect((await outbox.get({ id }))!.expiresAt).toBeNull();
+      expect(await shown()).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,110 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { type Fault, type TransientRetry, withTransientRetry } from "../../src/queue/transient-retry.js";
+
+const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
+// The waits are recorded, not waited for; an abort ends them as it ends the real ones.
+vi.mock("node:timers/promises", () => ({
+  setTimeout: async (ms: number, _value: unknown, options: { signal?: AbortSignal } = {}) => {
+    sleeps.push(ms);
+    await Promise.resolve();
+    if (options.signal?.aborted)
+      throw Object.assign(new Error("The operation was aborted"), { name: "AbortError" });
+  },
+}));
+
+const fault = (kind: Fault) => Object.assign(new Error(kind), { kind });
+const classify = (error: unknown): Fault => (error as { kind?: Fault }).kind ?? "permanent";
+
+/** Fails with these, one per call, and then succeeds. */
+function failing(...faults: readonly Error[]) {
+  const rest = [...faults];
+  const work = vi.fn(async () => {
+    const error = rest.shift();
+    if (error !== undefined) throw error;
+    return "done";
+  });
+  const run = (options: Partial<TransientRetry> = {}) =>
+    withTransientRetry(work, { classify, repeatable: true, ...options });
+  return { work, run };
+}
+
+describe("transient retry", () => {
+  beforeEach(() => {
+    sleeps.length = 0;
+  });
+
+  it("OBX-082 IBX-104 calls once what succeeds", async () => {
+    const { work, run } = failing();
+    expect(await run()).toBe("done");
+    expect(work).toHaveBeenCalledTimes(1);
+    expect(sleeps).toEqual([]);
+  });
+
+  it("OBX-082 IBX-104 repeats after a rolled back fault, whether repeatable or not", async () => {
+    for (const repeatable of [true, false]) {
+      const { work, run } = failing(fault("rolledBack"), fault("rolledBack"));
+      expect(await run({ repeatable })).toBe("done");
+      expect(work).toHaveBeenCalledTimes(3);
+    }
+  });
+
+  it("OBX-082 IBX-104 repeats after an unknown fault only what may be repeated", async () => {
+    const repeatable = failing(fault("unknown"));
+    expect(await repeatable.run()).toBe("done");
+    const lost = fault("unknown");
+    const once = failing(lost);
+    await expect(once.run({ repeatable: false })).rejects.toBe(lost);
+    expect(once.work).toHaveBeenCalledTimes(1);
+  });
+
+  it("OBX-082 IBX-104 never repeats after a permanent fault", async () => {
+    const broken = fault("permanent");
+    const { work, run } = failing(broken);
+    await expect(run()).rejects.toBe(broken);
+    expect(work).toHaveBeenCalledTimes(1);
+    expect(sleeps).toEqual([]);
+  });
+
+  it("OBX-082 IBX-104 gives up after four retries, with the last fault, and waits longer each time", async () => {
+    const faults = Array.from({ length: 10 }, () => fault("rolledBack"));
+    const { work, run } = failing(...faults);
+    await expect(run()).rejects.toBe(faults[4]);
+    expect(work).toHaveBeenCalledTimes(5);
+    expect(sleeps).toHaveLength(4);
+    for (const [index, wait] of [20, 80, 250, 800].entries()) {
+      expect(sleeps[index]).toBeGreaterThanOrEqual(wait * 0.5);
+      expect(sleeps[index]).toBeLessThanOrEqual(wait * 1.5);
+    }
+  });
+
+  it("OBX-082 IBX-104 reports each retry before it waits", async () => {
+    const [first, second] = [fault("rolledBack"), fault("unknown")];
+    const reported: unknown[] = [];
+    const { run } = failing(first, second);
+    await run({ onRetry: (error, retry) => reported.push([error, retry, sleeps.length]) });
+    expect(reported).toEqual([
+      [first, 1, 0],
+      [second, 2, 1],
+    ]);
+  });
+
+  it("OBX-082 IBX-104 an abort during the work ends the retries with the work's own error", async () => {
+    const stop = new AbortController();
+    const error = fault("rolledBack");
+    const work = vi.fn(async () => {
+      stop.abort(new Error("time is up"));
+      throw error;
+    });
+    const call = withTransientRetry(work, { classify, repeatable: true, signal: stop.signal });
+    await expect(call).rejects.toBe(error);
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+
+  it("OBX-082 IBX-104 an abort during the wait rejects with the signal's reason and calls nothing more", async () => {
+    const stop = new AbortController();
+    const reason = new Error("time is up");
+    const { work, run } = failing(fault("rolledBack"), fault("rolledBack"));
+    await expect(run({ signal: stop.signal, onRetry: () => stop.abort(reason) })).rejects.toBe(reason);
+    expect(work).toHaveBeenCalledTimes(1);
+  });
+});
