@@ -7,13 +7,15 @@ export const binary = "collate Latin1_General_100_BIN2";
 
 const whole = (ms: string) => `cast(round(${ms}, 0) as bigint)`;
 
+const dayMs = 24 * 60 * 60 * 1000;
+
 /**
  * A time and a number of milliseconds. `dateadd` takes an int, which ends at 24.8 days of
- * milliseconds, so whole seconds and the rest are added one after the other. The expression
+ * milliseconds, so whole days and the rest are added one after the other. The expression
  * stands in the text twice: it must give the same value twice.
  */
 export const addMs = (time: string, ms: string): string =>
-  `dateadd(millisecond, cast(${whole(ms)} % 1000 as int), dateadd(second, cast(${whole(ms)} / 1000 as int), ${time}))`;
+  `dateadd(millisecond, cast(${whole(ms)} % ${dayMs} as int), dateadd(day, cast(${whole(ms)} / ${dayMs} as int), ${time}))`;
 
 /**
  * What `backoffMs` needs beside the policy, worked out once a call: the attempt from which the

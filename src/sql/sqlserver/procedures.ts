@@ -220,12 +220,12 @@ function reap(n: QueueNames): string {
   const stale = (t: string) =>
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}) and ${t}.locked_until is null`;
   const pick = (from: string, condition: string, order: string) => `select o.seq
-  from (
-    select top (@limit) r.seq
-    from ${from}
-    where ${condition}
-    order by ${order}
-  ) o`;
+    from (
+      select top (@limit) r.seq
+      from ${from}
+      where ${condition}
+      order by ${order}
+    ) o`;
   return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
 
 -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
@@ -239,9 +239,12 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = case when ${s}.expires_at <= @now then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
 output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
 from (
-  ${pick(pickFrom(n, "_Held"), over("r"), "r.visible_at, r.seq")}
-  union all
-  ${pick(`${n.state} r with (${skipLocked})`, stale("r"), "r.expires_at")}
+  select top (@limit) u.seq
+  from (
+    ${pick(pickFrom(n, "_Held"), over("r"), "r.visible_at, r.seq")}
+    union all
+    ${pick(`${n.state} r with (${skipLocked})`, stale("r"), "r.expires_at")}
+  ) u
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ((${over(s)}) or (${stale(s)}))
 ${seekEach};
@@ -562,6 +565,7 @@ const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
 declare @never datetime2(3) = '9999-12-31T00:00:00.000';
 declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
 declare @added table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
 
 ${atomically(`${findByKey(n)}
 
@@ -578,6 +582,7 @@ begin
     visible_at = @never,
     processed_at = @processed_at,
     last_error = coalesce(@error, last_error)
+  output inserted.seq into @changed (seq)
   where seq = @seq
     and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
 end
@@ -586,9 +591,12 @@ begin
 ${indented(insertKey(n, "null"))}
 
   insert into ${n.state} (seq, status, visible_at, processed_at, last_error)
+  output inserted.seq into @changed (seq)
   select a.seq, @status, @never, @processed_at, @error
   from @added a;
-end`)}`;
+end`)}
+
+select c.seq as seq from @changed c;`;
 
 export function inboxProcedures(n: QueueNames): readonly Procedure[] {
   return [

@@ -128,7 +128,7 @@ select
   s.last_error as LastError,
   s.visible_at as NextAttemptAt,
   m.due_at as DueTimeUtc,
-  m.expires_at as ExpiresAt,
+  s.expires_at as ExpiresAt,
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
   m.deliveries as Deliveries
@@ -158,7 +158,7 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
-  m.expires_at as ExpiresAt
+  s.expires_at as ExpiresAt
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 

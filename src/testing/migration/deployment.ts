@@ -3,7 +3,7 @@ import { InvalidArgumentError, SchemaMissingError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { type MigrateOptions, migrate, schemaBatches } from "../../sql/migrate.js";
+import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
 import { watched } from "../outbox/support.js";
 import { exists, inSchemaOf, namesOf, newName, recorded, useInbox, useOutbox } from "./support.js";
@@ -262,6 +262,8 @@ export function deploymentContract(harness: ContractHarness): void {
       const { db } = database();
       const options: MigrateOptions = { ...inSchemaOf(database()), inbox: newName(), outbox: newName() };
       for (const batch of schemaBatches(db.dialect, options)) await database().raw(batch);
+      const text = renderSchema(db.dialect, options);
+      for (const batch of schemaBatches(db.dialect, options)) expect(text).toContain(batch);
 
       expect(await migrate(db, options)).toEqual({ applied: [] });
       await useOutbox(db, { ...inSchemaOf(database()), table: options.outbox as string });
