@@ -399,10 +399,15 @@ ${settle(
 /** What a message brings beside its key. */
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
-/** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
-const scalarInbox = `(
-  select @source as source, @message_id as message_id, ${contents.map((c) => `@${c} as ${c}`).join(", ")}
+/** With the columns' collation, not the database's: two that differ cannot be compared. */
+const parametersAsRow = (columns: JsonColumns) => `(
+  select ${Object.entries(columns)
+    .map(([column, type]) => `@${column}${type.endsWith(binary) ? ` ${binary}` : ""} as ${column}`)
+    .join(", ")}
 ) i`;
+
+/** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
+const scalarInbox = parametersAsRow(inboxColumns);
 const jsonTable = (n: QueueNames, columns: JsonColumns) => `declare @incoming table (
   ${Object.entries(columns)
     .map(([column, type]) => `${column} ${type} null`)
@@ -613,11 +618,7 @@ export function inboxProcedures(n: QueueNames): readonly Procedure[] {
   ];
 }
 
-const scalarOutbox = `(
-  select ${Object.keys(outboxColumns)
-    .map((c) => `@${c} as ${c}`)
-    .join(", ")}
-) i`;
+const scalarOutbox = parametersAsRow(outboxColumns);
 
 /** The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing. */
 const enqueue = (n: QueueNames, incoming: string) => `declare @added table (

@@ -204,6 +204,22 @@ export function leaseContract(harness: ContractHarness): void {
       expect(await outbox.claim({ owner })).toMatchObject([{ id: poison!.id, afterCrash: true, attempt: 1 }]);
     });
 
+    it("ADD-11 one that came back from a crash and was then abandoned in order is claimed with the others again", async () => {
+      const { outbox, held, clock } = await box();
+      const [crashed] = await held(1);
+      clock.advance(120_000);
+      const owner = newOwnerToken();
+      await outbox.abandon(owner, await outbox.claim({ owner }), { error: "503" });
+      expect(await stored(outbox, crashed!)).toMatchObject({
+        attempt: 2,
+        afterCrash: false,
+        lastError: "503",
+      });
+      clock.advance(120_000);
+      const healthy = await outbox.enqueue(messages(2));
+      expect(idsOf(await outbox.claim({ owner }))).toEqual([crashed!.id, ...healthy].sort());
+    });
+
     it("ADD-11 a poison message ends Failed and costs its neighbours one attempt, no more", async () => {
       const { outbox, held, clock, dead } = await box({ retry: { maxAttempts: 4 } });
       const batch = await held(5);

@@ -1,0 +1,278 @@
+import { describe, expect, it } from "vitest";
+import { InvalidArgumentError } from "../../src/errors.js";
+import type { SqlStatement } from "../../src/sql/driver.js";
+import {
+  type MssqlRequest,
+  type MssqlTransaction,
+  transactionExecutor,
+} from "../../src/sql/sqlserver/client.js";
+import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
+import { addMs, backoffMs, differs, text } from "../../src/sql/sqlserver/expressions.js";
+import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
+import { parameterKind, parameterValue, usedParameters } from "../../src/sql/sqlserver/parameters.js";
+
+const messageOf = (work: () => unknown): string => {
+  try {
+    work();
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error("It was not refused.");
+};
+
+describe("SQL Server URLs", () => {
+  it("reads host, port, database, user, password and options", () => {
+    expect(
+      parseMssqlUrl(
+        "mssql://app:p%40ss%2Fw%25rd@db.example:14330/orders?encrypt=false&trustServerCertificate=true&appName=shop",
+      ),
+    ).toEqual({
+      server: "db.example",
+      port: 14330,
+      database: "orders",
+      user: "app",
+      password: "p@ss/w%rd",
+      options: { encrypt: false, trustServerCertificate: true, appName: "shop" },
+    });
+  });
+
+  it("leaves out what the URL does not say", () => {
+    expect(parseMssqlUrl("mssql://db.example")).toEqual({ server: "db.example", options: {} });
+  });
+
+  it("reads an IPv6 address and strict encryption", () => {
+    expect(parseMssqlUrl("mssql://[::1]:1433/a?encrypt=strict")).toMatchObject({
+      server: "::1",
+      options: { encrypt: "strict" },
+    });
+  });
+
+  it.each([
+    ["another protocol", "postgres://app:secret@db.example/orders"],
+    ["no URL at all", "secret"],
+    ["no host", "mssql:///orders?appName=secret"],
+    ["a password that is not encoded", "mssql://app:secret%zz@db.example/orders"],
+    ["an option that is not known", "mssql://app:secret@db.example/orders?encypt=true"],
+    ["an option with another value", "mssql://app:secret@db.example/orders?encrypt=secret"],
+  ])("refuses %s, without quoting the URL", (_, url) => {
+    expect(() => parseMssqlUrl(url)).toThrow(InvalidArgumentError);
+    expect(messageOf(() => parseMssqlUrl(url))).not.toContain("secret");
+  });
+});
+
+describe("openSqlServer", () => {
+  it("names the database without user and password", () => {
+    const ids = [
+      openSqlServer({ url: "mssql://app:secret@db.example:1433/orders" }).id,
+      openSqlServer({
+        connectionString:
+          "Server=db.example;Database=orders;User Id=app;Password='se;database=secret';Encrypt=true",
+      }).id,
+      openSqlServer({ config: { server: "db.example", database: "orders", user: "app", password: "secret" } })
+        .id,
+    ];
+    expect(ids).toEqual(Array(3).fill("sqlserver:db.example/orders"));
+  });
+
+  it("reads server and database of a connection string whatever it calls them", () => {
+    expect(describeConnectionString("data source=tcp:db.example,1433; Initial Catalog = orders")).toBe(
+      "tcp:db.example,1433/orders",
+    );
+    expect(describeConnectionString('Password="a"";Server=no";Address=db.example')).toBe("db.example/");
+    expect(describeConnectionString("nonsense")).toBe("unknown/");
+  });
+
+  it("refuses nothing to connect to, two things to connect to, and options it does not know", () => {
+    expect(() => openSqlServer({})).toThrow(InvalidArgumentError);
+    expect(() => openSqlServer({ config: {} })).toThrow(InvalidArgumentError);
+    expect(() => openSqlServer({ url: "mssql://a/b", connectionString: "Server=a" })).toThrow(/not both/);
+    expect(() => openSqlServer({ url: "mssql://a/b", prepare: true } as never)).toThrow(/prepare/);
+  });
+
+  it("does nothing before it is used, and can be closed then", async () => {
+    await openSqlServer({ url: "mssql://db.invalid/orders" }).close();
+  });
+});
+
+describe("SQL Server parameters", () => {
+  it("has one type for all values of a kind", () => {
+    expect(["", "text", null].map(parameterKind)).toEqual(Array(3).fill("nvarchar(max)"));
+    expect([0, -1, 2 ** 40].map(parameterKind)).toEqual(Array(3).fill("bigint"));
+    expect([0.5, 1e300, -2.25].map(parameterKind)).toEqual(Array(3).fill("float"));
+    expect([true, false].map(parameterKind)).toEqual(["bit", "bit"]);
+    expect(parameterKind(new Uint8Array([1]))).toBe("varbinary(max)");
+  });
+
+  it("gives bytes as a Buffer of just these bytes", () => {
+    const part = new Uint8Array([0, 1, 2, 3]).subarray(1, 3);
+    expect(parameterValue(part)).toEqual(Buffer.from([1, 2]));
+  });
+
+  it("sends only what the text uses, and takes no name in brackets, literal or comment for a parameter", () => {
+    const params = { owner: "o", items: "[]", now: null, rowcount: 1 };
+    expect(usedParameters("exec [a@items].[b]]@items] @owner = @owner -- @items", params)).toEqual(["owner"]);
+    expect(usedParameters("select '@items', @@rowcount, @now, @other", params)).toEqual(["now"]);
+  });
+});
+
+describe("SQL Server expressions", () => {
+  it("adds milliseconds as whole days and the rest: an int has room for both", () => {
+    const day = 86_400_000;
+    expect(addMs("@now", "@ms")).toBe(
+      `dateadd(millisecond, cast(cast(round(@ms, 0) as bigint) % ${day} as int), dateadd(day, cast(cast(round(@ms, 0) as bigint) / ${day} as int), @now))`,
+    );
+    expect(day).toBeLessThan(2 ** 31);
+  });
+
+  it("draws no random number where an expression may be repeated", () => {
+    expect(backoffMs("attempt", "seq")).not.toMatch(/newid|rand\(/);
+  });
+
+  it("doubles quotes and compares the length of hashes too", () => {
+    expect(text("it's")).toBe("N'it''s'");
+    expect(differs("a", "b")).toBe("(a <> b or datalength(a) <> datalength(b))");
+  });
+
+  it("quotes names with brackets", () => {
+    const names = sqlServerDialect.names("inbox", "my]schema", "In box");
+    expect(names.message).toBe("[my]]schema].[In box]");
+    expect(names.state).toBe("[my]]schema].[In boxState]");
+    expect(names.view).toBe("[my]]schema].[In boxMessages]");
+  });
+});
+
+describe("SQL Server faults", () => {
+  const fault = (error: object) => sqlServerDialect.classify(error);
+
+  it.each([1205, 1222, 2601, 2627, 40501, 40613, 49918, 10928])("%i was rolled back", (number) => {
+    expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("rolledBack");
+  });
+
+  it.each([233, 10054, 40197])("%i leaves open what happened", (number) => {
+    expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("unknown");
+  });
+
+  it("looks at every error of a statement", () => {
+    expect(fault({ number: 3621, precedingErrors: [{ number: 1205 }] })).toBe("rolledBack");
+  });
+
+  it("tells a connection that was lost from one that was never made", () => {
+    expect(fault({ name: "RequestError", code: "ECLOSE", number: "ECLOSE" })).toBe("unknown");
+    expect(
+      fault({ name: "RequestError", code: "EREQUEST", message: "Connection lost - read ECONNRESET" }),
+    ).toBe("unknown");
+    expect(fault({ name: "ConnectionError", code: "ESOCKET", message: "Failed to connect to a:1433" })).toBe(
+      "rolledBack",
+    );
+    expect(fault({ name: "ConnectionError", code: "ELOGIN", originalError: { isTransient: true } })).toBe(
+      "rolledBack",
+    );
+  });
+
+  it.each([
+    { name: "ConnectionError", code: "ELOGIN" },
+    { name: "RequestError", code: "ETIMEOUT" },
+    { name: "RequestError", code: "EREQUEST", number: 8134 },
+    new Error("anything"),
+    {},
+  ])("does not repeat %o", (error) => {
+    expect(fault(error)).toBe("permanent");
+  });
+
+  it("knows a schema that is missing or old", () => {
+    for (const number of [208, 2812, 207, 8145])
+      expect(sqlServerDialect.isSchemaMissing({ number })).toBe(true);
+    expect(
+      sqlServerDialect.isSchemaMissing({ number: 33557097, message: 'relation "x" does not exist' }),
+    ).toBe(true);
+    expect(sqlServerDialect.isSchemaMissing({ number: 33557097, message: "division by zero" })).toBe(false);
+    expect(sqlServerDialect.isSchemaMissing(undefined)).toBe(false);
+  });
+});
+
+const select: SqlStatement = { name: "select", steps: ["select @a as a"] };
+
+/** A transaction whose requests end when they are told to; it refuses two at once, as mssql does. */
+function fakeTransaction() {
+  let active = 0;
+  const pending: (() => void)[] = [];
+  const cancelled: number[] = [];
+  const inputs: unknown[][] = [];
+  const request = (): MssqlRequest => ({
+    input: (...given: unknown[]) => inputs.push(given),
+    query: async () => {
+      if (active++ > 0) throw new Error("There is another request in progress.");
+      await new Promise<void>((resolve) => pending.push(resolve));
+      active--;
+      return { recordset: [{ a: 1 }] };
+    },
+    batch: async () => ({}),
+    cancel: () => cancelled.push(1),
+  });
+  const transaction: MssqlTransaction = { request, commit: async () => {}, rollback: async () => {} };
+  const settled = async () => {
+    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+  };
+  return { transaction, pending, cancelled, inputs, settled };
+}
+
+describe("a caller's mssql transaction", () => {
+  it("runs statements one after the other, although they are given at once", async () => {
+    const { transaction, pending, settled } = fakeTransaction();
+    const tx = fromMssql(transaction);
+    const both = Promise.all([tx.query(select, { a: 1 }), fromMssql(transaction).query(select, { a: 2 })]);
+    await settled();
+    expect(pending).toHaveLength(1);
+    pending[0]!();
+    await settled();
+    expect(pending).toHaveLength(2);
+    pending[1]!();
+    expect(await both).toEqual([[{ a: 1 }], [{ a: 1 }]]);
+  });
+
+  it("lets mssql derive the types: it may be another copy of it", async () => {
+    const { transaction, pending, inputs, settled } = fakeTransaction();
+    const running = fromMssql(transaction).query(select, { a: new Uint8Array([7]), b: 2 });
+    await settled();
+    pending[0]!();
+    await running;
+    expect(inputs).toEqual([["a", Buffer.from([7])]]);
+  });
+
+  it("gives up with the signal's reason, cancels the request, and waits for it before the next", async () => {
+    const { transaction, pending, cancelled, settled } = fakeTransaction();
+    const executor = transactionExecutor(transaction);
+    const controller = new AbortController();
+    const given = executor.query(select, { a: 1 }, { signal: controller.signal });
+    await settled();
+    controller.abort(new Error("out of time"));
+    await expect(given).rejects.toThrow("out of time");
+    expect(cancelled).toHaveLength(1);
+
+    const next = executor.query(select, { a: 2 });
+    await settled();
+    expect(pending).toHaveLength(1);
+    pending[0]!();
+    await settled();
+    pending[1]!();
+    expect(await next).toEqual([{ a: 1 }]);
+    await executor.idle();
+  });
+
+  it("starts nothing when the signal has already fired", async () => {
+    const { transaction, pending } = fakeTransaction();
+    const tx = fromMssql(transaction);
+    await expect(
+      tx.query(select, { a: 1 }, { signal: AbortSignal.abort(new Error("late")) }),
+    ).rejects.toThrow("late");
+    expect(pending).toHaveLength(0);
+  });
+
+  it("refuses a pool, a request and nothing", () => {
+    const pool = { connect: () => {}, request: () => {}, transaction: () => {} };
+    for (const it of [pool, { query: () => {} }, undefined, null]) {
+      expect(() => fromMssql(it as never)).toThrow(/not a ConnectionPool/);
+    }
+  });
+});
