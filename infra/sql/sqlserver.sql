@@ -92,7 +92,7 @@ select
   s.last_error as LastError,
   s.visible_at as NextAttemptAt,
   m.due_at as DueTimeUtc,
-  m.expires_at as ExpiresAt,
+  s.expires_at as ExpiresAt,
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
   m.deliveries as Deliveries
@@ -210,7 +210,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
     when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
@@ -235,7 +235,7 @@ begin
     crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
     owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
     locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
     last_error = case
       when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
       when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -259,7 +259,7 @@ begin
       crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
       owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
       locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
       last_error = case
         when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -353,7 +353,7 @@ begin
     crashes = 0,
     owner = null,
     locked_until = null,
-    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 1000 as int), @now)),
+    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [InboxState].last_error)
   output inserted.seq, inserted.status into @changed (seq, status)
   from [infra].[Inbox_Abandoned](@items) i, [infra].[InboxState] with (rowlock)
@@ -437,7 +437,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
     when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
@@ -448,7 +448,7 @@ begin
 
   update [infra].[InboxState]
   set locked_until = @lease_end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end))
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
   output inserted.seq into @changed (seq)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
@@ -485,21 +485,24 @@ begin
     last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
   output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
   from (
-    select o.seq
+    select top (@limit) u.seq
     from (
-      select top (@limit) r.seq
-      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.locked_until < @now
-      order by r.visible_at, r.seq
-    ) o
-    union all
-    select o.seq
-    from (
-      select top (@limit) r.seq
-      from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-      where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
-      order by r.expires_at
-    ) o
+      select o.seq
+      from (
+        select top (@limit) r.seq
+        from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+        where r.status = 2 and r.locked_until < @now
+        order by r.visible_at, r.seq
+      ) o
+      union all
+      select o.seq
+      from (
+        select top (@limit) r.seq
+        from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+        order by r.expires_at
+      ) o
+    ) u
   ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
   where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2) and [InboxState].locked_until is null))
   option (loop join, force order);
@@ -530,7 +533,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@retention_ms, 0) as bigint) / 1000 as int), @now));
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
   declare @last_seq bigint, @more bit = 0;
   declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
   declare @gone table (seq bigint not null primary key);
@@ -642,8 +645,8 @@ begin
     and (@error is null
       or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
       or (datalength(@error) = 0 and s.last_error is not null))
-    and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@older_than_ms, 0) as bigint) / 1000 as int), @now)))
-    and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@newer_than_ms, 0) as bigint) / 1000 as int), @now)))
+    and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -742,7 +745,7 @@ begin
   insert into @known (seq, source, message_id, old_status)
   select m.seq, m.source, m.message_id, s.status
   from (
-    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
@@ -762,7 +765,7 @@ begin
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   from @known k, (
-    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i, [infra].[Inbox] with (rowlock)
   where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
   option (loop join, force order);
@@ -797,7 +800,7 @@ begin
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
   from (
-    select @source as source, @message_id as message_id, @topic as topic, @payload as payload, @hash as hash, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
   where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
 
@@ -1013,6 +1016,7 @@ begin
   declare @never datetime2(3) = '9999-12-31T00:00:00.000';
   declare @processed_at datetime2(3) = case when @status = 3 then @now end;
   declare @added table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -1036,6 +1040,7 @@ begin
       visible_at = @never,
       processed_at = @processed_at,
       last_error = coalesce(@error, last_error)
+    output inserted.seq into @changed (seq)
     where seq = @seq
       and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
   end
@@ -1047,11 +1052,14 @@ begin
     values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
 
     insert into [infra].[InboxState] (seq, status, visible_at, processed_at, last_error)
+    output inserted.seq into @changed (seq)
     select a.seq, @status, @never, @processed_at, @error
     from @added a;
   end
 
   if @outermost = 1 commit transaction;
+
+  select c.seq as seq from @changed c;
 end
 go
 
@@ -1126,7 +1134,7 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
-  m.expires_at as ExpiresAt
+  s.expires_at as ExpiresAt
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq')
 go
@@ -1216,7 +1224,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
     when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
@@ -1241,7 +1249,7 @@ begin
     crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
     owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
     locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
     last_error = case
       when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
       when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -1265,7 +1273,7 @@ begin
       crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
       owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
       locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end)),
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
       last_error = case
         when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
@@ -1359,7 +1367,7 @@ begin
     crashes = 0,
     owner = null,
     locked_until = null,
-    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 1000 as int), @now)),
+    visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [OutboxState].last_error)
   output inserted.seq, inserted.status into @changed (seq, status)
   from [infra].[Outbox_Abandoned](@items) i, [infra].[OutboxState] with (rowlock)
@@ -1443,7 +1451,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(@lease_ms, 0) as bigint) / 1000 as int), @now));
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
     when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
@@ -1454,7 +1462,7 @@ begin
 
   update [infra].[OutboxState]
   set locked_until = @lease_end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 1000 as int), @lease_end))
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
   output inserted.seq into @changed (seq)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
@@ -1491,21 +1499,24 @@ begin
     last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
   output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
   from (
-    select o.seq
+    select top (@limit) u.seq
     from (
-      select top (@limit) r.seq
-      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.locked_until < @now
-      order by r.visible_at, r.seq
-    ) o
-    union all
-    select o.seq
-    from (
-      select top (@limit) r.seq
-      from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-      where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
-      order by r.expires_at
-    ) o
+      select o.seq
+      from (
+        select top (@limit) r.seq
+        from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+        where r.status = 2 and r.locked_until < @now
+        order by r.visible_at, r.seq
+      ) o
+      union all
+      select o.seq
+      from (
+        select top (@limit) r.seq
+        from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+        order by r.expires_at
+      ) o
+    ) u
   ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
   where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2) and [OutboxState].locked_until is null))
   option (loop join, force order);
@@ -1536,7 +1547,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@retention_ms, 0) as bigint) / 1000 as int), @now));
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
   declare @last_seq bigint, @more bit = 0;
   declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
   declare @gone table (seq bigint not null primary key);
@@ -1647,8 +1658,8 @@ begin
     and (@error is null
       or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
       or (datalength(@error) = 0 and s.last_error is not null))
-    and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@older_than_ms, 0) as bigint) / 1000 as int), @now)))
-    and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 1000 as int), dateadd(second, cast(cast(round(-@newer_than_ms, 0) as bigint) / 1000 as int), @now)))
+    and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -1733,7 +1744,7 @@ begin
   output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
   from (
-    select @id as id, @message_id as message_id, @topic as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+    select @id as id, @message_id as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
   ) i
   where not exists (select 1 from [infra].[Outbox] m where m.id = i.id);
 

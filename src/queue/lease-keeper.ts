@@ -43,7 +43,8 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
         leaseMs,
       );
       for (const entry of group) entry.renewAt = now + leaseMs / 3;
-      for (const message of lost) {
+      for (const { message } of group) {
+        if (!lost.includes(message)) continue;
         if (!held.delete(message.seq)) continue; // settled while the renewal was on its way
         onLost(message);
       }

@@ -102,11 +102,21 @@ export interface AckOptions<Tx> extends CallOptions {
   readonly tx?: Tx | undefined;
 }
 
-/** What a dispatcher needs of a store. */
-export type DispatchStore<Message extends QueueMessage, Tx = unknown> = Pick<
-  WorkStore<Message, Message, string, Tx>,
-  "id" | "claim" | "ack" | "abandon" | "fail" | "release" | "renew" | "transaction"
->;
+/** What a dispatcher needs of a store: every WorkStore has it. Settlements hold the messages that were passed. */
+export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
+  readonly id: string;
+  claim(options: ClaimOptions): Promise<readonly Message[]>;
+  ack(
+    owner: OwnerToken,
+    messages: readonly Message[],
+    options?: AckOptions<Tx>,
+  ): Promise<Settlement<unknown>>;
+  abandon(owner: OwnerToken, messages: readonly Abandonment<Message>[]): Promise<Settlement<unknown>>;
+  fail(owner: OwnerToken, messages: readonly Message[], error: string): Promise<Settlement<unknown>>;
+  release(owner: OwnerToken, messages: readonly Message[]): Promise<Settlement<unknown>>;
+  renew(owner: OwnerToken, messages: readonly Message[], leaseMs: number): Promise<Settlement<unknown>>;
+  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+}
 
 /**
  * The work queue behind inbox and outbox. `Key` names a message; a claimed message is a

@@ -217,7 +217,9 @@ export function createQueueStore<
 
   const announceDead = async (keys: readonly Key[], reason: string): Promise<void> => {
     for (const message of keys) {
-      logger.warn("message is dead", { ...shape.describe(message), reason });
+      // A handler's own words may quote the payload; they are in lastError, not in the log.
+      const known = Object.values<string>(reasons).includes(reason);
+      logger.warn("message is dead", { ...shape.describe(message), ...(known ? { reason } : {}) });
       try {
         await options.onDead?.({ message, reason });
       } catch (error) {

@@ -1,4 +1,4 @@
 import { sqliteHarness } from "../support/sqlite-harness.js";
 import { queueProperty } from "./queue-property.js";
 
-queueProperty(sqliteHarness("memory"), 60);
+queueProperty(sqliteHarness("memory"), 120);

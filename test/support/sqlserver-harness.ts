@@ -8,9 +8,12 @@ export function sqlServerHarness(url: string): ContractHarness {
   return { name: "SQL Server", open: () => open(url) };
 }
 
+/** Babelfish needs seconds for the first call of a procedure in each session, and tests open many. */
+const patient = { requestTimeout: 120_000, pool: { acquireTimeoutMillis: 120_000 } };
+
 async function open(url: string): Promise<TestDatabase> {
   const schema = `t_${randomUUID().slice(0, 8)}`;
-  const another = () => openSqlServer({ url, maxConnections: 10 });
+  const another = () => openSqlServer({ url, maxConnections: 4, config: patient });
   const opened = [another()];
   const db = opened[0]!;
   const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});

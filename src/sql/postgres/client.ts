@@ -84,13 +84,21 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     try {
       return await abortable(() => work(client), queryOptions?.signal);
     } catch (error) {
+      if (queryOptions?.signal?.aborted) void cancel(client);
       if (queryOptions?.signal?.aborted || !isServerError(error)) broken ??= error as Error;
       throw error;
     } finally {
       client.off("error", onError);
-      // Closing the socket is how a running statement is given up; the server rolls an open transaction back.
       client.release(broken);
     }
+  };
+
+  /** A closed socket alone does not stop a statement that waits for a lock: it would still commit later. */
+  const cancel = async (client: PoolClient): Promise<void> => {
+    const { processID } = client as unknown as { processID?: number };
+    if (processID === undefined) return;
+    const open = await pool();
+    await open.query("select pg_cancel_backend($1)", [processID]).catch(() => {});
   };
 
   return {

@@ -77,13 +77,11 @@ export function concurrencyContract(harness: ContractHarness): void {
       const { outbox, on } = await box();
       await outbox.enqueue(messages(100));
       const claimers = Array.from({ length: 10 }, () => on(database().reopen()));
-      const started = performance.now();
       const batches = await Promise.all(
         claimers.map((one) => one.claim({ owner: newOwnerToken(), batchSize: 20 })),
       );
       const ids = batches.flat().map((message) => message.id);
 
-      // ten that sat out each other's locks until a time-out would take three quarters of a minute
       expect(new Set(ids).size).toBe(ids.length);
       const rest = await claimAll(outbox, newOwnerToken());
       expect(new Set([...ids, ...idsOf(rest)]).size).toBe(100);

@@ -1,0 +1,107 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect } from "vitest";
+import { createInbox, type Database, migrate } from "../../src/index.js";
+
+const child = fileURLToPath(new URL("./dispatch-child.ts", import.meta.url));
+
+export interface KillPlan {
+  readonly db: Database;
+  /** What the child opens: a URL or a file. */
+  readonly url: string;
+  readonly schema: string | undefined;
+  readonly messages: number;
+  readonly processes: number;
+  readonly kills: number;
+}
+
+interface Run {
+  readonly word: string;
+  readonly seq: number;
+  readonly pid: number;
+}
+
+/** Drains an inbox by processes that are killed at random and started again, and accounts for every handler run. */
+export async function drainUnderFire(plan: KillPlan): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-kill-"));
+  const logFile = join(folder, "runs.log");
+  const schema = plan.schema === undefined ? {} : { schema: plan.schema };
+  await migrate(plan.db, schema);
+  const inbox = createInbox(plan.db, schema);
+  for (let from = 0; from < plan.messages; from += 1_000) {
+    const size = Math.min(1_000, plan.messages - from);
+    await inbox.enqueue(
+      Array.from({ length: size }, (_, i) => ({
+        source: "s",
+        messageId: String(from + i),
+        topic: "work",
+        payload: "x",
+      })),
+    );
+  }
+
+  const killed = new Set<number>();
+  const running = new Set<ChildProcess>();
+  const start = (): void => {
+    const args = ["--no-warnings", "--import", "tsx", child, plan.url, plan.schema ?? "", logFile];
+    const process_ = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+    running.add(process_);
+    process_.once("exit", () => running.delete(process_));
+  };
+  const pending = async () => {
+    const { counts } = await inbox.stats();
+    return counts.Processing + counts.Seen;
+  };
+  const killOne = (): void => {
+    const victim = [...running][Math.floor(Math.random() * running.size)];
+    if (victim?.pid === undefined) return;
+    killed.add(victim.pid);
+    victim.kill("SIGKILL");
+  };
+
+  try {
+    for (;;) {
+      while (running.size < plan.processes) start();
+      await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 700)); // the fire's own rhythm, no assertion
+      const left = await pending();
+      if (left === 0) break;
+      if (killed.size < plan.kills) killOne();
+    }
+  } finally {
+    const ended = [...running].map((one) => new Promise((resolve) => one.once("exit", resolve)));
+    for (const one of running) one.kill("SIGKILL");
+    await Promise.all(ended);
+  }
+
+  const { counts } = await inbox.stats();
+  expect(counts.Done + counts.Dead).toBe(plan.messages);
+  expect(counts.Dead).toBe(0);
+  account(await readLog(logFile), killed, plan.messages);
+  await rm(folder, { recursive: true, force: true });
+}
+
+async function readLog(file: string): Promise<readonly Run[]> {
+  return (await readFile(file, "utf8"))
+    .trim()
+    .split("\n")
+    .map((line) => line.split(" "))
+    .map(([word, seq, pid]) => ({ word: word!, seq: Number(seq), pid: Number(pid) }));
+}
+
+/** Every message was handled; every run beyond a message's first follows one whose process was killed. */
+function account(log: readonly Run[], killed: ReadonlySet<number>, messages: number): void {
+  const starts = new Map<number, Run[]>();
+  for (const run of log.filter((one) => one.word === "start"))
+    starts.set(run.seq, [...(starts.get(run.seq) ?? []), run]);
+  expect(starts.size).toBe(messages);
+  const unexplained = [...starts.values()]
+    .flatMap((runs) => runs.slice(0, -1))
+    .filter((run) => !killed.has(run.pid));
+  expect(unexplained).toEqual([]);
+
+  const acks = log.filter((run) => run.word === "acked");
+  expect(new Set(acks.map((run) => run.seq)).size).toBe(acks.length);
+}
