@@ -34,9 +34,12 @@ async function runOn(
   const rows: ResultRow[] = [];
   try {
     for (const name of chosen) {
-      // On the side of the results, so that `> file` holds the table alone.
+      // Beside the results, so that `> file` holds the table alone; a run that is broken off has still said something.
       console.error(`${database.title}: ${name} …`);
-      rows.push(...(await scenarios[name]({ database, databaseName, sizes })));
+      for (const row of await scenarios[name]({ database, databaseName, sizes })) {
+        console.error(`  ${row.name}: ratio ${row.ratio.toFixed(2)}`);
+        rows.push(row);
+      }
     }
   } finally {
     await database.close();

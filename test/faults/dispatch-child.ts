@@ -26,7 +26,7 @@ const logged = {
   },
 };
 const dispatcher = createDispatcher<InboxMessage>({
-  leaseMs: 1_500,
+  leaseMs: 4_000,
   handlers: {
     async work(message) {
       write("start", message.seq);

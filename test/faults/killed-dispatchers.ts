@@ -79,6 +79,7 @@ export async function drainUnderFire(plan: KillPlan): Promise<void> {
   const { counts } = await inbox.stats();
   expect(counts.Done + counts.Dead).toBe(plan.messages);
   expect(counts.Dead).toBe(0);
+  expect(killed.size).toBeGreaterThan(0);
   account(await readLog(logFile), killed, plan.messages);
   await rm(folder, { recursive: true, force: true });
 }
