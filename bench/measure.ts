@@ -11,15 +11,29 @@ export interface Comparison {
   readonly spread: number;
 }
 
+export interface Rounds {
+  readonly rounds: number;
+  /** No further round is begun after this time, once there are five: on a busy machine a quick run stays quick. */
+  readonly maxMs: number;
+}
+
+const fewestRounds = 5;
+
 /**
  * A B, B A, A B, …: the two run in turns, a fraction of a second each, so that whatever else the
  * machine does (other processes, a checkpoint, a change of clock speed) meets both, and each round's
  * ratio is made of neighbours in time. Rounds are numbered from 0; round 0 warms up and is not counted.
  */
-export async function compare(subject: Contender, reference: Contender, rounds: number): Promise<Comparison> {
+export async function compare(
+  subject: Contender,
+  reference: Contender,
+  { rounds, maxMs }: Rounds,
+): Promise<Comparison> {
+  const end = performance.now() + maxMs;
   const subjectRates: number[] = [];
   const referenceRates: number[] = [];
   for (let round = 0; round <= rounds; round++) {
+    if (round > fewestRounds && performance.now() > end) break;
     const subjectFirst = round % 2 === 0;
     const first = await (subjectFirst ? subject : reference)(round);
     const second = await (subjectFirst ? reference : subject)(round);

@@ -9,12 +9,13 @@ export type DatabaseName = (typeof databaseNames)[number];
 /** How much of everything: enough rounds for a steady median, or few enough for a minute. */
 export interface Sizes {
   readonly rounds: number;
+  /** For one comparison. */
+  readonly maxMs: number;
   /** Messages received in one round. SQLite does not wait for a disk or a socket, so it gets more. */
   readonly receivesPerRound: Readonly<Record<DatabaseName, number>>;
   readonly batchesPerRound: Readonly<Record<DatabaseName, number>>;
-  /** Drained in `drainRounds` slices. */
+  /** In as many slices as there are rounds. */
   readonly drained: number;
-  readonly drainRounds: number;
   readonly smallBacklog: number;
   /** Pending, and the same number of Done rows beside them. */
   readonly largeBacklog: number;
@@ -23,10 +24,10 @@ export interface Sizes {
 
 const full: Sizes = {
   rounds: 25,
+  maxMs: 60_000,
   receivesPerRound: { sqlite: 4_000, postgres: 600 },
   batchesPerRound: { sqlite: 20, postgres: 10 },
   drained: 50_000,
-  drainRounds: 25,
   smallBacklog: 10_000,
   largeBacklog: 1_000_000,
   claimsPerRound: 40,
@@ -34,13 +35,13 @@ const full: Sizes = {
 
 const quick: Sizes = {
   rounds: 9,
-  receivesPerRound: { sqlite: 1_500, postgres: 200 },
+  maxMs: 1_500,
+  receivesPerRound: { sqlite: 1_000, postgres: 100 },
   batchesPerRound: { sqlite: 8, postgres: 4 },
   drained: 18_000,
-  drainRounds: 9,
   smallBacklog: 10_000,
   largeBacklog: 100_000,
-  claimsPerRound: 20,
+  claimsPerRound: 15,
 };
 
 export interface BenchOptions {

@@ -12,7 +12,7 @@ export const backlog: Scenario = async ({ database, sizes }) => {
   const result = await compare(
     claiming(large, sizes.claimsPerRound),
     claiming(small, sizes.claimsPerRound),
-    sizes.rounds,
+    sizes,
   );
   await small.close();
   await large.close();

@@ -18,7 +18,7 @@ export const batchIngest: Scenario = async ({ database, databaseName, sizes }) =
       for (const messages of made) await work(messages);
     });
   };
-  const result = await compare(ingesting(opened.inbox.enqueue), ingesting(bare.receiveMany), sizes.rounds);
+  const result = await compare(ingesting(opened.inbox.enqueue), ingesting(bare.receiveMany), sizes);
   await opened.close();
   await bare.close();
   return [

@@ -10,7 +10,7 @@ const batchSize = 50;
  */
 export const drain: Scenario = async ({ database, sizes }) => {
   // compare() runs one slice more, to warm up
-  const slice = Math.floor(sizes.drained / (sizes.drainRounds + 1) / batchSize) * batchSize;
+  const slice = Math.floor(sizes.drained / (sizes.rounds + 1) / batchSize) * batchSize;
   const opened = await database.openInbox(1, { pending: sizes.drained, done: 0 });
   const bare = await database.openBareQueue(sizes.drained);
   const owner = newOwnerToken();
@@ -30,7 +30,7 @@ export const drain: Scenario = async ({ database, sizes }) => {
   });
   const withBare = draining(async () => bare.ack(await bare.claim(batchSize)));
 
-  const result = await compare(withOncebox, withBare, sizes.drainRounds);
+  const result = await compare(withOncebox, withBare, sizes);
   await opened.close();
   await bare.close();
   return [

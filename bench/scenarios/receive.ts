@@ -25,7 +25,7 @@ async function measure(input: ScenarioInput, concurrency: number, mix: Mix): Pro
     const messages = Array.from({ length: count }, (_, index) => message(idOf(mix, round, index)));
     return ratePerSecond(count, () => inParallel(count, concurrency, (index) => work(messages[index]!)));
   };
-  const result = await compare(receiving(opened.inbox.receive), receiving(bare.receive), sizes.rounds);
+  const result = await compare(receiving(opened.inbox.receive), receiving(bare.receive), sizes);
   await opened.close();
   await bare.close();
   return {

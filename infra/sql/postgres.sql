@@ -83,6 +83,173 @@ select
 from "infra"."inbox" m
 join "infra"."inbox_state" s on s.seq = m.seq;
 
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, boolean, timestamptz)';
+  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_revive boolean, p_now timestamptz,
+  out content_changed boolean, out enqueued boolean, out old_status smallint)
+language plpgsql
+as $body$
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+  v_first_seen_at timestamptz;
+begin
+  loop
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, p_topic, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
+      values (v_seq, 1, coalesce(p_due_at, v_now), p_expires_at);
+      content_changed := false;
+      enqueued := true;
+      return;
+    end if;
+
+    -- Known. Whoever brings it at the same time waits here for the other.
+    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    from "infra"."inbox" m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found; -- otherwise it was purged in between, and is new
+  end loop;
+
+  select s.status into old_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  content_changed := coalesce(v_hash <> p_hash, false);
+  enqueued := old_status = 0 or (p_revive and old_status = 4);
+
+  if old_status = 3 then -- it keeps the content that was handled
+    update "infra"."inbox" m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_receive".content_changed
+    where m.seq = v_seq;
+    return;
+  end if;
+
+  update "infra"."inbox" m
+  set topic = p_topic, payload = p_payload, hash = p_hash, correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_receive".content_changed
+  where m.seq = v_seq;
+
+  if enqueued then
+    update "infra"."inbox_state" s
+    set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    where s.seq = v_seq;
+  elsif old_status = 1 then -- a back-off that has begun is not cut short
+    update "infra"."inbox_state" s
+    set visible_at = case
+        when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
+        else greatest(s.visible_at, p_due_at)
+      end,
+      expires_at = p_expires_at
+    where s.seq = v_seq
+      and (s.expires_at is distinct from p_expires_at
+        or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at))
+        or p_due_at > s.visible_at);
+  elsif old_status = 2 then -- the lease stays as it is
+    update "infra"."inbox_state" s
+    set expires_at = p_expires_at
+    where s.seq = v_seq and s.expires_at is distinct from p_expires_at;
+  end if;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
+  execute 'create function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
+returns table (source text, message_id text, content_changed boolean, enqueued boolean, old_status smallint)
+language plpgsql
+as $body$
+#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_new bigint[];
+  v_item record;
+begin
+  with added as (
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
+    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers,
+      i.due_at, i.expires_at, v_now, v_now
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)
+    on conflict (source, message_id) do nothing
+    returning m.seq, m.due_at, m.expires_at
+  ), placed as (
+    insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
+    select a.seq, 1, coalesce(a.due_at, v_now), a.expires_at
+    from added a
+    returning seq
+  )
+  select coalesce(array_agg(p.seq), ''{}'') into v_new from placed p;
+
+  return query
+  select m.source::text, m.message_id::text, false, true, null::smallint
+  from "infra"."inbox" m
+  where m.seq = any (v_new);
+  if cardinality(v_new) = json_array_length(p_items) then return; end if;
+
+  for v_item in
+    select i.*, decode(i.hash, ''hex'') as hash_bytes
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)
+    where not exists (
+      select from "infra"."inbox" m
+      where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
+    )
+  loop
+    return query
+    select v_item.source, v_item.message_id, r.content_changed, r.enqueued, r.old_status
+    from "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now) r;
+  end loop;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
+  execute 'create function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
+language plpgsql
+as $body$
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+begin
+  loop
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, '''', '''', p_hash, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into "infra"."inbox_state" (seq, status, visible_at) values (v_seq, 0, v_now);
+      processed := false;
+      content_changed := false;
+      return;
+    end if;
+    select m.seq, m.hash into v_seq, v_hash
+    from "infra"."inbox" m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+  end loop;
+
+  select s.status = 3 into processed from "infra"."inbox_state" s where s.seq = v_seq;
+  content_changed := coalesce(v_hash <> p_hash, false);
+  update "infra"."inbox" m
+  set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_already_processed".content_changed
+  where m.seq = v_seq;
+end
+$body$';
+end
+$body1$;
+
 create table "infra"."outbox" (
   seq bigint generated by default as identity primary key,
   id uuid not null,

@@ -107,10 +107,12 @@ if serverproperty('BabelfishVersion') is null
   exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
 returns table
 as
-return select i.seq as seq,
+return select cast(a.[key] as int) as position,
+  i.seq as seq,
   i.delay_ms as delay_ms,
   i.error as error
-from openjson(@items) with (
+from openjson(@items) a
+cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
   error nvarchar(max)
@@ -119,7 +121,8 @@ else
   exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
 returns table
 as
-return select cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
   cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
 from openjson(@items) i')
@@ -132,9 +135,11 @@ if serverproperty('BabelfishVersion') is null
   exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
 returns table
 as
-return select i.source collate Latin1_General_100_BIN2 as source,
+return select cast(a.[key] as int) as position,
+  i.source collate Latin1_General_100_BIN2 as source,
   i.message_id collate Latin1_General_100_BIN2 as message_id
-from openjson(@items) with (
+from openjson(@items) a
+cross apply openjson(a.value) with (
   source nvarchar(255),
   message_id nvarchar(255)
 ) i')
@@ -142,7 +147,8 @@ else
   exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
 returns table
 as
-return select cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
   cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id
 from openjson(@items) i')
 go
@@ -154,7 +160,8 @@ if serverproperty('BabelfishVersion') is null
   exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
 returns table
 as
-return select i.source collate Latin1_General_100_BIN2 as source,
+return select cast(a.[key] as int) as position,
+  i.source collate Latin1_General_100_BIN2 as source,
   i.message_id collate Latin1_General_100_BIN2 as message_id,
   i.topic collate Latin1_General_100_BIN2 as topic,
   i.payload as payload,
@@ -163,7 +170,8 @@ return select i.source collate Latin1_General_100_BIN2 as source,
   i.due_at as due_at,
   i.expires_at as expires_at,
   convert(varbinary(max), i.hash, 2) as hash
-from openjson(@items) with (
+from openjson(@items) a
+cross apply openjson(a.value) with (
   source nvarchar(255),
   message_id nvarchar(255),
   topic nvarchar(255),
@@ -178,7 +186,8 @@ else
   exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
 returns table
 as
-return select cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
   cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id,
   cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
   cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
@@ -745,7 +754,7 @@ begin
   insert into @known (seq, source, message_id, old_status)
   select m.seq, m.source, m.message_id, s.status
   from (
-    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
+    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
@@ -765,7 +774,7 @@ begin
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   from @known k, (
-    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
+    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i, [infra].[Inbox] with (rowlock)
   where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
   option (loop join, force order);
@@ -800,9 +809,10 @@ begin
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
   from (
-    select @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
+    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
-  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
+  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
+  order by i.position;
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
@@ -834,6 +844,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @incoming table (
+    position int not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -845,8 +856,8 @@ begin
     hash varbinary(max) null
   );
 
-  insert into @incoming (source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
-  select i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash
+  insert into @incoming (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
+  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash
   from [infra].[Inbox_Incoming](@items) i;
 
   declare @known table (
@@ -925,7 +936,8 @@ begin
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
   from @incoming i
-  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
+  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
+  order by i.position;
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
@@ -1146,10 +1158,12 @@ if serverproperty('BabelfishVersion') is null
   exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
 returns table
 as
-return select i.seq as seq,
+return select cast(a.[key] as int) as position,
+  i.seq as seq,
   i.delay_ms as delay_ms,
   i.error as error
-from openjson(@items) with (
+from openjson(@items) a
+cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
   error nvarchar(max)
@@ -1158,7 +1172,8 @@ else
   exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
 returns table
 as
-return select cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
   cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
 from openjson(@items) i')
@@ -1171,7 +1186,8 @@ if serverproperty('BabelfishVersion') is null
   exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
 returns table
 as
-return select i.id as id,
+return select cast(a.[key] as int) as position,
+  i.id as id,
   i.message_id as message_id,
   i.topic collate Latin1_General_100_BIN2 as topic,
   i.payload as payload,
@@ -1179,7 +1195,8 @@ return select i.id as id,
   i.headers as headers,
   i.due_at as due_at,
   i.expires_at as expires_at
-from openjson(@items) with (
+from openjson(@items) a
+cross apply openjson(a.value) with (
   id uniqueidentifier,
   message_id uniqueidentifier,
   topic nvarchar(255),
@@ -1193,7 +1210,8 @@ else
   exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
 returns table
 as
-return select cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
   cast(json_extract_path_text(cast(i.value as json), ''message_id'') as uniqueidentifier) as message_id,
   cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
   cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
@@ -1744,9 +1762,10 @@ begin
   output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
   from (
-    select @id as id, @message_id as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
+    select 0 as position, @id as id, @message_id as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
   ) i
-  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id);
+  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
+  order by i.position;
 
   insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
@@ -1770,6 +1789,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @incoming table (
+    position int not null primary key,
     id uniqueidentifier null,
     message_id uniqueidentifier null,
     topic nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -1780,8 +1800,8 @@ begin
     expires_at datetime2(3) null
   );
 
-  insert into @incoming (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
-  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
+  insert into @incoming (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
+  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
   from [infra].[Outbox_Incoming](@items) i;
 
   declare @added table (
@@ -1797,7 +1817,8 @@ begin
   output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
   from @incoming i
-  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id);
+  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
+  order by i.position;
 
   insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, @now), a.expires_at

@@ -14,6 +14,7 @@ export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothi
 
 /** Adds the same fields (the store's identifier, say) to every line. */
 export function withFields(logger: Logger, fixed: LogFields): Logger {
+  if (logger === silentLogger) return logger; // nothing to put together for nobody
   return {
     debug: (message, fields) => logger.debug(message, { ...fixed, ...fields }),
     info: (message, fields) => logger.info(message, { ...fixed, ...fields }),

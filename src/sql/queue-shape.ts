@@ -80,16 +80,17 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
   keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
-  toMessage: (row, dialect) => ({
-    ...common(row, dialect),
-    state: inboxStateOf(Number(row.status)),
-    source: row.source as string,
-    messageId: row.message_id as string,
-    hash: row.hash as Uint8Array | null,
-    firstSeenAt: dialect.fromTime(row.first_seen_at),
-    lastSeenAt: dialect.fromTime(row.last_seen_at),
-    deliveries: Number(row.deliveries),
-  }),
+  // Object.assign: a literal that spreads this many properties costs many times as much, for every message
+  toMessage: (row, dialect) =>
+    Object.assign(common(row, dialect), {
+      state: inboxStateOf(Number(row.status)),
+      source: row.source as string,
+      messageId: row.message_id as string,
+      hash: row.hash as Uint8Array | null,
+      firstSeenAt: dialect.fromTime(row.first_seen_at),
+      lastSeenAt: dialect.fromTime(row.last_seen_at),
+      deliveries: Number(row.deliveries),
+    }),
   rowsIn: (state) =>
     ({
       Seen: { statuses: [status.seen], leased: null },
@@ -117,13 +118,13 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   keyParams: (key) => ({ id: key.id.toLowerCase() }),
   keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
   describe: (key) => ({ id: key.id }),
-  toMessage: (row, dialect) => ({
-    ...common(row, dialect),
-    state: outboxStateOf(Number(row.status), isLeased(row)),
-    id: (row.id as string).toLowerCase(),
-    messageId: (row.message_id as string).toLowerCase(),
-    createdAt: dialect.fromTime(row.created_at),
-  }),
+  toMessage: (row, dialect) =>
+    Object.assign(common(row, dialect), {
+      state: outboxStateOf(Number(row.status), isLeased(row)),
+      id: (row.id as string).toLowerCase(),
+      messageId: (row.message_id as string).toLowerCase(),
+      createdAt: dialect.fromTime(row.created_at),
+    }),
   rowsIn: (state) =>
     ({
       Ready: { statuses: [status.ready, status.held], leased: false },

@@ -118,7 +118,7 @@ export function createQueueStore<
     }
   };
 
-  const withPolicy = (params: SqlParams): SqlParams => ({ ...policy, ...params, now: now() });
+  const withPolicy = (params: SqlParams): SqlParams => Object.assign({}, policy, params, { now: now() });
 
   const execute = (statement: SqlStatement, params: SqlParams, call: CallOptions = {}): Promise<Rows> =>
     persistently(
@@ -174,6 +174,17 @@ export function createQueueStore<
     return [...known.values()];
   };
 
+  /** The common case without any look at keys: all of them were claimed. */
+  const allNumbered = (messages: readonly Key[]): readonly Numbered<Key>[] | undefined => {
+    const entries = new Map<number, Numbered<Key>>();
+    for (const key of messages) {
+      const seq = (key as { seq?: unknown } | null)?.seq;
+      if (typeof seq !== "number") return undefined;
+      entries.set(seq, { seq, key });
+    }
+    return [...entries.values()];
+  };
+
   const settlement = (
     messages: readonly Key[],
     entries: readonly Numbered<Key>[],
@@ -181,6 +192,8 @@ export function createQueueStore<
   ): Settlement<Key> => {
     const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
     const changed = rows.map((row) => bySeq.get(Number(row.seq))!);
+    if (changed.length === messages.length && rows[0]?.dead === undefined)
+      return { changed, lost: [], dead: [] };
     const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
     const settled = new Set(changed.map(shape.keyText));
     const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));
@@ -201,7 +214,7 @@ export function createQueueStore<
   ): Promise<Settlement<Key>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
-    const entries = await numbered(messages, call);
+    const entries = allNumbered(messages) ?? (await numbered(messages, call));
     const items = JSON.stringify(entries.map(itemOf));
     const rows = entries.length === 0 ? [] : await executeIn(call.tx, statement, { ...params, items }, call);
     const result = settlement(messages, entries, rows);
@@ -254,7 +267,7 @@ export function createQueueStore<
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
         if (claimed.length > 0 || rows.length === 0)
-          return claimed.map((row) => shape.toMessage(row, dialect));
+          return claimed.map((row) => shape.toMessage(row, dialect)).sort((a, b) => a.seq - b.seq);
       }
     },
 

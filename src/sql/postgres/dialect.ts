@@ -38,7 +38,9 @@ export const postgresDialect: Dialect = {
   ledger,
   batchSeparator: ";\n",
   toTime: (date) => date.toISOString(),
-  fromTime: (value) => (value instanceof Date ? value : new Date(String(value))),
+  // a Date cuts off microseconds; 0.0005 is what a double of epoch seconds may lack to the whole millisecond
+  fromTime: (value) => new Date((value as number) + 0.0005),
   classify,
-  isSchemaMissing: (error) => ["42P01", "3F000", "42703"].includes((error as { code?: string })?.code ?? ""),
+  isSchemaMissing: (error) =>
+    ["42P01", "3F000", "42703", "42883"].includes((error as { code?: string })?.code ?? ""),
 };

@@ -2,6 +2,7 @@ import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
+import { inboxFunctions } from "./functions.js";
 
 export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -158,9 +159,8 @@ select
 from ${n.message} m
 join ${n.state} s on s.seq = m.seq`;
 
-export const routines = (n: QueueNames): readonly string[] => [
-  n.kind === "inbox" ? inboxView(n) : outboxView(n),
-];
+export const routines = (n: QueueNames): readonly string[] =>
+  n.kind === "inbox" ? [inboxView(n), ...inboxFunctions(n)] : [outboxView(n)];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -24,24 +24,30 @@ const backoff = (attempts: string) =>
 /** Row numbers sent as a JSON array. As an array, not a join: the planner then takes the primary key. */
 const seqs = "any (array(select value::bigint from jsonb_array_elements_text(:items::jsonb)))";
 
-/** A row that `:owner` holds. */
-const ownedBy = (s: string) => `${s}.owner = :owner::uuid and ${s}.status = ${status.held}`;
+/**
+ * A row that `:owner` holds: whatever ends a lease empties the owner. `status = held` beside it would let the
+ * planner read the index of held rows, and all its dead entries, instead of the primary key.
+ */
+const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
 
 const keyColumns = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
 const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
 const lastSeenAt = (n: QueueNames) => (n.kind === "inbox" ? "last_seen_at" : "created_at");
 
+/** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
+const epoch = (column: string, name: string) => `date_part('epoch', ${column}) * 1000 as ${name}`;
+
 const messageColumns = (n: QueueNames) =>
   n.kind === "inbox"
-    ? "m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries"
-    : "m.id, m.message_id, m.created_at";
+    ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
+    : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
 
 const row = (
   n: QueueNames,
-  s: string,
-) => `${s}.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
-  ${s}.attempt, ${s}.expires_at, ${s}.visible_at as next_attempt_at, ${s}.locked_until, ${s}.owner, ${s}.last_error,
-  ${s}.processed_at, ${s}.processed_by, ${s}.crashes, ${s}.status, ${messageColumns(n)}`;
+) => `s.seq, m.topic, m.payload, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
+  s.attempt, ${epoch("s.expires_at", "expires_at")}, ${epoch("s.visible_at", "next_attempt_at")},
+  ${epoch("s.locked_until", "locked_until")}, s.owner, s.last_error, ${epoch("s.processed_at", "processed_at")}, s.processed_by,
+  s.crashes, s.status, ${messageColumns(n)}`;
 
 function queueStatements(n: QueueNames): QueueStatements {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
@@ -65,29 +71,25 @@ function queueStatements(n: QueueNames): QueueStatements {
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and not exists (select from crashed)
   order by s.visible_at, s.seq
-  limit :limit::int
+  limit (select :limit::int)
   for update skip locked
-), claimed as (
-  update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else ${status.held} end,
-    attempt = s.attempt + (${lost})::int,
-    crashes = s.crashes + (${lost})::int,
-    owner = case when ${dies} then null else :owner::uuid end,
-    locked_until = case when ${dies} then null else ${now} + ${lease} end,
-    visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
-    last_error = case
-      when s.expires_at <= ${now} then ${text(reasons.expired)}
-      when ${lost} then ${text(reasons.leaseExpired)}
-      else s.last_error
-    end
-  where s.seq = any (array(select seq from crashed union all select seq from due))
-  returning s.*
 )
-select ${row(n, "c")},
-  case when c.status = ${status.held} then 'claimed' when c.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
-from claimed c
-join ${n.message} m on m.seq = c.seq
-order by c.seq`,
+update ${n.state} s
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = s.attempt + (${lost})::int,
+  crashes = s.crashes + (${lost})::int,
+  owner = case when ${dies} then null else :owner::uuid end,
+  locked_until = case when ${dies} then null else ${now} + ${lease} end,
+  visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
+  last_error = case
+    when s.expires_at <= ${now} then ${text(reasons.expired)}
+    when ${lost} then ${text(reasons.leaseExpired)}
+    else s.last_error
+  end
+from ${n.message} m
+where s.seq = any (array(select seq from crashed union all select seq from due)) and m.seq = s.seq
+returning ${row(n)},
+  case when s.status = ${status.held} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict`,
     ),
     ack: statement(
       "ack",
@@ -141,14 +143,14 @@ returning s.seq`,
   select s.seq
   from ${n.state} s
   where s.status = ${status.held} and s.locked_until < ${now}
-  limit :limit::int
+  limit (select :limit::int)
   for update skip locked
 ), stale as (
   select s.seq
   from ${n.state} s
   where s.expires_at <= ${now} and s.expires_at is not null
     and s.status in (${status.ready}, ${status.held}) and s.locked_until is null
-  limit :limit::int
+  limit (select :limit::int)
   for update skip locked
 ), reaped as (
   update ${n.state} s
@@ -158,7 +160,7 @@ returning s.seq`,
     owner = null,
     locked_until = null,
     last_error = case when s.expires_at <= ${now} then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
-  where s.seq = any (array(select seq from over union all select seq from stale limit :limit::int))
+  where s.seq = any (array(select seq from over union all select seq from stale limit (select :limit::int)))
   returning s.seq, s.status, s.expires_at
 )
 select r.seq, ${keyColumns(n)
@@ -177,7 +179,7 @@ join ${n.message} m on m.seq = r.seq`,
   from ${n.state} s
   where s.seq > :after_seq::bigint
   order by s.seq
-  limit :limit::int
+  limit (select :limit::int)
 ), old as (
   select m.seq
   from ${n.message} m
@@ -214,7 +216,7 @@ join ${n.message} m on m.id = i.id`,
     ),
     get: statement(
       "get",
-      `select ${row(n, "s")}
+      `select ${row(n)}
 from ${n.message} m
 join ${n.state} s on s.seq = m.seq
 where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid"}`,
@@ -222,7 +224,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
     list: {
       ...statement(
         "list",
-        `select ${row(n, "s")}
+        `select ${row(n)}
 from ${n.state} s
 join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq::bigint
@@ -234,7 +236,7 @@ where s.seq > :after_seq::bigint
   and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
   and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})
 order by s.seq
-limit :limit::int`,
+limit (select :limit::int)`,
       ),
       unprepared: true,
     },
@@ -257,13 +259,6 @@ returning s.seq`,
 }
 
 /** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
-const scalarInbox = `select :source::text as source, :message_id::text as message_id, :topic::text as topic, :payload::text as payload,
-    :hash::bytea as hash, :correlation_id::text as correlation_id, :headers::text as headers,
-    :due_at::timestamptz as due_at, :expires_at::timestamptz as expires_at`;
-const jsonInbox = `select i.source, i.message_id, i.topic, i.payload, decode(i.hash, 'hex') as hash, i.correlation_id, i.headers,
-    i.due_at, i.expires_at
-  from json_to_recordset(:items::json) as i(source text, message_id text, topic text, payload text, hash text,
-    correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)`;
 const scalarOutbox = `select :id::uuid as id, :message_id::uuid as message_id, :topic::text as topic, :payload::text as payload,
     :correlation_id::text as correlation_id, :headers::text as headers,
     :due_at::timestamptz as due_at, :expires_at::timestamptz as expires_at`;
@@ -272,84 +267,21 @@ const jsonOutbox = `select i.id, i.message_id, i.topic, i.payload, i.correlation
     headers text, due_at timestamptz, expires_at timestamptz)`;
 
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
-  // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
-  // The state is read as of the statement's start: an ack in between counts as having come after us.
-  const unlessDone = (column: string) =>
-    `case when (select s.status from ${n.state} s where s.seq = m.seq) = ${status.done} then m.${column} else excluded.${column} end`;
-  const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
-  const awake = options.reviveDead
-    ? `s.status in (${status.seen}, ${status.dead})`
-    : `s.status = ${status.seen}`;
-
-  const receive = (incoming: string) => `with arrived as (
-  insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
-    first_seen_at, last_seen_at)
-  select i.*, ${now}, ${now}
-  from (${incoming}) i
-  on conflict (source, message_id) do update
-  set ${contents.map((c) => `${c} = ${unlessDone(c)}`).join(",\n    ")},
-    last_seen_at = excluded.last_seen_at,
-    deliveries = m.deliveries + 1,
-    content_changed = coalesce(m.hash <> excluded.hash, false)
-  returning seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed
-), placed as (
-  insert into ${n.state} as s (seq, status, visible_at, expires_at)
-  select a.seq, ${status.ready}, coalesce(a.due_at, a.last_seen_at), a.expires_at
-  from arrived a
-  where a.deliveries = 1 or not exists (select from ${n.state} x where x.seq = a.seq)
-  on conflict (seq) do update
-  set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = excluded.visible_at, expires_at = excluded.expires_at
-  where ${awake}
-  returning s.seq
-), woken as (
-  update ${n.state} s
-  set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(a.due_at, a.last_seen_at), expires_at = a.expires_at
-  from arrived a
-  where a.deliveries > 1 and s.seq = a.seq and ${awake}
-  returning s.seq
-), moved as (
-  update ${n.state} s
-  set visible_at = case when s.attempt = 0 then coalesce(a.due_at, a.first_seen_at) else greatest(s.visible_at, a.due_at) end,
-    expires_at = a.expires_at
-  from arrived a
-  where a.deliveries > 1 and s.seq = a.seq and s.status = ${status.ready}
-    and (s.expires_at is distinct from a.expires_at
-      or (s.attempt = 0 and s.visible_at <> coalesce(a.due_at, a.first_seen_at))
-      or a.due_at > s.visible_at)
-)
-select a.source, a.message_id, a.content_changed, p.seq is not null or w.seq is not null as enqueued, s.status as old_status
-from arrived a
-left join placed p on p.seq = a.seq
-left join woken w on w.seq = a.seq
-left join ${n.state} s on s.seq = a.seq`;
-
+  const revive = String(options.reviveDead);
   return {
     ...queueStatements(n),
-    receive: statement("receive", receive(scalarInbox)),
-    receiveMany: statement("receive many", receive(jsonInbox)),
+    receive: statement(
+      "receive",
+      `select r.* from ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
+  :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz) r`,
+    ),
+    receiveMany: statement(
+      "receive many",
+      `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
+    ),
     alreadyProcessed: statement(
       "already processed",
-      `with arrived as (
-  insert into ${n.message} as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
-  values (:source, :message_id, '', '', :hash::bytea, ${now}, ${now})
-  on conflict (source, message_id) do update
-  set hash = case
-      when (select s.status from ${n.state} s where s.seq = m.seq) = ${status.done} then coalesce(m.hash, excluded.hash)
-      else coalesce(excluded.hash, m.hash)
-    end,
-    last_seen_at = excluded.last_seen_at,
-    deliveries = m.deliveries + 1,
-    content_changed = coalesce(m.hash <> excluded.hash, false)
-  returning seq, deliveries, content_changed, first_seen_at
-), placed as (
-  insert into ${n.state} (seq, status, visible_at)
-  select seq, ${status.seen}, first_seen_at
-  from arrived
-  where deliveries = 1
-)
-select coalesce(s.status = ${status.done}, false) as processed, a.content_changed
-from arrived a
-left join ${n.state} s on s.seq = a.seq`,
+      `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
     ),
     // By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
     // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.

@@ -1,14 +1,17 @@
 import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 
-/** A function that reads the objects of a JSON array as rows; the procedures take their sets from it. */
+/**
+ * A function that reads the objects of a JSON array as rows, each with its position; the procedures
+ * take their sets from it.
+ */
 export interface JsonFunction {
   readonly name: string;
   /** Batches: drops it and makes it anew. Nobody is granted anything on it, so nothing is lost. */
   readonly batches: readonly string[];
 }
 
-/** The columns, with their types, in the order of the objects' properties. Binary values come as hexadecimal. */
+/** The objects' properties, with the types of the columns. Binary values come as hexadecimal. */
 export type JsonColumns = Readonly<Record<string, string>>;
 
 const name = `nvarchar(255) ${binary}`;
@@ -48,8 +51,10 @@ function onSqlServer(columns: JsonColumns): string {
     if (isBinary(type)) return `convert(${type}, i.${column}, 2) as ${column}`;
     return type.endsWith(binary) ? `i.${column} ${binary} as ${column}` : `i.${column} as ${column}`;
   });
-  return `select ${selected.join(",\n  ")}
-from openjson(@items) with (
+  return `select cast(a.[key] as int) as position,
+  ${selected.join(",\n  ")}
+from openjson(@items) a
+cross apply openjson(a.value) with (
   ${read.join(",\n  ")}
 ) i`;
 }
@@ -65,7 +70,8 @@ function onBabelfish(columns: JsonColumns): string {
     const collation = type.endsWith(binary) ? ` ${binary}` : "";
     return `cast(${decoded} as ${withoutCollation(type)})${collation} as ${column}`;
   });
-  return `select ${selected.join(",\n  ")}
+  return `select cast(i.[key] as int) as position,
+  ${selected.join(",\n  ")}
 from openjson(@items) i`;
 }
 

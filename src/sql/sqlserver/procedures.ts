@@ -401,7 +401,7 @@ const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_
 
 /** With the columns' collation, not the database's: two that differ cannot be compared. */
 const parametersAsRow = (columns: JsonColumns) => `(
-  select ${Object.entries(columns)
+  select 0 as position, ${Object.entries(columns)
     .map(([column, type]) => `@${column}${type.endsWith(binary) ? ` ${binary}` : ""} as ${column}`)
     .join(", ")}
 ) i`;
@@ -409,13 +409,14 @@ const parametersAsRow = (columns: JsonColumns) => `(
 /** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
 const scalarInbox = parametersAsRow(inboxColumns);
 const jsonTable = (n: QueueNames, columns: JsonColumns) => `declare @incoming table (
+  position int not null primary key,
   ${Object.entries(columns)
     .map(([column, type]) => `${column} ${type} null`)
     .join(",\n  ")}
 );
 
-insert into @incoming (${listed(columns)})
-select ${listed(columns, "i.")}
+insert into @incoming (position, ${listed(columns)})
+select i.position, ${listed(columns, "i.")}
 from ${n.object("_Incoming")}(@items) i;`;
 
 /**
@@ -507,7 +508,8 @@ output ${inserted(arrived)}
 into @arrived (${arrived.join(", ")})
 select i.source, i.message_id, ${contents.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
 from ${incoming}
-where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id);
+where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
+order by i.position;
 
 insert into ${n.state} (seq, status, visible_at, expires_at)
 select a.seq, ${status.ready}, coalesce(a.due_at, a.first_seen_at), a.expires_at
@@ -631,7 +633,8 @@ ${atomically(`insert into ${n.message} (${listed(outboxColumns)}, created_at)
 output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
 select ${listed(outboxColumns, "i.")}, @now
 from ${incoming}
-where not exists (select 1 from ${n.message} m where m.id = i.id);
+where not exists (select 1 from ${n.message} m where m.id = i.id)
+order by i.position;
 
 insert into ${n.state} (seq, status, visible_at, expires_at)
 select a.seq, ${status.ready}, coalesce(a.due_at, @now), a.expires_at

@@ -1,0 +1,207 @@
+import { status } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+
+/**
+ * What an arriving message does is decided step by step, so it is a function and not one statement: each
+ * step sees what was committed before it, and its plan is a simple one that the server keeps. As a single
+ * statement of five CTEs it was planned anew for every call and took ten times as long.
+ */
+export const inboxFunctions = (n: QueueNames): readonly string[] => [
+  receive(n),
+  receiveMany(n),
+  alreadyProcessed(n),
+];
+
+const body = (text: string): string => {
+  let tag = "$body$";
+  for (let i = 1; text.includes(tag); i++) tag = `$body${i}$`;
+  return `${tag}\n${text}\n${tag}`;
+};
+
+/** A new version may answer other columns, which `create or replace` refuses. */
+const create = (name: string, types: string, declaration: string, text: string): string =>
+  `do ${body(
+    `begin
+  execute ${literal(`drop function if exists ${name}(${types})`)};
+  execute ${literal(`create function ${name}${declaration}\nlanguage plpgsql\nas ${body(text)}`)};
+end`,
+  )}`;
+
+const literal = (value: string): string => `'${value.replaceAll("'", "''")}'`;
+
+const incoming = [
+  ["source", "text"],
+  ["message_id", "text"],
+  ["topic", "text"],
+  ["payload", "text"],
+  ["hash", "bytea"],
+  ["correlation_id", "text"],
+  ["headers", "text"],
+  ["due_at", "timestamptz"],
+  ["expires_at", "timestamptz"],
+] as const;
+const parameters = [...incoming, ["revive", "boolean"], ["now", "timestamptz"]] as const;
+const types = parameters.map(([, type]) => type).join(", ");
+const columns = incoming.map(([name]) => name).join(", ");
+const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+
+const receive = (n: QueueNames): string =>
+  create(
+    n.object("_receive"),
+    types,
+    `(${parameters.map(([name, type]) => `p_${name} ${type}`).join(", ")},
+  out content_changed boolean, out enqueued boolean, out old_status smallint)`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+  v_first_seen_at timestamptz;
+begin
+  loop
+    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
+    values (${incoming.map(([name]) => `p_${name}`).join(", ")}, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into ${n.state} (seq, status, visible_at, expires_at)
+      values (v_seq, ${status.ready}, coalesce(p_due_at, v_now), p_expires_at);
+      content_changed := false;
+      enqueued := true;
+      return;
+    end if;
+
+    -- Known. Whoever brings it at the same time waits here for the other.
+    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    from ${n.message} m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found; -- otherwise it was purged in between, and is new
+  end loop;
+
+  select s.status into old_status from ${n.state} s where s.seq = v_seq for update;
+  content_changed := coalesce(v_hash <> p_hash, false);
+  enqueued := old_status = ${status.seen} or (p_revive and old_status = ${status.dead});
+
+  if old_status = ${status.done} then -- it keeps the content that was handled
+    update ${n.message} m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_receive")}.content_changed
+    where m.seq = v_seq;
+    return;
+  end if;
+
+  update ${n.message} m
+  set ${contents.map((name) => `${name} = p_${name}`).join(", ")},
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_receive")}.content_changed
+  where m.seq = v_seq;
+
+  if enqueued then
+    update ${n.state} s
+    set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    where s.seq = v_seq;
+  elsif old_status = ${status.ready} then -- a back-off that has begun is not cut short
+    update ${n.state} s
+    set visible_at = case
+        when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
+        else greatest(s.visible_at, p_due_at)
+      end,
+      expires_at = p_expires_at
+    where s.seq = v_seq
+      and (s.expires_at is distinct from p_expires_at
+        or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at))
+        or p_due_at > s.visible_at);
+  elsif old_status = ${status.held} then -- the lease stays as it is
+    update ${n.state} s
+    set expires_at = p_expires_at
+    where s.seq = v_seq and s.expires_at is distinct from p_expires_at;
+  end if;
+end`,
+  );
+
+/** What is new goes in as a set; only what is known is looked at one by one. */
+const receiveMany = (n: QueueNames): string =>
+  create(
+    n.object("_receive_many"),
+    "json, boolean, timestamptz",
+    `(p_items json, p_revive boolean, p_now timestamptz)
+returns table (source text, message_id text, content_changed boolean, enqueued boolean, old_status smallint)`,
+    `#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_new bigint[];
+  v_item record;
+begin
+  with added as (
+    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
+    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, 'hex'), i.correlation_id, i.headers,
+      i.due_at, i.expires_at, v_now, v_now
+    from json_to_recordset(p_items) as i(${jsonColumns})
+    on conflict (source, message_id) do nothing
+    returning m.seq, m.due_at, m.expires_at
+  ), placed as (
+    insert into ${n.state} (seq, status, visible_at, expires_at)
+    select a.seq, ${status.ready}, coalesce(a.due_at, v_now), a.expires_at
+    from added a
+    returning seq
+  )
+  select coalesce(array_agg(p.seq), '{}') into v_new from placed p;
+
+  return query
+  select m.source::text, m.message_id::text, false, true, null::smallint
+  from ${n.message} m
+  where m.seq = any (v_new);
+  if cardinality(v_new) = json_array_length(p_items) then return; end if;
+
+  for v_item in
+    select i.*, decode(i.hash, 'hex') as hash_bytes
+    from json_to_recordset(p_items) as i(${jsonColumns})
+    where not exists (
+      select from ${n.message} m
+      where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
+    )
+  loop
+    return query
+    select v_item.source, v_item.message_id, r.content_changed, r.enqueued, r.old_status
+    from ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now) r;
+  end loop;
+end`,
+  );
+
+const jsonColumns = incoming.map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`).join(", ");
+
+const alreadyProcessed = (n: QueueNames): string =>
+  create(
+    n.object("_already_processed"),
+    "text, text, bytea, timestamptz",
+    `(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_hash bytea;
+begin
+  loop
+    insert into ${n.message} as m (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, '', '', p_hash, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      insert into ${n.state} (seq, status, visible_at) values (v_seq, ${status.seen}, v_now);
+      processed := false;
+      content_changed := false;
+      return;
+    end if;
+    select m.seq, m.hash into v_seq, v_hash
+    from ${n.message} m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+  end loop;
+
+  select s.status = ${status.done} into processed from ${n.state} s where s.seq = v_seq;
+  content_changed := coalesce(v_hash <> p_hash, false);
+  update ${n.message} m
+  set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_already_processed")}.content_changed
+  where m.seq = v_seq;
+end`,
+  );
