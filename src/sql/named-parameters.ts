@@ -25,3 +25,14 @@ export function toPositional(text: string): PositionalText {
     ),
   };
 }
+
+/** For bindings that take `?`: the name of each occurrence, in order. */
+export function toAnonymous(text: string): PositionalText {
+  const order: string[] = [];
+  const anonymous = text.replace(tokens, (whole, name?: string) => {
+    if (name === undefined) return whole;
+    order.push(name);
+    return "?";
+  });
+  return { text: anonymous, order };
+}

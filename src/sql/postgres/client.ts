@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Pool, PoolClient, PoolConfig } from "pg";
-import { DriverMissingError } from "../../errors.js";
-import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import { abortable } from "../abortable.js";
+import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { toPositional } from "../named-parameters.js";
+import { closedError, transactionScope } from "../transaction-scope.js";
 
 /** What a pg Client, PoolClient or Pool has; a caller's own transaction comes as one of them. */
 export interface PgQueryable {
@@ -60,8 +62,10 @@ export interface PgClientOptions {
 /** A pool, made at first use; the driver is loaded then too. */
 export function pgClient(options: PgClientOptions): SqlDriver {
   let opening: Promise<Pool> | undefined;
+  let closed = false;
 
-  const pool = (): Promise<Pool> => {
+  const pool = async (): Promise<Pool> => {
+    if (closed) throw closedError();
     opening ??= loadPool(options.config).catch((error) => {
       opening = undefined;
       throw error;
@@ -71,10 +75,11 @@ export function pgClient(options: PgClientOptions): SqlDriver {
 
   const withClient = async <T>(
     work: (client: PoolClient) => Promise<T>,
-    queryOptions?: QueryOptions,
+    signal?: AbortSignal,
   ): Promise<T> => {
-    queryOptions?.signal?.throwIfAborted();
-    const client = await (await pool()).connect();
+    signal?.throwIfAborted();
+    const from = await pool();
+    const client = await abortable(from.connect(), signal, (late) => late.release());
     let broken: Error | undefined;
     // A client lost while checked out reports it here; its query rejects, and the pool must not get it back.
     const onError = (error: Error): void => {
@@ -82,10 +87,12 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     };
     client.on("error", onError);
     try {
-      return await abortable(() => work(client), queryOptions?.signal);
+      return await abortable(work(client), signal);
     } catch (error) {
-      if (queryOptions?.signal?.aborted) void cancel(client);
-      if (queryOptions?.signal?.aborted || !isServerError(error)) broken ??= error as Error;
+      if (signal?.aborted) {
+        void cancel(from, client);
+        broken ??= error as Error;
+      } else if (isConnectionError(error)) broken ??= error as Error;
       throw error;
     } finally {
       client.off("error", onError);
@@ -93,33 +100,36 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     }
   };
 
-  /** A closed socket alone does not stop a statement that waits for a lock: it would still commit later. */
-  const cancel = async (client: PoolClient): Promise<void> => {
-    const { processID } = client as unknown as { processID?: number };
-    if (processID === undefined) return;
-    const open = await pool();
-    await open.query("select pg_cancel_backend($1)", [processID]).catch(() => {});
+  const runTransaction = async <T>(client: PoolClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> => {
+    const scope = transactionScope({
+      query: (statement, params) => pgQuery(client, statement, params, options.prepare),
+    });
+    await client.query("begin");
+    try {
+      const result = await work(scope.tx);
+      scope.end();
+      // After a failed statement, COMMIT is answered by ROLLBACK, and by no error.
+      const { command } = await client.query("commit");
+      if (command !== "COMMIT") {
+        throw new InvalidOperationError(
+          "The transaction was rolled back, because a statement in it had failed.",
+        );
+      }
+      return result;
+    } catch (error) {
+      scope.end();
+      await client.query("rollback").catch((failure: Error) => client.emit("error", failure));
+      throw error;
+    }
   };
 
   return {
     query: (statement, params, queryOptions) =>
-      withClient((client) => pgQuery(client, statement, params, options.prepare), queryOptions),
-    transaction: <T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) =>
-      withClient(async (client) => {
-        const tx: SqlExecutor = {
-          query: (statement, params) => pgQuery(client, statement, params, options.prepare),
-        };
-        await client.query("begin");
-        try {
-          const result = await work(tx);
-          await client.query("commit");
-          return result;
-        } catch (error) {
-          await client.query("rollback").catch(() => {});
-          throw error;
-        }
-      }, queryOptions),
+      withClient((client) => pgQuery(client, statement, params, options.prepare), queryOptions?.signal),
+    transaction: (work, queryOptions) =>
+      withClient((client) => runTransaction(client, work), queryOptions?.signal),
     async close() {
+      closed = true;
       const open = await opening?.catch(() => undefined);
       opening = undefined;
       await open?.end();
@@ -127,26 +137,16 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   };
 }
 
-/** The server answered with an error, so the connection itself is sound. */
-const isServerError = (error: unknown): boolean =>
-  /^[0-9A-Z]{5}$/.test((error as { code?: string })?.code ?? "") &&
-  !/^(08|57P)/.test((error as { code: string }).code);
+/** A closed socket alone does not stop a statement that waits for a lock: it would still commit later. */
+async function cancel(from: Pool, client: PoolClient): Promise<void> {
+  const { processID } = client as unknown as { processID?: number };
+  if (processID !== undefined) await from.query("select pg_cancel_backend($1)", [processID]).catch(() => {});
+}
 
-async function abortable<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work();
-  signal.throwIfAborted();
-  let stop = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-  });
-  const running = work();
-  running.catch(() => {}); // after an abort nobody waits for it
-  try {
-    return await Promise.race([running, aborted]);
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
+/** The connection is gone or going, so the pool must not hand it out again. */
+function isConnectionError(error: unknown): boolean {
+  const { code = "", message = "" } = error as { code?: string; message?: string };
+  return /^(08|57P|E[A-Z]{3,})/.test(code) || /Connection terminated|not queryable/.test(message);
 }
 
 async function loadPool(config: PoolConfig): Promise<Pool> {

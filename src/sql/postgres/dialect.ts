@@ -19,11 +19,10 @@ const connectionLost = new Set(["57P01", "57P02", "57P05", "ECONNRESET", "EPIPE"
 
 function classify(error: unknown): Fault {
   const { code = "", message = "" } = error as { code?: string; message?: string };
-  if (rolledBack.has(code)) return "rolledBack";
-  const lost =
-    connectionLost.has(code) ||
-    code.startsWith("08") ||
-    /Connection terminated|connection timeout/i.test(message);
+  // no connection was to be had, so nothing was sent
+  const notConnected = /timeout exceeded when trying to connect|due to connection timeout/.test(message);
+  if (rolledBack.has(code) || notConnected) return "rolledBack";
+  const lost = connectionLost.has(code) || code.startsWith("08") || /Connection terminated/.test(message);
   return lost ? "unknown" : "permanent";
 }
 

@@ -1,13 +1,17 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import { abortable } from "../abortable.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { parameterNames } from "../named-parameters.js";
+import { toAnonymous } from "../named-parameters.js";
+import { closedError, transactionScope } from "../transaction-scope.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
 export interface SqliteStatement {
-  all(params: Record<string, unknown>): unknown[];
-  run(params: Record<string, unknown>): unknown;
+  all(...params: unknown[]): unknown[];
+  run(...params: unknown[]): unknown;
+  setReturnArrays?(enabled: boolean): void;
+  columns?(): { readonly name: string }[];
 }
 
 export interface SqliteConnection {
@@ -20,48 +24,80 @@ export interface SqliteHandle extends SqliteConnection {
 }
 
 interface PreparedStep {
-  readonly statement: SqliteStatement;
-  readonly names: readonly string[];
-  readonly returnsRows: boolean;
+  /** The name of each `?`, in order. */
+  readonly order: readonly string[];
+  readonly readsRows: boolean;
+  readonly run: (values: readonly unknown[]) => readonly SqlRow[] | undefined;
 }
 
+type StepRunner = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
+
 /** Runs a statement's steps on one connection, in whatever transaction is open on it. */
-export function stepRunner(connection: SqliteConnection) {
+export function stepRunner(connection: SqliteConnection): StepRunner {
   const prepared = new Map<string, PreparedStep>();
+  let clock: SqliteStatement | undefined;
+
+  /** The database's clock in milliseconds, read once for all steps and all rows. */
+  const now = (): number => {
+    clock ??= connection.prepare("select cast(round(unixepoch('subsec') * 1000) as integer) as now");
+    return (clock.all() as { now: number }[])[0]!.now;
+  };
 
   const prepare = (text: string): PreparedStep => {
     let step = prepared.get(text);
     if (step === undefined) {
+      // Anonymous parameters: by name, the binding would walk over properties and look each one up twice.
+      const { text: anonymous, order } = toAnonymous(text);
+      const statement = connection.prepare(anonymous);
       step = {
-        statement: connection.prepare(text),
-        names: parameterNames(text),
-        returnsRows: /^\s*(select|with|pragma)\b|\breturning\b/i.test(text),
+        order,
+        readsRows: order.includes("rows") || order.includes("seqs"),
+        run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
     }
     return step;
   };
 
-  return (statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
+  return (statement, params) => {
+    // One time and one throw of the dice for all steps.
+    const all = Object.assign({}, params, { now: params.now ?? now(), random: Math.random() });
     let rows: readonly SqlRow[] = [];
     for (const text of statement.steps) {
       const step = prepare(text);
-      if (step.names.includes("rows") && rows.length === 0) return [];
-      const bound = bind(step.names, params, rows);
-      if (step.returnsRows) rows = step.statement.all(bound) as SqlRow[];
-      else step.statement.run(bound);
+      if (step.readsRows && rows.length === 0) return [];
+      rows = step.run(bind(step.order, all, rows)) ?? rows;
     }
     return rows;
   };
 }
 
-function bind(names: readonly string[], params: SqlParams, rows: readonly SqlRow[]): Record<string, unknown> {
-  const bound: Record<string, unknown> = {};
-  for (const name of names) {
-    const value = name === "rows" ? JSON.stringify(rows) : (params[name] ?? null);
-    bound[name] = typeof value === "boolean" ? Number(value) : value;
+/** `select …`, or `… returning …` outside of a quoted name. */
+const answersRows = (text: string): boolean =>
+  /^\s*(select|with|pragma)\b|\breturning\b/i.test(text.replace(/"(?:[^"]|"")*"/g, '""'));
+
+/** Rows as arrays where the binding can: it then need not set each property across the language's border. */
+function rowReader(statement: SqliteStatement): PreparedStep["run"] {
+  if (statement.setReturnArrays === undefined || statement.columns === undefined) {
+    return (values) => statement.all(...values) as SqlRow[];
   }
-  return bound;
+  const names = statement.columns().map((column) => column.name);
+  statement.setReturnArrays(true);
+  return (values) =>
+    (statement.all(...values) as unknown[][]).map((cells) => {
+      const row: Record<string, unknown> = {};
+      for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
+      return row;
+    });
+}
+
+function bind(order: readonly string[], params: SqlParams, rows: readonly SqlRow[]): unknown[] {
+  return order.map((name) => {
+    if (name === "rows") return JSON.stringify(rows);
+    if (name === "seqs") return JSON.stringify(rows.map((row) => row.seq));
+    const value = params[name] ?? null;
+    return typeof value === "boolean" ? Number(value) : value;
+  });
 }
 
 export type Synchronous = "normal" | "full";
@@ -84,27 +120,38 @@ export interface SqliteClientOptions {
   readonly synchronous: Synchronous;
 }
 
+interface Opened {
+  readonly handle: SqliteHandle;
+  readonly run: StepRunner;
+}
+
 /** One connection, opened at first use. A transaction has it to itself; other calls wait their turn. */
 export function sqliteClient(options: SqliteClientOptions): SqlDriver {
-  let opening: Promise<SqliteHandle> | undefined;
-  let run: ReturnType<typeof stepRunner> | undefined;
+  let opening: Promise<Opened> | undefined;
+  let opened: Opened | undefined;
+  let closing: Promise<void> | undefined;
   let turn: Promise<unknown> = Promise.resolve();
   let waiting = 0;
-  const insideTransaction = new AsyncLocalStorage<true>();
+  const insideTransaction = new AsyncLocalStorage<{ open: boolean }>();
 
-  const open = async (): Promise<SqliteHandle> => {
-    opening ??= openHandle(options).catch((error) => {
-      opening = undefined;
-      throw error;
-    });
-    const handle = await opening;
-    run ??= stepRunner(handle);
-    return handle;
+  const open = async (): Promise<Opened> => {
+    if (closing !== undefined) throw closedError();
+    opening ??= openHandle(options).then(
+      (handle) => {
+        opened = { handle, run: stepRunner(handle) };
+        return opened;
+      },
+      (error) => {
+        opening = undefined;
+        throw error;
+      },
+    );
+    return opening;
   };
 
   /** In order of arrival; nothing interleaves with what one caller does. */
-  const inTurn = async <T>(work: () => Promise<T> | T): Promise<T> => {
-    if (insideTransaction.getStore()) {
+  const inTurn = async <T>(work: () => Promise<T> | T, signal?: AbortSignal): Promise<T> => {
+    if (insideTransaction.getStore()?.open) {
       throw new InvalidOperationError(
         "This call would wait for the SQLite transaction that it is made in. Pass the transaction on: { tx }.",
       );
@@ -116,20 +163,24 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     });
     waiting++;
     try {
-      if (waiting > 1) await before;
+      if (waiting > 1) await abortable(before, signal);
       return await work();
     } finally {
       waiting--;
-      done();
+      void before.then(done); // one that gave up waiting must not let the next one in early
     }
   };
 
   /** All of it at once: a pause between begin and commit would hold the lock for as long as others keep the thread. */
-  const runSteps = (handle: SqliteHandle, statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
-    if (statement.steps.length === 1) return run!(statement, params);
+  const runSteps = (
+    { handle, run }: Opened,
+    statement: SqlStatement,
+    params: SqlParams,
+  ): readonly SqlRow[] => {
+    if (statement.steps.length === 1) return run(statement, params);
     handle.exec("begin immediate");
     try {
-      const rows = run!(statement, params);
+      const rows = run(statement, params);
       handle.exec("commit");
       return rows;
     } catch (error) {
@@ -138,12 +189,23 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     }
   };
 
-  const runTransaction = async <T>(handle: SqliteHandle, work: () => Promise<T>): Promise<T> => {
+  const runTransaction = async <T>(
+    { handle, run }: Opened,
+    work: (tx: SqlExecutor) => Promise<T>,
+  ): Promise<T> => {
+    const inside = { open: true };
+    const scope = transactionScope({ query: async (statement, params) => run(statement, params) });
+    const end = (): void => {
+      scope.end();
+      inside.open = false;
+    };
     try {
-      const result = await work();
+      const result = await insideTransaction.run(inside, () => work(scope.tx));
+      end();
       await whenFree(() => handle.exec("commit"));
       return result;
     } catch (error) {
+      end();
       rollBack(handle);
       throw error;
     }
@@ -151,22 +213,37 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
 
   return {
     async query(statement, params, queryOptions) {
-      const handle = await open();
-      return inTurn(() => whenFree(() => runSteps(handle, statement, params), queryOptions?.signal));
+      const signal = queryOptions?.signal;
+      signal?.throwIfAborted();
+      // The common case without any waiting: the file is open, and nobody else has it.
+      if (opened !== undefined && waiting === 0 && closing === undefined) {
+        try {
+          return runSteps(opened, statement, params);
+        } catch (error) {
+          if (!isBusy(error)) throw error;
+        }
+      }
+      const current = opened ?? (await open());
+      return inTurn(() => whenFree(() => runSteps(current, statement, params), signal), signal);
     },
     async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) {
-      const handle = await open();
-      const tx: SqlExecutor = { query: async (statement, params) => run!(statement, params) };
+      const signal = queryOptions?.signal;
+      signal?.throwIfAborted();
+      const current = await open();
       return inTurn(async () => {
-        await whenFree(() => handle.exec("begin immediate"), queryOptions?.signal);
-        return insideTransaction.run(true, () => runTransaction(handle, () => work(tx)));
-      });
+        await whenFree(() => current.handle.exec("begin immediate"), signal);
+        return runTransaction(current, work);
+      }, signal);
     },
-    async close() {
-      const handle = await opening?.catch(() => undefined);
-      opening = undefined;
-      run = undefined;
-      handle?.close();
+    close() {
+      // The last in the queue: what is under way ends first.
+      const last = async (): Promise<void> => {
+        const current = await opening?.catch(() => undefined);
+        if (current !== undefined) await inTurn(() => current.handle.close());
+        opened = undefined;
+      };
+      closing ??= last();
+      return closing;
     },
   };
 }

@@ -9,23 +9,21 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 
-/** The database's clock in milliseconds, unless a test passes a time. */
-const now = "coalesce(:now, cast(round(unixepoch('subsec') * 1000) as integer))";
+/** Milliseconds: the client binds the database's clock, unless a test passes a time. */
+const now = ":now";
 const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 const whole = (expression: string) => `cast(${expression} as integer)`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
-const backoff = (attempts: string) =>
-  whole(
-    `round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + abs(random() % 1000000) / 1e6 * :jitter_ms)`,
-  );
+const backoff = (attempts: string, random = "abs(random() % 1000000) / 1e6") =>
+  whole(`round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + ${random} * :jitter_ms)`);
 const lease = whole(":lease_ms");
 
 /** Row numbers sent as a JSON array. */
 const seqs = "(select value from json_each(:items))";
 
 /** A row that `:owner` holds. */
-const ownedBy = (s: string) => `${s}.owner = :owner and ${s}.status = ${status.held}`;
+const ownedBy = (s: string) => `${s}.owner = :owner`;
 
 const keyColumns = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
 const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
@@ -50,22 +48,28 @@ function queueStatements(n: QueueNames): QueueStatements {
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
   const crashed = `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
-  return {
-    claim: statement(
-      "claim",
-      `update ${n.state} as s
-set status = case when ${dies} then ${status.dead} else ${status.held} end,
-  attempt = s.attempt + (${lost}),
-  crashes = s.crashes + (${lost}),
-  owner = case when ${dies} then null else :owner end,
-  locked_until = case when ${dies} then null else ${now} + ${lease} end,
-  visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost}) + 1`)},
-  last_error = case
+  const claimed = {
+    attempt: `s.attempt + (${lost})`,
+    crashes: `s.crashes + (${lost})`,
+    lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
+    visibleAt: `${now} + ${lease} + ${backoff(`s.attempt + (${lost}) + 1`, ":random")}`,
+    lastError: `case
     when s.expires_at <= ${now} then ${text(reasons.expired)}
     when ${lost} then ${text(reasons.leaseExpired)}
     else s.last_error
-  end
-where s.seq in (
+  end`,
+  };
+  return {
+    // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
+    // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
+    claim: statement(
+      "claim",
+      `select s.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
+  ${claimed.attempt} as attempt, s.expires_at, ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
+  ${claimed.lastError} as last_error, ${claimed.crashes} as crashes, :owner as owner, ${status.held} as status,
+  null as processed_at, null as processed_by, ${messageColumns(n)},
+  case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' else 'claimed' end as verdict
+from (
   select seq from (${crashed})
   union all
   select seq from (
@@ -74,12 +78,18 @@ where s.seq in (
     order by visible_at, seq
     limit :limit
   )
-)
-returning seq`,
-      `select ${row(n)},
-  case when s.status = ${status.held} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
-${stepBefore(n)}
-order by s.seq`,
+) c
+cross join ${n.state} s on s.seq = c.seq
+cross join ${n.message} m on m.seq = s.seq`,
+      `update ${n.state} as s
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = ${claimed.attempt},
+  crashes = ${claimed.crashes},
+  owner = case when ${dies} then null else :owner end,
+  locked_until = ${claimed.lockedUntil},
+  visible_at = ${claimed.visibleAt},
+  last_error = ${claimed.lastError}
+where s.seq in (select value from json_each(:seqs))`,
     ),
     ack: statement(
       "ack",

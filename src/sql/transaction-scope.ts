@@ -1,0 +1,24 @@
+import { InvalidOperationError } from "../errors.js";
+import type { SqlExecutor } from "./driver.js";
+
+/**
+ * An executor that works until its transaction ends. Code that a failed `Promise.all` left running would
+ * otherwise write outside of it, or into somebody else's.
+ */
+export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor; end(): void } {
+  let ended = false;
+  return {
+    tx: {
+      async query(statement, params, options) {
+        if (ended)
+          throw new InvalidOperationError("This transaction has ended: nothing more can be done in it.");
+        return inner.query(statement, params, options);
+      },
+    },
+    end() {
+      ended = true;
+    },
+  };
+}
+
+export const closedError = (): InvalidOperationError => new InvalidOperationError("The database was closed.");
