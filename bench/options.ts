@@ -14,7 +14,6 @@ export interface Sizes {
   /** Messages received in one round. SQLite does not wait for a disk or a socket, so it gets more. */
   readonly receivesPerRound: Readonly<Record<DatabaseName, number>>;
   readonly batchesPerRound: Readonly<Record<DatabaseName, number>>;
-  /** In as many slices as there are rounds. */
   readonly drained: number;
   readonly smallBacklog: number;
   /** Pending, and the same number of Done rows beside them. */

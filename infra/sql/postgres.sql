@@ -95,6 +95,7 @@ declare
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_marked boolean; -- Processing by hand only: nobody would ever claim it
 begin
   loop
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
@@ -117,9 +118,11 @@ begin
     exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
-  select s.status into old_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  select s.status, s.status = 2 and s.locked_until is null and s.crashes = 0
+  into old_status, v_marked
+  from "infra"."inbox_state" s where s.seq = v_seq for update;
   content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status = 0 or (p_revive and old_status = 4);
+  enqueued := old_status = 0 or v_marked or (p_revive and old_status = 4);
 
   if old_status = 3 then -- it keeps the content that was handled
     update "infra"."inbox" m
@@ -129,7 +132,7 @@ begin
   end if;
 
   update "infra"."inbox" m
-  set topic = p_topic, payload = p_payload, hash = p_hash, correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
+  set topic = p_topic, payload = p_payload, hash = coalesce(p_hash, m.hash), correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_receive".content_changed
   where m.seq = v_seq;
 

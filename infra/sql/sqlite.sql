@@ -74,7 +74,7 @@ begin
       or new.due_at > visible_at);
   update "InboxState"
   set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and status = 0;
+  where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0));
 end;
 
 create trigger "InboxForgotten"

@@ -763,7 +763,7 @@ begin
   update [infra].[Inbox]
   set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
     payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
-    hash = case when k.old_status = 3 then [Inbox].hash else i.hash end,
+    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
     correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
     headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
     due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
@@ -801,7 +801,10 @@ begin
     expires_at = a.expires_at
   output inserted.seq into @woken (seq)
   from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and ([InboxState].status = 0 or ([InboxState].status = 4 and @revive = 1))
+  where [InboxState].seq = a.seq
+    and ([InboxState].status = 0
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
@@ -892,7 +895,7 @@ begin
   update [infra].[Inbox]
   set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
     payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
-    hash = case when k.old_status = 3 then [Inbox].hash else i.hash end,
+    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
     correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
     headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
     due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
@@ -928,7 +931,10 @@ begin
     expires_at = a.expires_at
   output inserted.seq into @woken (seq)
   from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and ([InboxState].status = 0 or ([InboxState].status = 4 and @revive = 1))
+  where [InboxState].seq = a.seq
+    and ([InboxState].status = 0
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)

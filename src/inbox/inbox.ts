@@ -168,7 +168,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     async markDead(key, error, call = {}) {
       const changed = await mark(key, status.dead, toStoredError(error), call);
       if (changed)
-        await kernel.announceDead(
+        kernel.announceDead(
           [{ source: key.source, messageId: key.messageId }],
           error || "Marked dead by hand.",
         );

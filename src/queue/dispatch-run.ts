@@ -6,6 +6,7 @@ import { leaseKeeper } from "./lease-keeper.js";
 import { withFields } from "./logger.js";
 import type { QueueMessage } from "./message.js";
 import { newOwnerToken } from "./owner-token.js";
+import { withoutPayload } from "./redact.js";
 import { type SettleCounts, settleBuffer } from "./settle-buffer.js";
 import { describeThrown, type HandlingEnd, settlementOf } from "./settlement.js";
 import type { DispatchStore } from "./work-store.js";
@@ -48,6 +49,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   let drained = false;
   let alone = false;
   let claimed = 0;
+  let leftOver = false;
   let handled = 0;
   let wake = (): void => {};
 
@@ -62,7 +64,11 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     }
     return estimate;
   };
-  const fitsInTime = (topic: string) => estimateOf(topic).likelyMs() <= usableMs();
+  /** With nothing else to wait for, the mean is good enough: otherwise a slow topic would never be tried again. */
+  const fitsInTime = (topic: string) => {
+    const estimate = estimateOf(topic);
+    return (running.size === 0 ? estimate.meanMs() : estimate.likelyMs()) <= usableMs();
+  };
 
   const claim = async (): Promise<void> => {
     try {
@@ -143,11 +149,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     entry.givenUp = true;
     running.delete(message.seq);
     runningByTopic.set(message.topic, (runningByTopic.get(message.topic) ?? 1) - 1);
-    leases.letGo(message);
     handled++;
     report(message, end);
+    if (entry.lost || (end.kind === "error" && end.error instanceof LeaseLostError)) {
+      counts.lost++; // the message may be ours again under a new lease: that one is not given up with this
+      return;
+    }
+    leases.letGo(message);
     if (acked) counts.acked++;
-    else if (end.kind === "error" && end.error instanceof LeaseLostError) counts.lost++;
     else
       settling.add(
         message,
@@ -155,14 +164,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       );
   };
 
-  const _isLeaseLost = (end: HandlingEnd): boolean =>
-    end.kind === "error" && end.error instanceof LeaseLostError;
-
   const report = (message: Message, end: HandlingEnd): void => {
     const fields = { topic: message.topic, ...config.describe(message), attempt: message.attempt };
     config.metrics.count("oncebox.handled", 1, { topic: message.topic, outcome: end.kind });
     if (end.kind === "noHandler") logger.warn("no handler for this topic", fields);
-    if (end.kind === "error") logger.error("handler failed", { ...fields, error: describeThrown(end.error) });
+    if (end.kind === "error") {
+      const error = withoutPayload(describeThrown(end.error), message.payload);
+      logger.error("handler failed", { ...fields, error });
+    }
     if (end.kind === "timedOut" || end.kind === "cutOff")
       logger.error("handler did not finish in time", { ...fields, end: end.kind });
   };
@@ -220,15 +229,22 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     await Promise.race([changed, untilReserve()]);
   };
 
-  /** Something may still be started: an unknown topic's guess, or the quickest known one, fits. */
+  /** The quickest topic, or one whose time is not known yet, would still fit. */
   const roomInTime = (): boolean => {
     if (stopping()) return false;
-    const likely = [...config.estimates.values()].map((estimate) => estimate.likelyMs());
-    return (likely.length === 0 ? config.firstGuessMs : Math.min(...likely)) <= usableMs();
+    const known = [...config.handlers.keys()].map(
+      (topic) => config.estimates.get(topic)?.meanMs() ?? config.firstGuessMs,
+    );
+    return Math.min(...known, config.firstGuessMs) <= usableMs();
   };
 
   const isBusy = (): boolean => running.size > 0 || claiming !== undefined;
-  const wantsMore = (): boolean => !drained && unstarted.length < config.concurrency && roomInTime();
+  /** Those that wait for their own topic's bound do not keep others from being claimed, up to a batch of them. */
+  const wantsMore = (): boolean => {
+    const startable = unstarted.filter(canStart).length;
+    const waiting = unstarted.length - startable;
+    return !drained && startable < config.concurrency && waiting < config.batchSize && roomInTime();
+  };
   const canGoOn = (): boolean =>
     wantsMore() || unstarted.some((message) => message.afterCrash || canStart(message));
 
@@ -244,18 +260,19 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   budget.signal.addEventListener("abort", onAbort);
   try {
     while (!stopping() && (isBusy() || canGoOn())) await step();
-    await windDown();
   } finally {
+    await windDown();
     budget.signal.removeEventListener("abort", onAbort);
     clearTimeout(reserveTimer);
     leases.stop();
   }
   if (claimError !== undefined) throw claimError;
-  const stopped = budget.signal.aborted ? "aborted" : drained ? "drained" : "time";
+  const stopped = budget.signal.aborted ? "aborted" : drained && !leftOver ? "drained" : "time";
   return { ...counts, claimed, handled, stopped };
 
   /** Nothing is started any more: hand back, let handlers finish while there is time, then stop them, settle. */
   async function windDown(): Promise<void> {
+    leftOver = unstarted.length + running.size > 0;
     release(unstarted);
     unstarted = [];
     await until(
@@ -272,7 +289,20 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     release(unstarted);
     unstarted = [];
     for (const entry of [...running.values()]) finish(entry, { kind: "cutOff" }, false);
-    await settling.flush();
+    await flushInTime();
+  }
+
+  /** A database that does not answer must not keep the function past its end; the leases then end by themselves. */
+  async function flushInTime(): Promise<void> {
+    const ms = budget.remainingMs();
+    if (ms >= longestTimerMs) return settling.flush();
+    let timer: NodeJS.Timeout | undefined;
+    const over = new Promise<"over">((resolve) => {
+      timer = setTimeout(() => resolve("over"), Math.max(ms - settleMarginMs, 0));
+    });
+    const first = await Promise.race([settling.flush(), over]);
+    clearTimeout(timer);
+    if (first === "over") logger.error("the time ended before everything was settled", { store: store.id });
   }
 
   /** Waits for changes until the condition holds or the time is over. */
@@ -290,6 +320,9 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     }
   }
 }
+
+/** What is left for the function to return in. */
+const settleMarginMs = 10;
 
 /** Node's timers hold 31 bits. */
 const longestTimerMs = 2 ** 31 - 1;

@@ -5,9 +5,9 @@ import { type DispatchResult, dispatchRun } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
-import { type LogFields, type Logger, silentLogger } from "./logger.js";
+import { guardedLogger, type LogFields, type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
-import { type Metrics, silentMetrics } from "./metrics.js";
+import { guardedMetrics, type Metrics, silentMetrics } from "./metrics.js";
 import { type RetryPolicy, retryPolicy } from "./retry-policy.js";
 import type { DispatchStore } from "./work-store.js";
 
@@ -22,7 +22,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly batchSize?: number;
   /** 30 s by default; renewed for what runs longer. */
   readonly leaseMs?: number;
-  /** Attempts and back-off, where a topic has none of its own. */
+  /** Attempts and back-off, where a topic has none of its own; the store's by default. */
   readonly retry?: Partial<RetryPolicy>;
   /** Kept free at the end for handlers to stop and for the last settlements: 500 ms by default. */
   readonly reserveMs?: number;
@@ -40,7 +40,7 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly concurrency: number;
   readonly batchSize: number;
   readonly leaseMs: number;
-  readonly retry: RetryPolicy;
+  readonly retry: RetryPolicy | undefined;
   readonly reserveMs: number;
   readonly firstGuessMs: number;
   readonly logger: Logger;
@@ -53,7 +53,7 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
 
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   /** Claims, handles and settles until nothing is left or the budget is used up, and ends before it is. */
-  run(store: DispatchStore<Message, Tx>, budget: Budget): Promise<DispatchResult>;
+  run<Stored extends Message>(store: DispatchStore<Stored, Tx>, budget: Budget): Promise<DispatchResult>;
 }
 
 const known = [
@@ -81,7 +81,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   options: DispatcherOptions<Message, Tx>,
 ): Dispatcher<Message, Tx> {
   refuseUnknown(options, known, "createDispatcher");
-  const retry = retryPolicy(options.retry);
+  const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
   const config: DispatcherConfig<Message, Tx> = {
     handlers: resolveHandlers(options.handlers, retry),
     middleware: options.use ?? [],
@@ -91,8 +91,8 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     retry,
     reserveMs: options.reserveMs ?? 500,
     firstGuessMs: options.firstGuessMs ?? 100,
-    logger: options.logger ?? silentLogger,
-    metrics: options.metrics ?? silentMetrics,
+    logger: guardedLogger(options.logger ?? silentLogger),
+    metrics: guardedMetrics(options.metrics ?? silentMetrics),
     random: options.random ?? Math.random,
     estimates: new Map(),
     describe: describeKey,
@@ -104,7 +104,10 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
     throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");
   }
-  return { run: (store, budget) => dispatchRun(store, budget, config) };
+  return {
+    // a handler of any message handles a more special one
+    run: (store, budget) => dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config),
+  };
 }
 
 /** An inbox message's source and id, or an outbox message's id. */

@@ -2,6 +2,8 @@
 export interface DurationEstimate {
   /** What most of the next ones will stay below; the starting guess until something is known. */
   likelyMs(): number;
+  /** What half of them stay below. */
+  meanMs(): number;
   add(ms: number): void;
 }
 
@@ -12,11 +14,12 @@ export function durationEstimate(guessMs: number): DurationEstimate {
   let mean: number | undefined;
   let deviation = 0;
   return {
+    meanMs: () => mean ?? guessMs,
     likelyMs: () => (mean === undefined ? guessMs : mean + 2 * deviation),
     add(ms) {
       if (mean === undefined) {
         mean = ms;
-        deviation = ms / 2;
+        deviation = ms / 4;
         return;
       }
       deviation += weight * (Math.abs(ms - mean) - deviation);

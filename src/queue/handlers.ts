@@ -53,7 +53,8 @@ export function typedHandler<Data, Message extends QueueMessage = QueueMessage, 
 
 export interface ResolvedHandler<Message, Tx> extends Omit<HandlerDefinition<Message, Tx>, "retry"> {
   readonly topic: string;
-  readonly retry: RetryPolicy;
+  /** The topic's own, or the dispatcher's; undefined leaves it to the store. */
+  readonly retry: RetryPolicy | undefined;
 }
 
 const known = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry", "transactional"];
@@ -61,7 +62,7 @@ const known = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry
 /** Checks every handler when the dispatcher is made. Topics are case-sensitive. */
 export function resolveHandlers<Message, Tx>(
   handlers: Handlers<Message, Tx>,
-  defaultRetry: RetryPolicy,
+  defaultRetry: RetryPolicy | undefined,
 ): ReadonlyMap<string, ResolvedHandler<Message, Tx>> {
   const resolved = new Map<string, ResolvedHandler<Message, Tx>>();
   for (const [topic, entry] of Object.entries(handlers)) {

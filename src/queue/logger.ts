@@ -12,6 +12,21 @@ const nothing = (): void => {};
 
 export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
+/** A logger that throws must not cost a message: what it throws is dropped. */
+export function guardedLogger(logger: Logger): Logger {
+  if (logger === silentLogger) return logger;
+  const guard =
+    (level: keyof Logger) =>
+    (message: string, fields: LogFields): void => {
+      try {
+        logger[level](message, fields);
+      } catch {
+        // there is nowhere left to report it
+      }
+    };
+  return { debug: guard("debug"), info: guard("info"), warn: guard("warn"), error: guard("error") };
+}
+
 /** Adds the same fields (the store's identifier, say) to every line. */
 export function withFields(logger: Logger, fixed: LogFields): Logger {
   if (logger === silentLogger) return logger; // nothing to put together for nobody

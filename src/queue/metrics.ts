@@ -6,4 +6,19 @@ export interface Metrics {
   duration(name: string, ms: number, attributes: MetricAttributes): void;
 }
 
+/** Metrics that throw must not cost a message. */
+export function guardedMetrics(metrics: Metrics): Metrics {
+  const guard = (write: () => void): void => {
+    try {
+      write();
+    } catch {
+      // a number less
+    }
+  };
+  return {
+    count: (name, value, attributes) => guard(() => metrics.count(name, value, attributes)),
+    duration: (name, ms, attributes) => guard(() => metrics.duration(name, ms, attributes)),
+  };
+}
+
 export const silentMetrics: Metrics = { count: () => {}, duration: () => {} };

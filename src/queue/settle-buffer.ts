@@ -16,7 +16,6 @@ export interface SettleBuffer<Message> {
   add(message: Message, verdict: Verdict): void;
   /** Resolves when everything added so far is settled, or has been given up. */
   flush(): Promise<void>;
-  readonly size: number;
 }
 
 /** Tries at one call before it is left to the lease's expiry; the store has already retried transient faults. */
@@ -53,15 +52,18 @@ export function settleBuffer<Message extends QueueMessage>(
       };
     const acks = of("ack").map((entry) => entry.message);
     const releases = of("release").map((entry) => entry.message);
-    const abandons = of("abandon").map(({ message, verdict }) => ({
-      message,
-      delayMs: verdict.delayMs,
-      error: verdict.error,
-    }));
+    const abandons = of("abandon");
+    const limits = [...new Set(abandons.map(({ verdict }) => verdict.maxAttempts))];
+    const abandonsOf = (maxAttempts: number | undefined) =>
+      abandons
+        .filter(({ verdict }) => verdict.maxAttempts === maxAttempts)
+        .map(({ message, verdict }) => ({ message, delayMs: verdict.delayMs, error: verdict.error }));
     return [
       ...(acks.length > 0 ? [call("acked", () => store.ack(owner, acks))] : []),
       ...(releases.length > 0 ? [call("released", () => store.release(owner, releases))] : []),
-      ...(abandons.length > 0 ? [call("abandoned", () => store.abandon(owner, abandons))] : []),
+      ...limits.map((maxAttempts) =>
+        call("abandoned", () => store.abandon(owner, abandonsOf(maxAttempts), { maxAttempts })),
+      ),
       ...of("fail").map(({ message, verdict }) =>
         call("failed", () => store.fail(owner, [message], verdict.error)),
       ),
@@ -106,9 +108,6 @@ export function settleBuffer<Message extends QueueMessage>(
     },
     async flush() {
       while (flushing !== undefined || waiting.length > 0) await start();
-    },
-    get size() {
-      return waiting.length;
     },
   };
 }

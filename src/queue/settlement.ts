@@ -44,33 +44,42 @@ export type HandlingEnd =
   | { readonly kind: "error"; readonly error: unknown }
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
-  | { readonly kind: "noHandler"; readonly topic: string }
-  | { readonly kind: "notStarted" };
+  | { readonly kind: "noHandler"; readonly topic: string };
 
 /** What is done about it. */
 export type Verdict =
   | { readonly kind: "ack" }
   | { readonly kind: "release" }
-  | { readonly kind: "abandon"; readonly delayMs: number; readonly error: string }
+  | {
+      readonly kind: "abandon";
+      readonly error: string;
+      /** Instead of the store's own policy. */
+      readonly delayMs: number | undefined;
+      readonly maxAttempts: number | undefined;
+    }
   | { readonly kind: "fail"; readonly error: string };
 
-/** The whole policy of settlement; `attempt` counts the failed attempts before this one. */
+/**
+ * The whole policy of settlement; `attempt` counts the failed attempts before this one. Without a policy of
+ * the topic's or the dispatcher's own, the store's decides how long to wait and when it is enough.
+ */
 export function settlementOf(
   end: HandlingEnd,
   attempt: number,
-  policy: RetryPolicy,
+  policy: RetryPolicy | undefined,
   random: () => number = Math.random,
 ): Verdict {
   if (end.kind === "ok") return { kind: "ack" };
-  if (end.kind === "notStarted") return { kind: "release" };
   const error = reasonOf(end);
   const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
-  if (isPermanent || attempt + 1 >= policy.maxAttempts) return { kind: "fail", error };
+  if (isPermanent || (policy !== undefined && attempt + 1 >= policy.maxAttempts))
+    return { kind: "fail", error };
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error.delayMs : undefined;
-  return { kind: "abandon", error, delayMs: asked ?? Math.max(1, backoffMs(policy, attempt + 1, random)) };
+  const backoff = policy === undefined ? undefined : Math.max(1, backoffMs(policy, attempt + 1, random));
+  return { kind: "abandon", error, delayMs: asked ?? backoff, maxAttempts: policy?.maxAttempts };
 }
 
-function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "notStarted" }>): string {
+function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
   switch (end.kind) {
     case "timedOut":
       return `The handler did not finish within ${end.afterMs} ms.`;

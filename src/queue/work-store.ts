@@ -15,6 +15,8 @@ export interface ClaimOptions extends CallOptions {
 }
 
 export interface AbandonOptions extends CallOptions {
+  /** Instead of the policy's: the message is dead when it has failed so often. */
+  readonly maxAttempts?: number | undefined;
   /** Instead of the policy's back-off. */
   readonly delayMs?: number | undefined;
   readonly error?: string | null | undefined;
@@ -111,7 +113,11 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
     messages: readonly Message[],
     options?: AckOptions<Tx>,
   ): Promise<Settlement<unknown>>;
-  abandon(owner: OwnerToken, messages: readonly Abandonment<Message>[]): Promise<Settlement<unknown>>;
+  abandon(
+    owner: OwnerToken,
+    messages: readonly Abandonment<Message>[],
+    options?: AbandonOptions,
+  ): Promise<Settlement<unknown>>;
   fail(owner: OwnerToken, messages: readonly Message[], error: string): Promise<Settlement<unknown>>;
   release(owner: OwnerToken, messages: readonly Message[]): Promise<Settlement<unknown>>;
   renew(owner: OwnerToken, messages: readonly Message[], leaseMs: number): Promise<Settlement<unknown>>;

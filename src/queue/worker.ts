@@ -3,17 +3,17 @@ import { refuseUnknown, requireDuration } from "./arguments.js";
 import type { Budget } from "./budget.js";
 import type { DispatchResult } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
-import { type Logger, silentLogger } from "./logger.js";
+import { guardedLogger, type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
 import { describeThrown } from "./settlement.js";
-import type { DispatchStore, WorkStore } from "./work-store.js";
+import type { DispatchStore, ReapOptions, ReapResult } from "./work-store.js";
 
 /** Tells a worker that there may be work, sooner than its next poll. Answers how to stop listening. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
 
-export interface WorkerOptions<Message extends QueueMessage, Tx> {
+export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends Message = Message> {
   readonly dispatcher: Dispatcher<Message, Tx>;
-  readonly store: DispatchStore<Message, Tx> & Pick<WorkStore<never, QueueMessage, string>, "reapExpired">;
+  readonly store: DispatchStore<Stored, Tx> & { reapExpired(options?: ReapOptions): Promise<ReapResult> };
   /** Between two polls that found something: 500 ms by default. */
   readonly pollMs?: number;
   /** With nothing to do, polls slow down to this: 5 s by default. Minutes let a serverless database sleep. */
@@ -36,8 +36,8 @@ export interface Worker {
 }
 
 /** For those who have a server: polls a store for as long as the process lives. */
-export function createWorker<Message extends QueueMessage, Tx = unknown>(
-  options: WorkerOptions<Message, Tx>,
+export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
+  options: WorkerOptions<Message, Tx, Stored>,
 ): Worker {
   refuseUnknown(
     options,
@@ -53,7 +53,7 @@ export function createWorker<Message extends QueueMessage, Tx = unknown>(
   const drainMs = options.drainMs ?? 10_000;
   requireDuration(reapMs, "reapMs");
   requireDuration(drainMs, "drainMs");
-  const logger = options.logger ?? silentLogger;
+  const logger = guardedLogger(options.logger ?? silentLogger);
   const stopping = new AbortController();
   let waking = new AbortController();
   let woken = false;

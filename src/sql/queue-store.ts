@@ -1,4 +1,5 @@
-import { InvalidArgumentError, SchemaMissingError } from "../errors.js";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../errors.js";
 import {
   optionalAge,
   optionalCount,
@@ -57,7 +58,7 @@ export interface StoreKernel<Key> {
   /** Several statements in one transaction, repeated as a whole after a transient fault. */
   atomically<T>(work: (tx: SqlExecutor) => Promise<T>, options: CallOptions): Promise<T>;
   /** Logs and tells `onDead`. */
-  announceDead(keys: readonly Key[], reason: string): Promise<void>;
+  announceDead(keys: readonly Key[], reason: string): void;
 }
 
 interface Numbered<Key> {
@@ -85,13 +86,18 @@ export function createQueueStore<
   };
 
   let deployed: Promise<unknown> | undefined;
+  let isDeployed = false;
   const deploy = (): Promise<unknown> => {
     const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
     const schema = options.schema === "" ? {} : { schema: options.schema };
-    deployed ??= migrate(db, { ...schema, [kind]: options.table, ...other }).catch((error) => {
-      deployed = undefined; // a failed deployment is tried again by the next call
-      throw error;
-    });
+    deployed ??= migrate(db, { ...schema, [kind]: options.table, ...other })
+      .then(() => {
+        isDeployed = true;
+      })
+      .catch((error) => {
+        deployed = undefined; // a failed deployment is tried again by the next call
+        throw error;
+      });
     return deployed;
   };
 
@@ -138,6 +144,11 @@ export function createQueueStore<
     call: CallOptions,
   ): Promise<Rows> => {
     if (tx === undefined) return execute(statement, params, call);
+    if (options.enableSchemaDeployment && !isDeployed) {
+      throw new InvalidOperationError(
+        `The schema cannot be deployed inside of a transaction. Await ${kind}.init() before the first one.`,
+      );
+    }
     call.signal?.throwIfAborted();
     try {
       return await tx.query(statement, withPolicy(params), { signal: call.signal });
@@ -148,7 +159,7 @@ export function createQueueStore<
 
   const schemaMissing = (cause: unknown) =>
     new SchemaMissingError(
-      `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db), or oncebox migrate.`,
+      `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db) when you deploy.`,
       { cause },
     );
 
@@ -228,15 +239,18 @@ export function createQueueStore<
     return result;
   };
 
-  const announceDead = async (keys: readonly Key[], reason: string): Promise<void> => {
+  /** Tells of all of them at once and waits for none: a slow listener must not use up a lease that was just given. */
+  const announceDead = (keys: readonly Key[], reason: string): void => {
     for (const message of keys) {
       // A handler's own words may quote the payload; they are in lastError, not in the log.
       const known = Object.values<string>(reasons).includes(reason);
       logger.warn("message is dead", { ...shape.describe(message), ...(known ? { reason } : {}) });
-      try {
-        await options.onDead?.({ message, reason });
-      } catch (error) {
+      const failed = (error: unknown): void =>
         logger.error("onDead failed", { ...shape.describe(message), error: describeError(error) });
+      try {
+        Promise.resolve(options.onDead?.({ message, reason })).catch(failed);
+      } catch (error) {
+        failed(error);
       }
     }
   };
@@ -262,7 +276,7 @@ export function createQueueStore<
         const rows = await execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
         const claimed = rows.filter((row) => row.verdict === "claimed");
         for (const row of rows) {
-          if (row.verdict !== "claimed") await announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+          if (row.verdict !== "claimed") announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         }
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
@@ -284,6 +298,8 @@ export function createQueueStore<
       const token = ownerToken(owner);
       requireList(messages, "messages");
       const items = new Map<string, Abandonment<Key>>();
+      optionalCount(abandon.maxAttempts, "maxAttempts", 1);
+      const limit = abandon.maxAttempts === undefined ? {} : { max_attempts: abandon.maxAttempts };
       for (const entry of messages) {
         const own = isAbandonment<Key>(entry) ? entry : { message: entry };
         const delayMs = own.delayMs ?? abandon.delayMs;
@@ -296,7 +312,7 @@ export function createQueueStore<
         "abandon",
         statements.abandon,
         keys,
-        { owner: token },
+        { owner: token, ...limit },
         abandon,
         ({ seq, key }) => {
           const { delayMs, error } = items.get(shape.keyText(key))!;
@@ -304,7 +320,7 @@ export function createQueueStore<
         },
       );
       for (const key of result.dead) {
-        await announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
+        announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
       }
       return result;
     },
@@ -320,7 +336,7 @@ export function createQueueStore<
         { owner: token, error: toStoredError(error) },
         call,
       );
-      await announceDead(result.changed, error);
+      announceDead(result.changed, error);
       return { ...result, dead: result.changed };
     },
 
@@ -338,7 +354,11 @@ export function createQueueStore<
       );
     },
 
-    transaction: (work, call = {}) => driver.transaction(work, { signal: call.signal }),
+    async transaction(work, call = {}) {
+      call.signal?.throwIfAborted();
+      if (options.enableSchemaDeployment) await deploy();
+      return driver.transaction(work, { signal: call.signal });
+    },
 
     async reapExpired(reap: ReapOptions = {}) {
       const limit = reap.batchSize ?? defaults.reapBatchSize;
@@ -351,8 +371,9 @@ export function createQueueStore<
         const died = rows.filter((row) => row.verdict !== "reaped");
         reaped += rows.filter((row) => row.verdict !== "expired").length;
         dead += died.length;
-        for (const row of died) await announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+        for (const row of died) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         const drained = rows.length < limit;
+        if (!drained) await nextTurn(); // an embedded database would otherwise keep the thread for all batches
         if (drained || batch === reap.maxBatches) {
           if (reaped + dead > 0) logger.info("reap", { reaped, dead });
           return { reaped, dead, more: !drained };
@@ -378,6 +399,7 @@ export function createQueueStore<
         purged += Number(row?.deleted ?? 0);
         after = Number(row?.last_seq ?? after);
         const more = isTrue(row?.more);
+        if (more) await nextTurn();
         if (!more || batch === purge.maxBatches) {
           if (purged > 0) logger.info("purge", { purged });
           return { purged, more, cursor: more ? after : null };

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Logger } from "../queue/logger.js";
-import { silentLogger, withFields } from "../queue/logger.js";
+import { guardedLogger, silentLogger, withFields } from "../queue/logger.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
 import type { Database } from "./dialect.js";
@@ -96,7 +96,7 @@ export function resolveStoreOptions<Key>(
     id,
     enableSchemaDeployment: options.enableSchemaDeployment ?? false,
     retry: retryPolicy(options.retry),
-    logger: withFields(options.logger ?? silentLogger, { store: id, queue: table }),
+    logger: withFields(guardedLogger(options.logger ?? silentLogger), { store: id, queue: table }),
     processedBy: options.processedBy,
     onDead: options.onDead,
     clock: options.clock,

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createInbox, migrate } from "../../src/index.js";
+import { createInbox, migrate, newOwnerToken } from "../../src/index.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { runChild } from "../support/run-child.js";
@@ -60,6 +60,38 @@ describe("several processes on one SQLite file", () => {
     own.exec("commit");
     expect(await receiving).toBe("enqueued");
     own.close();
+    await db.close();
+  });
+
+  it("MID-10 a purge of many batches lets the event loop turn, and can be aborted", async () => {
+    const db = openSqlite({ file });
+    await migrate(db);
+    let now = Date.UTC(2030, 0, 1);
+    const inbox = createInbox(db, { clock: () => new Date(now) });
+    for (let from = 0; from < 3000; from += 1000) {
+      await inbox.enqueue(
+        Array.from({ length: 1000 }, (_, i) => ({
+          source: "s",
+          messageId: String(from + i),
+          topic: "t",
+          payload: "x",
+        })),
+      );
+    }
+    const owner = newOwnerToken();
+    for (;;) {
+      const claimed = await inbox.claim({ owner, batchSize: 1000 });
+      if (claimed.length === 0) break;
+      await inbox.ack(owner, claimed);
+    }
+    now += 40 * 86_400_000;
+    let turns = 0;
+    const ticking = setInterval(() => turns++, 0);
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new Error("enough")), 1);
+    await expect(inbox.purgeDone({ batchSize: 1, signal: stop.signal })).rejects.toThrow("enough");
+    clearInterval(ticking);
+    expect(turns).toBeGreaterThan(0);
     await db.close();
   });
 

@@ -56,6 +56,7 @@ const receive = (n: QueueNames): string =>
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_marked boolean; -- Processing by hand only: nobody would ever claim it
 begin
   loop
     insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
@@ -78,9 +79,11 @@ begin
     exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
-  select s.status into old_status from ${n.state} s where s.seq = v_seq for update;
+  select s.status, s.status = ${status.held} and s.locked_until is null and s.crashes = 0
+  into old_status, v_marked
+  from ${n.state} s where s.seq = v_seq for update;
   content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status = ${status.seen} or (p_revive and old_status = ${status.dead});
+  enqueued := old_status = ${status.seen} or v_marked or (p_revive and old_status = ${status.dead});
 
   if old_status = ${status.done} then -- it keeps the content that was handled
     update ${n.message} m
@@ -90,7 +93,7 @@ begin
   end if;
 
   update ${n.message} m
-  set ${contents.map((name) => `${name} = p_${name}`).join(", ")},
+  set ${contents.map((name) => `${name} = ${name === "hash" ? "coalesce(p_hash, m.hash)" : `p_${name}`}`).join(", ")},
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_receive")}.content_changed
   where m.seq = v_seq;
 

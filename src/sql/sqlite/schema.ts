@@ -64,6 +64,9 @@ begin
   delete from ${n.state} where seq = old.seq;
 end`;
 
+/** Seen, or Processing by hand only: nobody would ever claim it as it is. */
+export const unclaimable = `(status = ${status.seen} or (status = ${status.held} and locked_until is null and crashes = 0))`;
+
 /** Another delivery of a known message: Seen becomes claimable, an unleased one takes the new times. */
 const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("Redelivered")}
 after update of topic on ${n.message}
@@ -78,7 +81,7 @@ begin
       or new.due_at > visible_at);
   update ${n.state}
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and status = ${status.seen};
+  where seq = new.seq and ${unclaimable};
 end`;
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {

@@ -8,6 +8,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
+import { unclaimable } from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
 const now = ":now";
@@ -258,8 +259,10 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const m = n.message;
   const oldStatus = `(select s.status from ${n.state} s where s.seq = ${m}.seq)`;
   // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
+  const newest = (column: string) =>
+    column === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${column}`;
   const unlessDone = (column: string) =>
-    `${column} = case when ${oldStatus} = ${status.done} then ${m}.${column} else excluded.${column} end`;
+    `${column} = case when ${oldStatus} = ${status.done} then ${m}.${column} else ${newest(column)} end`;
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
   // RETURNING is computed before the AFTER triggers run, so the status it reads is the one of before.
@@ -276,7 +279,7 @@ set ${contents.map(unlessDone).join(",\n  ")},
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
-returning source, message_id, content_changed, deliveries = 1 or ${oldStatus} = ${status.seen} as enqueued, ${oldStatus} as old_status`;
+returning source, message_id, content_changed, deliveries = 1 or exists (select 1 from ${n.state} where seq = ${m}.seq and ${unclaimable}) as enqueued, ${oldStatus} as old_status`;
 
   // To revive is to forget that it died: as Seen, the delivery that follows in the same transaction wakes it.
   const revive = (keys: string) => `update ${n.state}

@@ -428,8 +428,9 @@ function receive(n: QueueNames, incoming: string): string {
   const m = n.bare("");
   const s = stateOf(n);
   // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
+  const newest = (c: string) => (c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`);
   const unlessDone = (c: string) =>
-    `${c} = case when k.old_status = ${status.done} then ${m}.${c} else i.${c} end`;
+    `${c} = case when k.old_status = ${status.done} then ${m}.${c} else ${newest(c)} end`;
   const arrived = [
     "seq",
     "source",
@@ -500,7 +501,10 @@ set status = ${status.ready},
   expires_at = a.expires_at
 output inserted.seq into @woken (seq)
 from @arrived a, ${n.state} with (rowlock)
-where ${s}.seq = a.seq and (${s}.status = ${status.seen} or (${s}.status = ${status.dead} and @revive = 1))
+where ${s}.seq = a.seq
+  and (${s}.status = ${status.seen}
+    or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.crashes = 0) -- Processing by hand only
+    or (${s}.status = ${status.dead} and @revive = 1))
 ${seekEach};
 
 insert into ${n.message} (source, message_id, ${contents.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)

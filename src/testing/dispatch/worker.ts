@@ -54,7 +54,7 @@ export function workerTests(context: DispatchContext): void {
       };
       const waits: number[] = [];
       const idle = gate();
-      const worker = createWorker<AnyMessage>({
+      const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
         store: watched,
         async pause(ms) {
@@ -75,7 +75,7 @@ export function workerTests(context: DispatchContext): void {
       const paused = gate();
       const handled = gate();
       let wake = (): void => {};
-      const worker = createWorker<AnyMessage>({
+      const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
         store,
         wakeUp: async (wakeWorker) => {
@@ -101,7 +101,7 @@ export function workerTests(context: DispatchContext): void {
       await enqueue("t", Array.from({ length: 5 }, String));
       const started = gate();
       const mayEnd = gate();
-      const worker = createWorker<AnyMessage>({
+      const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({
           concurrency: 2,
           handlers: {
@@ -135,7 +135,7 @@ export function workerTests(context: DispatchContext): void {
           return store.claim(options);
         },
       };
-      const worker = createWorker<AnyMessage>({
+      const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => handled.open() } }),
         store: flaky,
         logger,

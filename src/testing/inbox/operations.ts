@@ -306,8 +306,10 @@ export function operationsTests(context: InboxContext): void {
       expect((await stored(inbox, processing!)).state).toBe("Processing");
       expect((await stored(inbox, processed!)).state).toBe("Done");
       expect(await stored(inbox, dead!)).toMatchObject({ state: "Dead", lastError: "never wanted" });
-      expect(await inbox.enqueue([processing!, processed!, dead!])).toEqual(["duplicate", "done", "dead"]);
       expect(await inbox.claim({ owner })).toEqual([]);
+      // enqueued after all: what was only marked becomes claimable, so that a marker's death loses nothing
+      expect(await inbox.enqueue([processing!, processed!, dead!])).toEqual(["enqueued", "done", "dead"]);
+      expect((await inbox.claim({ owner })).map(keyOf)).toEqual([keyOf(processing!)]);
     });
 
     it("marks refuse keys that cannot be", async () => {
@@ -430,6 +432,14 @@ export function operationsTests(context: InboxContext): void {
         expect(create, name).toThrow(InvalidArgumentError);
         expect(create).toThrow(new RegExp(name));
       }
+    });
+
+    it("IBX-008 a delivery without a hash keeps the one that is known, so that the next mismatch is still seen", async () => {
+      const { inbox } = await context.freshInbox();
+      const message = context.message({ hash: new Uint8Array([1]) });
+      expect(await inbox.receive(message)).toBe("enqueued");
+      expect(await inbox.receive({ ...message, hash: null })).toBe("duplicate");
+      expect(await inbox.receive({ ...message, hash: new Uint8Array([2]) })).toBe("conflict");
     });
 
     it("ADD-02 the worker that failed a message cannot settle it once it was replayed", async () => {

@@ -7,7 +7,6 @@ import {
   claimAll,
   deadlock,
   idsOf,
-  isBabelfish,
   messages,
   outboxTheme,
   stored,

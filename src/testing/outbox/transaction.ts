@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
+import type { SqlExecutor } from "../../sql/driver.js";
 import type { ContractHarness } from "../harness.js";
 import { type Box, hasOneConnection, idsOf, messages, outboxTheme, stored } from "./support.js";
 
@@ -222,6 +223,66 @@ export function transactionContract(harness: ContractHarness): void {
       await caller.commit();
       expect(result.changed).toEqual([]);
       expect(await stored(outbox, message!)).toEqual(message);
+    });
+
+    it("OBX-003 OBX-080 a transaction in which a statement failed commits nothing quietly: it rejects, or all of it is there", async () => {
+      const { outbox } = await box();
+      let id = "";
+      const outcome = await outbox
+        .transaction(async (tx) => {
+          id = await outbox.enqueue({ topic: "t", payload: "p" }, { tx });
+          await tx
+            .query({ name: "broken", steps: ["select * from no_such_table"], unprepared: true }, {})
+            .catch(() => {});
+        })
+        .then(
+          () => "committed",
+          () => "rolled back",
+        );
+      expect((await outbox.get({ id })) === null).toBe(outcome === "rolled back");
+    });
+
+    it("OBX-003 a transaction that has ended takes nothing more", async () => {
+      const { outbox } = await box();
+      let late: SqlExecutor | undefined;
+      await outbox.transaction(async (tx) => {
+        late = tx;
+      });
+      await expect(outbox.enqueue({ topic: "t", payload: "" }, { tx: late })).rejects.toThrow(/ended/i);
+      const failed = outbox.transaction(async (tx) => {
+        late = tx;
+        throw new Error("the business says no");
+      });
+      await expect(failed).rejects.toThrow("the business says no");
+      await expect(outbox.enqueue({ topic: "t", payload: "" }, { tx: late })).rejects.toThrow(/ended/i);
+      expect((await outbox.list()).messages).toEqual([]);
+    });
+
+    it("what was started inside of a transaction may use the store after it", async () => {
+      const { outbox } = await box();
+      let ended = (): void => {};
+      const end = new Promise<void>((resolve) => {
+        ended = resolve;
+      });
+      let afterwards: Promise<unknown> | undefined;
+      await outbox.transaction(async () => {
+        afterwards = end.then(() => outbox.stats());
+      });
+      ended();
+      expect(await afterwards).toMatchObject({ due: 0 });
+    });
+
+    it("a closed database refuses calls, after what was under way has ended", async () => {
+      const { on } = await box();
+      const db = database().reopen();
+      if (db === database().db) return; // in memory, the one connection is everybody's
+      const outbox = on(db);
+      const under = outbox.enqueue({ topic: "t", payload: "" });
+      await db.driver.query({ name: "opened", steps: ["select 1 as one"] }, {});
+      await under;
+      await db.close();
+      await expect(outbox.stats()).rejects.toThrow(/closed/i);
+      await db.close();
     });
   });
 }
