@@ -42,5 +42,6 @@ export type { WakeUpSource, Worker, WorkerOptions } from "./queue/worker.js";
 export { createWorker } from "./queue/worker.js";
 export type { Database, Dialect } from "./sql/dialect.js";
 export type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement, SqlValue } from "./sql/driver.js";
+export { statement } from "./sql/driver.js";
 export type { MigrateOptions, MigrateResult } from "./sql/migrate.js";
-export { migrate, renderSchema } from "./sql/migrate.js";
+export { migrate, renderSchema, schemaBatches } from "./sql/migrate.js";
