@@ -217,7 +217,7 @@ function toParams(db: Database, message: IncomingMessage): SqlParams {
 }
 
 /** As part of a JSON array: bytes travel as hexadecimal. */
-const toItem = (params: SqlParams) => ({
-  ...params,
-  hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
-});
+const toItem = (params: SqlParams) =>
+  Object.assign({}, params, {
+    hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
+  });

@@ -25,7 +25,8 @@ export interface QueueShape<Key, Message, State extends string> {
   readonly keyOf: (row: SqlRow) => Key;
   /** For logs. */
   readonly describe: (key: Key) => Readonly<Record<string, string>>;
-  readonly toMessage: (row: SqlRow, dialect: Dialect) => Message;
+  /** `owner`: of claimed rows, which may leave out what the claim itself says. */
+  readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
   /** Which rows a state means: status codes and, where they do not tell, whether a lease is held. */
   readonly rowsIn: (state: State) => {
     readonly statuses: readonly number[];
@@ -37,7 +38,7 @@ export interface QueueShape<Key, Message, State extends string> {
 const time = (dialect: Dialect, value: unknown): Date | null =>
   value === null || value === undefined ? null : dialect.fromTime(value);
 
-function common(row: SqlRow, dialect: Dialect): QueueMessage {
+function common(row: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
   const headers = row.headers as string | null;
   return {
     seq: Number(row.seq),
@@ -50,10 +51,10 @@ function common(row: SqlRow, dialect: Dialect): QueueMessage {
     expiresAt: time(dialect, row.expires_at),
     nextAttemptAt: dialect.fromTime(row.next_attempt_at),
     lockedUntil: time(dialect, row.locked_until),
-    owner: (row.owner as string | null)?.toLowerCase() ?? null,
+    owner: ((row.owner as string | null | undefined) ?? owner)?.toLowerCase() ?? null,
     lastError: row.last_error as string | null,
     processedAt: time(dialect, row.processed_at),
-    processedBy: row.processed_by as string | null,
+    processedBy: (row.processed_by as string | null | undefined) ?? null,
     afterCrash: Number(row.crashes) > 0,
   };
 }
@@ -81,9 +82,9 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
   // Object.assign: a literal that spreads this many properties costs many times as much, for every message
-  toMessage: (row, dialect) =>
-    Object.assign(common(row, dialect), {
-      state: inboxStateOf(Number(row.status)),
+  toMessage: (row, dialect, owner) =>
+    Object.assign(common(row, dialect, owner), {
+      state: inboxStateOf(Number(row.status ?? status.held)),
       source: row.source as string,
       messageId: row.message_id as string,
       hash: row.hash as Uint8Array | null,
@@ -118,9 +119,9 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   keyParams: (key) => ({ id: key.id.toLowerCase() }),
   keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
   describe: (key) => ({ id: key.id }),
-  toMessage: (row, dialect) =>
-    Object.assign(common(row, dialect), {
-      state: outboxStateOf(Number(row.status), isLeased(row)),
+  toMessage: (row, dialect, owner) =>
+    Object.assign(common(row, dialect, owner), {
+      state: outboxStateOf(Number(row.status ?? status.held), isLeased(row)),
       id: (row.id as string).toLowerCase(),
       messageId: (row.message_id as string).toLowerCase(),
       createdAt: dialect.fromTime(row.created_at),

@@ -281,7 +281,7 @@ export function createQueueStore<
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
         if (claimed.length > 0 || rows.length === 0)
-          return claimed.map((row) => shape.toMessage(row, dialect)).sort((a, b) => a.seq - b.seq);
+          return claimed.map((row) => shape.toMessage(row, dialect, owner)).sort((a, b) => a.seq - b.seq);
       }
     },
 

@@ -42,12 +42,15 @@ const messageColumns = (n: QueueNames) =>
     ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
     : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
 
-const row = (
+/** Of a row that a claim has just leased: without what is the same for all of them, or empty. */
+const claimedRow = (
   n: QueueNames,
 ) => `s.seq, m.topic, m.payload, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   s.attempt, ${epoch("s.expires_at", "expires_at")}, ${epoch("s.visible_at", "next_attempt_at")},
-  ${epoch("s.locked_until", "locked_until")}, s.owner, s.last_error, ${epoch("s.processed_at", "processed_at")}, s.processed_by,
-  s.crashes, s.status, ${messageColumns(n)}`;
+  ${epoch("s.locked_until", "locked_until")}, s.last_error, s.crashes, ${messageColumns(n)}`;
+
+const row = (n: QueueNames) => `${claimedRow(n)},
+  s.status, s.owner, ${epoch("s.processed_at", "processed_at")}, s.processed_by`;
 
 function queueStatements(n: QueueNames): QueueStatements {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
@@ -88,7 +91,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   end
 from ${n.message} m
 where s.seq = any (array(select seq from crashed union all select seq from due)) and m.seq = s.seq
-returning ${row(n)},
+returning ${claimedRow(n)},
   case when s.status = ${status.held} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict`,
     ),
     ack: statement(

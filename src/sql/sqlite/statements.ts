@@ -67,8 +67,7 @@ function queueStatements(n: QueueNames): QueueStatements {
       "claim",
       `select s.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
   ${claimed.attempt} as attempt, s.expires_at, ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
-  ${claimed.lastError} as last_error, ${claimed.crashes} as crashes, :owner as owner, ${status.held} as status,
-  null as processed_at, null as processed_by, ${messageColumns(n)},
+  ${claimed.lastError} as last_error, ${claimed.crashes} as crashes, ${messageColumns(n)},
   case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' else 'claimed' end as verdict
 from (
   select seq from (${crashed})

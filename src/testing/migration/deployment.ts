@@ -152,7 +152,7 @@ export function deploymentContract(harness: ContractHarness): void {
 
       expect(results.map((result) => result.applied.length).sort()).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
       await useOutbox(others[0]!, { ...inSchemaOf(database()), table: options.outbox as string });
-    });
+    }, 300_000);
 
     it("OBX-093 IBX-116 migrating beside running work neither breaks it nor waits for ever", async () => {
       const { db } = database();
