@@ -12,6 +12,7 @@ import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
+import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
@@ -194,8 +195,6 @@ function wavesOf<Entry extends { readonly key: string }>(
   for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
   return waves;
 }
-
-const isTrue = (value: unknown): boolean => value === true || value === 1;
 
 function toParams(db: Database, message: IncomingMessage): SqlParams {
   requireName(message?.topic, "topic");

@@ -6,6 +6,7 @@ import {
   requireName,
   requirePayload,
 } from "../queue/arguments.js";
+import { isGuid } from "../queue/guid.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
 import { uuidV7 } from "../queue/uuid-v7.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
@@ -93,14 +94,11 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   return { ...store, enqueue: enqueue as Outbox["enqueue"] };
 }
 
-const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
   requirePayload(message.payload);
   const messageId = message.messageId ?? uuidV7();
-  if (typeof messageId !== "string" || !guid.test(messageId))
-    throw new InvalidArgumentError("messageId must be a GUID.");
+  if (!isGuid(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
   const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
   return {

@@ -9,7 +9,7 @@ export const maxBatchSize = 1_000;
 
 /**
  * Refuses what two databases would store differently: NUL (PostgreSQL has no place for it),
- * lone surrogates (they become U+FFFD on the way), and white space at the end (SQL Server
+ * lone surrogates (they become U+FFFD on the way), and a space at the end (SQL Server
  * compares without it, so two ids would become one).
  */
 export function requireName(value: unknown, name: string): asserts value is string {

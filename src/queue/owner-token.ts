@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { InvalidArgumentError } from "../errors.js";
+import { emptyGuid, isGuid } from "./guid.js";
 
 /**
  * Who holds a lease. Every settlement is checked against it, so use a new token for
@@ -7,14 +8,11 @@ import { InvalidArgumentError } from "../errors.js";
  */
 export type OwnerToken = string & { readonly __brand: "OwnerToken" };
 
-const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const emptyGuid = "00000000-0000-0000-0000-000000000000";
-
 export const newOwnerToken = (): OwnerToken => randomUUID() as OwnerToken;
 
 /** Takes a GUID from outside as an owner token; refuses the empty one. */
 export function ownerToken(value: string): OwnerToken {
-  if (typeof value !== "string" || !guid.test(value) || value === emptyGuid) {
+  if (!isGuid(value) || value === emptyGuid) {
     throw new InvalidArgumentError(
       `The owner token must be a GUID other than the empty one. Make one with newOwnerToken().`,
     );

@@ -51,14 +51,14 @@ export interface InboxStatements extends QueueStatements {
   readonly receiveMany: SqlStatement;
   /** → processed, content_changed */
   readonly alreadyProcessed: SqlStatement;
-  /** → nothing */
+  /** → seq, when it changed something */
   readonly mark: SqlStatement;
 }
 
 export interface OutboxStatements extends QueueStatements {
-  /** One message, scalar parameters → id */
+  /** One message, scalar parameters → nothing: the caller made the id */
   readonly enqueue: SqlStatement;
-  /** Many, as JSON → id */
+  /** Many, as JSON → nothing */
   readonly enqueueMany: SqlStatement;
 }
 

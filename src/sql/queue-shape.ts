@@ -1,13 +1,16 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
-import type {
-  InboxKey,
-  InboxMessage,
-  InboxState,
-  OutboxKey,
-  OutboxMessage,
-  OutboxState,
-  QueueMessage,
+import { isGuid } from "../queue/guid.js";
+import {
+  type InboxKey,
+  type InboxMessage,
+  type InboxState,
+  inboxStates,
+  type OutboxKey,
+  type OutboxMessage,
+  type OutboxState,
+  outboxStates,
+  type QueueMessage,
 } from "../queue/message.js";
 import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
@@ -71,7 +74,7 @@ const inboxStateOf = (code: number): InboxState =>
         : "Processing";
 
 export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
-  states: ["Seen", "Processing", "Done", "Dead"],
+  states: inboxStates,
   key(value) {
     requireName(value?.source, "source");
     requireName(value.messageId, "messageId");
@@ -105,12 +108,10 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
 const outboxStateOf = (code: number, leased: boolean): OutboxState =>
   code === status.done ? "Done" : code === status.dead ? "Failed" : leased ? "InProgress" : "Ready";
 
-const guid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
-  states: ["Ready", "InProgress", "Done", "Failed"],
+  states: outboxStates,
   key(value) {
-    if (typeof value?.id !== "string" || !guid.test(value.id)) {
+    if (!isGuid(value?.id)) {
       throw new InvalidArgumentError("An outbox message is named by { id }, the GUID that enqueue answered.");
     }
     return value;

@@ -23,6 +23,7 @@ import type {
 } from "../queue/work-store.js";
 import type { Database, QueueStatements, Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
+import { isTrue } from "./is-true.js";
 import { migrate } from "./migrate.js";
 import type { QueueShape } from "./queue-shape.js";
 import { reasons } from "./reasons.js";
@@ -465,8 +466,6 @@ export function createQueueStore<
     },
   };
 }
-
-const isTrue = (value: unknown): boolean => value === true || value === 1;
 
 const isAbandonment = <Key>(entry: Key | Abandonment<Key>): entry is Abandonment<Key> =>
   typeof entry === "object" && entry !== null && "message" in entry;
