@@ -107,20 +107,25 @@ export interface AckOptions<Tx> extends CallOptions {
 /** What a dispatcher needs of a store: every WorkStore has it. Settlements hold the messages that were passed. */
 export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
   readonly id: string;
+  /** What comes out of it says what the message is; the settlements follow. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   ack(
     owner: OwnerToken,
-    messages: readonly Message[],
+    messages: readonly NoInfer<Message>[],
     options?: AckOptions<Tx>,
   ): Promise<Settlement<unknown>>;
   abandon(
     owner: OwnerToken,
-    messages: readonly Abandonment<Message>[],
+    messages: readonly Abandonment<NoInfer<Message>>[],
     options?: AbandonOptions,
   ): Promise<Settlement<unknown>>;
-  fail(owner: OwnerToken, messages: readonly Message[], error: string): Promise<Settlement<unknown>>;
-  release(owner: OwnerToken, messages: readonly Message[]): Promise<Settlement<unknown>>;
-  renew(owner: OwnerToken, messages: readonly Message[], leaseMs: number): Promise<Settlement<unknown>>;
+  fail(owner: OwnerToken, messages: readonly NoInfer<Message>[], error: string): Promise<Settlement<unknown>>;
+  release(owner: OwnerToken, messages: readonly NoInfer<Message>[]): Promise<Settlement<unknown>>;
+  renew(
+    owner: OwnerToken,
+    messages: readonly NoInfer<Message>[],
+    leaseMs: number,
+  ): Promise<Settlement<unknown>>;
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
