@@ -136,12 +136,19 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   };
 
   /** The handler's writes and the acknowledgement commit together, or the lease is lost and nothing does. */
-  const inAckingTransaction = (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> =>
-    store.transaction(async (tx) => {
-      await work(tx);
-      const { lost } = await store.ack(owner, [message], { tx });
-      if (lost.length > 0) throw new LeaseLostError();
-    });
+  const inAckingTransaction = async (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> => {
+    let begun = false;
+    try {
+      await store.transaction(async (tx) => {
+        begun = true;
+        await work(tx);
+        const { lost } = await store.ack(owner, [message], { tx });
+        if (lost.length > 0) throw new LeaseLostError();
+      });
+    } catch (error) {
+      throw begun ? error : new NotBegunError(error);
+    }
+  };
 
   const finish = (entry: Running<Message>, end: HandlingEnd, acked: boolean): void => {
     const { message } = entry;
@@ -156,7 +163,10 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       return;
     }
     leases.letGo(message);
-    if (acked) counts.acked++;
+    // without a connection the handler was not even called: that is no attempt of its
+    if (end.kind === "error" && end.error instanceof NotBegunError)
+      settling.add(message, { kind: "release" });
+    else if (acked) counts.acked++;
     else
       settling.add(
         message,
@@ -334,5 +344,14 @@ export class LeaseLostError extends Error {
 
   constructor() {
     super("The lease on this message was lost to its expiry; another worker may be handling it.");
+  }
+}
+
+/** No transaction was to be had, so the handler did not run. */
+class NotBegunError extends Error {
+  override readonly name = "NotBegunError";
+
+  constructor(cause: unknown) {
+    super(`No transaction could be begun: ${describeThrown(cause)}`, { cause });
   }
 }

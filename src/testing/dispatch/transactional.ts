@@ -83,5 +83,29 @@ export function transactionalTests(context: DispatchContext): void {
       expect(await orders.rows()).toEqual([]);
       expect((await store.list()).messages[0]).toMatchObject({ owner: thief });
     });
+
+    it("ADD-04 without a transaction to be had the handler does not run, and its message is handed back at no attempt", async () => {
+      const { store, enqueue, all, countIn } = await context.subject(kind);
+      await enqueue("t", ["a"]);
+      let tries = 0;
+      const exhausted = {
+        ...store,
+        transaction: (async (work, options) => {
+          if (++tries === 1) throw new Error("timeout exceeded when trying to connect");
+          return store.transaction(work, options);
+        }) as typeof store.transaction,
+      };
+      const attempts: number[] = [];
+      const dispatcher = createDispatcher<AnyMessage, SqlExecutor>({
+        handlers: { t: { transactional: true, handle: (message) => void attempts.push(message.attempt) } },
+      });
+      await dispatcher.run(exhausted, testBudget());
+      if (tries === 1) {
+        expect((await all())[0]).toMatchObject({ attempt: 0, owner: null });
+        await dispatcher.run(exhausted, testBudget());
+      }
+      expect(attempts).toEqual([0]);
+      expect(await countIn("done")).toBe(1);
+    });
   });
 }
