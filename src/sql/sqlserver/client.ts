@@ -1,6 +1,7 @@
 import type { ConnectionPool, config as MssqlConfig } from "mssql";
 import { DriverMissingError } from "../../errors.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { closedError, transactionScope } from "../transaction-scope.js";
 import { type ParameterKind, parameterKind, parameterValue, usedParameters } from "./parameters.js";
 
 export type { MssqlConfig };
@@ -120,8 +121,10 @@ interface Opened {
 /** A pool, made at first use; the driver is loaded then too. */
 export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   let opening: Promise<Opened> | undefined;
+  let closed = false;
 
-  const open = (): Promise<Opened> => {
+  const open = async (): Promise<Opened> => {
+    if (closed) throw closedError();
     opening ??= connect(options).catch((error) => {
       opening = undefined;
       throw error;
@@ -146,15 +149,15 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       const transaction = beginnable(pool, requestTimeoutMs);
       await transaction.begin();
       const tx = transactionExecutor(transaction, types);
+      const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
       try {
-        const result = await untilAborted(
-          work({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) }),
-          signal,
-        );
+        const result = await untilAborted(work(scope.tx), signal);
+        scope.end();
         await tx.idle();
         await transaction.commit();
         return result;
       } catch (error) {
+        scope.end();
         // Where the server has rolled back already this fails, and the first error is the one to report.
         const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
         if (!signal?.aborted) await undone;
@@ -163,6 +166,7 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     },
 
     async close() {
+      closed = true;
       const opened = await opening?.catch(() => undefined);
       opening = undefined;
       await opened?.pool.close();
