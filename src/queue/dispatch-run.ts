@@ -47,7 +47,6 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const claimAbort = new AbortController();
   let claimError: unknown;
   let drained = false;
-  let alone = false;
   let claimed = 0;
   let leftOver = false;
   let handled = 0;
@@ -217,7 +216,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   /** Starts what can be started, and claims ahead while handlers are busy. Resolves when something has changed. */
   const step = async (): Promise<void> => {
     const suspect = unstarted.find((message) => message.afterCrash);
-    alone = suspect !== undefined || [...running.values()].some((entry) => entry.message.afterCrash);
+    const alone = suspect !== undefined || [...running.values()].some((entry) => entry.message.afterCrash);
     if (suspect !== undefined && running.size === 0 && claiming === undefined) return startAlone(suspect);
     if (!alone) {
       const { concurrency } = config;

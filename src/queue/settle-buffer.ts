@@ -34,7 +34,6 @@ export function settleBuffer<Message extends QueueMessage>(
 ): SettleBuffer<Message> {
   let waiting: { message: Message; verdict: Verdict }[] = [];
   let flushing: Promise<void> | undefined;
-  let scheduled = false;
 
   /** One call to the store for each kind of verdict; failures are told apart by their reason, one call each. */
   const callsFor = (group: typeof waiting): (() => Promise<void>)[] => {
@@ -92,10 +91,8 @@ export function settleBuffer<Message extends QueueMessage>(
   };
 
   const start = (): Promise<void> => {
-    scheduled = true;
     flushing ??= drain().finally(() => {
       flushing = undefined;
-      scheduled = false;
       if (waiting.length > 0) void start();
     });
     return flushing;
@@ -104,7 +101,7 @@ export function settleBuffer<Message extends QueueMessage>(
   return {
     add(message, verdict) {
       waiting.push({ message, verdict });
-      if (!scheduled) void start();
+      if (flushing === undefined) void start();
     },
     async flush() {
       while (flushing !== undefined || waiting.length > 0) await start();

@@ -1,13 +1,23 @@
-/** Waits for `work`, or rejects with the signal's reason. What comes too late goes to `late`. */
+export interface AbortHooks<T> {
+  /** Gets what comes too late. */
+  readonly late?: (result: T) => void;
+  /** Tells the other side to give up too. */
+  readonly cancel?: () => void;
+}
+
+/** Waits for `work`, or rejects with the signal's reason. */
 export async function abortable<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
-  late: (result: T) => void = () => {},
+  { late = () => {}, cancel = () => {} }: AbortHooks<T> = {},
 ): Promise<T> {
   if (signal === undefined) return work;
   let stop = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason);
+    stop = () => {
+      reject(signal.reason);
+      cancel();
+    };
     if (signal.aborted) stop();
     else signal.addEventListener("abort", stop, { once: true });
   });

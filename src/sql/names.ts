@@ -34,3 +34,9 @@ export interface QueueNames {
   /** The same for objects that are created without their schema in front (indexes in PostgreSQL). */
   readonly bare: (suffix: string) => string;
 }
+
+/** The columns in which the two kinds of message table differ, the same in every dialect. */
+export const keyColumns = (n: QueueNames): readonly string[] =>
+  n.kind === "inbox" ? ["source", "message_id"] : ["id"];
+export const bornAt = (n: QueueNames): string => (n.kind === "inbox" ? "first_seen_at" : "created_at");
+export const lastSeenAt = (n: QueueNames): string => (n.kind === "inbox" ? "last_seen_at" : "created_at");

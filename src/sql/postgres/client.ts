@@ -79,7 +79,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   ): Promise<T> => {
     signal?.throwIfAborted();
     const from = await pool();
-    const client = await abortable(from.connect(), signal, (late) => late.release());
+    const client = await abortable(from.connect(), signal, { late: (client) => client.release() });
     let broken: Error | undefined;
     // A client lost while checked out reports it here; its query rejects, and the pool must not get it back.
     const onError = (error: Error): void => {

@@ -1,4 +1,5 @@
 import { status } from "../dialect.js";
+import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 
 /**
@@ -26,8 +27,6 @@ const create = (name: string, types: string, declaration: string, text: string):
   execute ${literal(`create function ${name}${declaration}\nlanguage plpgsql\nas ${body(text)}`)};
 end`,
   )}`;
-
-const literal = (value: string): string => `'${value.replaceAll("'", "''")}'`;
 
 const incoming = [
   ["source", "text"],

@@ -1,6 +1,7 @@
 import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
+import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { inboxFunctions } from "./functions.js";
 
@@ -163,8 +164,6 @@ export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? [inboxView(n), ...inboxFunctions(n)] : [outboxView(n)];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
-
-const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 export const ledger: LedgerStatements = {
   prepare: (schema) => [

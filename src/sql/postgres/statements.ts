@@ -6,14 +6,14 @@ import type {
 } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
-import type { QueueNames } from "../names.js";
+import { literal } from "../literal.js";
+import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 
 /** The database's clock, unless a test passes a time. Stable within a statement, so an index can use it. */
 const now = "coalesce(:now::timestamptz, statement_timestamp())";
 const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
 const lease = ms(":lease_ms::float8");
-const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 const backoff = (attempts: string) =>
@@ -29,10 +29,6 @@ const seqs = "any (array(select value::bigint from jsonb_array_elements_text(:it
  * planner read the index of held rows, and all its dead entries, instead of the primary key.
  */
 const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
-
-const keyColumns = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
-const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
-const lastSeenAt = (n: QueueNames) => (n.kind === "inbox" ? "last_seen_at" : "created_at");
 
 /** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
 const epoch = (column: string, name: string) => `date_part('epoch', ${column}) * 1000 as ${name}`;
@@ -85,8 +81,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   locked_until = case when ${dies} then null else ${now} + ${lease} end,
   visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
   last_error = case
-    when s.expires_at <= ${now} then ${text(reasons.expired)}
-    when ${lost} then ${text(reasons.leaseExpired)}
+    when s.expires_at <= ${now} then ${literal(reasons.expired)}
+    when ${lost} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end
 from ${n.message} m
@@ -162,7 +158,7 @@ returning s.seq`,
     crashes = s.crashes + (${lost})::int,
     owner = null,
     locked_until = null,
-    last_error = case when s.expires_at <= ${now} then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
+    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
   where s.seq = any (array(select seq from over union all select seq from stale limit (select :limit::int)))
   returning s.seq, s.status, s.expires_at
 )

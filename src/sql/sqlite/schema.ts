@@ -1,6 +1,7 @@
 import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
+import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
@@ -205,8 +206,6 @@ export const routines = (n: QueueNames): readonly string[] => [
 ];
 
 const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");
-
-const literal = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 export const ledger: LedgerStatements = {
   prepare: (schema) => [

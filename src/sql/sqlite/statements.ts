@@ -6,13 +6,13 @@ import type {
 } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
-import type { QueueNames } from "../names.js";
+import { literal } from "../literal.js";
+import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { unclaimable } from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
 const now = ":now";
-const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 const whole = (expression: string) => `cast(${expression} as integer)`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
@@ -25,10 +25,6 @@ const seqs = "(select value from json_each(:items))";
 
 /** A row that `:owner` holds. */
 const ownedBy = (s: string) => `${s}.owner = :owner`;
-
-const keyColumns = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
-const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
-const lastSeenAt = (n: QueueNames) => (n.kind === "inbox" ? "last_seen_at" : "created_at");
 
 const messageColumns = (n: QueueNames) =>
   n.kind === "inbox"
@@ -55,8 +51,8 @@ function queueStatements(n: QueueNames): QueueStatements {
     lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
     visibleAt: `${now} + ${lease} + ${backoff(`s.attempt + (${lost}) + 1`, ":random")}`,
     lastError: `case
-    when s.expires_at <= ${now} then ${text(reasons.expired)}
-    when ${lost} then ${text(reasons.leaseExpired)}
+    when s.expires_at <= ${now} then ${literal(reasons.expired)}
+    when ${lost} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end`,
   };
@@ -148,7 +144,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = s.crashes + (${lost}),
   owner = null,
   locked_until = null,
-  last_error = case when s.expires_at <= ${now} then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
+  last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
 where s.seq in (
   select seq from (
     select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit :limit

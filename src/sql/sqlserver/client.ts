@@ -1,5 +1,6 @@
 import type { ConnectionPool, config as MssqlConfig } from "mssql";
 import { DriverMissingError } from "../../errors.js";
+import { abortable } from "../abortable.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { type ParameterKind, parameterKind, parameterValue, usedParameters } from "./parameters.js";
@@ -47,30 +48,6 @@ function start(request: MssqlRequest, statement: SqlStatement, params: SqlParams
   };
 }
 
-/** Gives up waiting when the signal fires; `cancel` tells the server to give up too. */
-async function untilAborted<T>(
-  running: Promise<T>,
-  signal: AbortSignal | undefined,
-  cancel = () => {},
-): Promise<T> {
-  running.catch(() => {}); // after an abort nobody waits for it
-  if (signal === undefined) return running;
-  let stop = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => {
-      reject(signal.reason);
-      cancel();
-    };
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
-  try {
-    return await Promise.race([running, aborted]);
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
-}
-
 export interface TransactionExecutor extends SqlExecutor {
   /** Resolves when nothing runs on the connection any more. */
   idle(): Promise<void>;
@@ -92,7 +69,7 @@ export function transactionExecutor(transaction: MssqlTransaction, types?: Types
         return started.running;
       });
       last = running.catch(() => {});
-      return untilAborted(running, options?.signal, () => cancel());
+      return abortable(running, options?.signal, { cancel: () => cancel() });
     },
   };
 }
@@ -135,9 +112,9 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   return {
     async query(statement, params, { signal } = {}) {
       signal?.throwIfAborted();
-      const { pool, types } = await untilAborted(open(), signal);
+      const { pool, types } = await abortable(open(), signal);
       const { running, cancel } = start(pool.request(), statement, params, types);
-      return untilAborted(running, signal, cancel);
+      return abortable(running, signal, { cancel });
     },
 
     async transaction<T>(
@@ -145,13 +122,13 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       { signal, requestTimeoutMs }: MssqlTransactionOptions = {},
     ) {
       signal?.throwIfAborted();
-      const { pool, types } = await untilAborted(open(), signal);
+      const { pool, types } = await abortable(open(), signal);
       const transaction = beginnable(pool, requestTimeoutMs);
       await transaction.begin();
       const tx = transactionExecutor(transaction, types);
       const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
       try {
-        const result = await untilAborted(work(scope.tx), signal);
+        const result = await abortable(work(scope.tx), signal);
         scope.end();
         await tx.idle();
         await transaction.commit();

@@ -1,6 +1,7 @@
+import { literal } from "../literal.js";
 /** Pieces of T-SQL that the procedures are made of. */
 
-export const text = (value: string): string => `N'${value.replaceAll("'", "''")}'`;
+export const text = (value: string): string => `N${literal(value)}`;
 
 /** Byte by byte, in any database: `=` must not depend on the collation that the database was created with. */
 export const binary = "collate Latin1_General_100_BIN2";

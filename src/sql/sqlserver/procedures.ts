@@ -1,5 +1,5 @@
 import { status } from "../dialect.js";
-import type { QueueNames } from "../names.js";
+import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { addMs, asBit, asInt, backoffMs, binary, differs, prepareBackoff, text } from "./expressions.js";
 import { inboxColumns, type JsonColumns, list as listed, outboxColumns } from "./json-functions.js";
@@ -72,8 +72,6 @@ const stateOf = (n: QueueNames) => n.bare("State");
 const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;
 
 const keysOf = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
-const bornAt = (n: QueueNames) => (n.kind === "inbox" ? "first_seen_at" : "created_at");
-const lastSeenAt = (n: QueueNames) => (n.kind === "inbox" ? "last_seen_at" : "created_at");
 
 const leaseColumns = [
   "seq",

@@ -179,8 +179,6 @@ export const routines = (n: QueueNames): readonly string[] => [
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 
-const literal = (value: string) => `N'${value.replaceAll("'", "''")}'`;
-
 export const ledger: LedgerStatements = {
   prepare: (schema) => [
     // Filtered indexes, and procedures that write to their tables, want these; sqlcmd starts without some.
@@ -203,5 +201,5 @@ set numeric_roundabort off`,
       `select number as number from ${ledgerTable(schema)} where queue = @queue`,
     ),
   record: (schema, { queue, number, name }) =>
-    `insert into ${ledgerTable(schema)} (queue, number, name) values (${literal(queue)}, ${number}, ${literal(name)})`,
+    `insert into ${ledgerTable(schema)} (queue, number, name) values (${text(queue)}, ${number}, ${text(name)})`,
 };
