@@ -16,7 +16,7 @@ export const status = {
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
 export interface QueueStatements {
-  /** → message rows, each with `verdict`: claimed | expired | exhausted (the latter two are dead now). */
+  /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
   readonly claim: SqlStatement;
   /** → seq */
   readonly ack: SqlStatement;

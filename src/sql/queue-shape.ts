@@ -38,27 +38,48 @@ export interface QueueShape<Key, Message, State extends string> {
   readonly stateOf: (row: { readonly status: number; readonly leased: boolean }) => State;
 }
 
+/**
+ * The columns that are empty for nearly every message at its first attempt. A row may bring them one by one, or
+ * all in one: `rest`, null when none is set, else a JSON text of an object with the same names, times as numbers
+ * that `fromTime` takes and the hash in hexadecimal. A claim does so because the time to read a row grows with
+ * its columns.
+ */
+function rareColumns(row: SqlRow): SqlRow {
+  const rest = row.rest as string | null | undefined;
+  if (rest === undefined) return row;
+  return rest === null ? noneSet : (JSON.parse(rest) as SqlRow);
+}
+
+const noneSet: SqlRow = { attempt: 0, crashes: 0, deliveries: 1 };
+
 const time = (dialect: Dialect, value: unknown): Date | null =>
   value === null || value === undefined ? null : dialect.fromTime(value);
 
-function common(row: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
-  const headers = row.headers as string | null;
+const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
+
+function hashOf(value: unknown): Uint8Array | null {
+  if (typeof value === "string") return Buffer.from(value, "hex");
+  return (value as Uint8Array | null | undefined) ?? null;
+}
+
+function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
+  const headers = text(rare.headers);
   return {
     seq: Number(row.seq),
     topic: row.topic as string,
     payload: fromStoredText(row.payload as string),
     headers: headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>),
-    correlationId: row.correlation_id as string | null,
-    attempt: Number(row.attempt),
-    dueAt: time(dialect, row.due_at),
-    expiresAt: time(dialect, row.expires_at),
+    correlationId: text(rare.correlation_id),
+    attempt: Number(rare.attempt ?? 0),
+    dueAt: time(dialect, rare.due_at),
+    expiresAt: time(dialect, rare.expires_at),
     nextAttemptAt: dialect.fromTime(row.next_attempt_at),
     lockedUntil: time(dialect, row.locked_until),
     owner: ((row.owner as string | null | undefined) ?? owner)?.toLowerCase() ?? null,
-    lastError: row.last_error as string | null,
+    lastError: text(rare.last_error),
     processedAt: time(dialect, row.processed_at),
-    processedBy: (row.processed_by as string | null | undefined) ?? null,
-    afterCrash: Number(row.crashes) > 0,
+    processedBy: text(row.processed_by),
+    afterCrash: Number(rare.crashes ?? 0) > 0,
   };
 }
 
@@ -85,16 +106,19 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
   // Object.assign: a literal that spreads this many properties costs many times as much, for every message
-  toMessage: (row, dialect, owner) =>
-    Object.assign(common(row, dialect, owner), {
+  toMessage(row, dialect, owner) {
+    const rare = rareColumns(row);
+    const firstSeenAt = dialect.fromTime(row.first_seen_at);
+    return Object.assign(common(row, rare, dialect, owner), {
       state: inboxStateOf(Number(row.status ?? status.held)),
       source: row.source as string,
       messageId: row.message_id as string,
-      hash: row.hash as Uint8Array | null,
-      firstSeenAt: dialect.fromTime(row.first_seen_at),
-      lastSeenAt: dialect.fromTime(row.last_seen_at),
-      deliveries: Number(row.deliveries),
-    }),
+      hash: hashOf(rare.hash),
+      firstSeenAt,
+      lastSeenAt: time(dialect, rare.last_seen_at) ?? new Date(firstSeenAt),
+      deliveries: Number(rare.deliveries ?? 1),
+    });
+  },
   rowsIn: (state) =>
     ({
       Seen: { statuses: [status.seen], leased: null },
@@ -121,7 +145,7 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
   describe: (key) => ({ id: key.id }),
   toMessage: (row, dialect, owner) =>
-    Object.assign(common(row, dialect, owner), {
+    Object.assign(common(row, rareColumns(row), dialect, owner), {
       state: outboxStateOf(Number(row.status ?? status.held), isLeased(row)),
       id: (row.id as string).toLowerCase(),
       messageId: (row.message_id as string).toLowerCase(),

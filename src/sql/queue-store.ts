@@ -22,7 +22,7 @@ import type {
   WorkStore,
 } from "../queue/work-store.js";
 import type { Database, QueueStatements, Rows } from "./dialect.js";
-import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
+import type { SqlExecutor, SqlParams, SqlRow, SqlStatement } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import { migrate } from "./migrate.js";
 import type { QueueShape } from "./queue-shape.js";
@@ -275,9 +275,9 @@ export function createQueueStore<
       requireBatchSize(limit);
       for (;;) {
         const rows = await execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
-        const claimed = rows.filter((row) => row.verdict === "claimed");
+        const claimed = rows.filter(isClaimed);
         for (const row of rows) {
-          if (row.verdict !== "claimed") announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+          if (!isClaimed(row)) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         }
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
@@ -466,6 +466,8 @@ export function createQueueStore<
     },
   };
 }
+
+const isClaimed = (row: SqlRow): boolean => (row.verdict ?? "claimed") === "claimed";
 
 const isAbandonment = <Key>(entry: Key | Abandonment<Key>): entry is Abandonment<Key> =>
   typeof entry === "object" && entry !== null && "message" in entry;
