@@ -1,0 +1,81 @@
+/** A request with its whole body, read but not yet trusted. What is parsed is parsed on demand, once. */
+export interface Delivery {
+  readonly method: string;
+  /** As the provider called it: what some schemes sign. */
+  readonly url: string;
+  readonly query: URLSearchParams;
+  readonly headers: Headers;
+  readonly body: Uint8Array;
+  /** Without parameters, in lower case; empty when none was sent. */
+  readonly contentType: string;
+  /** undefined when the body is not UTF-8. */
+  text(): string | undefined;
+  /** undefined when the body is neither JSON nor a form with JSON in its field `payload`, as GitHub and Slack send it. */
+  json(): unknown;
+  /** undefined when the body is no form. */
+  form(): URLSearchParams | undefined;
+}
+
+export interface DeliveryParts {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Headers;
+  readonly body: Uint8Array;
+}
+
+export function createDelivery({ method, url, headers, body }: DeliveryParts): Delivery {
+  const contentType = contentTypeOf(headers);
+  const text = once(() => decodeUtf8(body));
+  const form = once(() => {
+    const content = contentType === "application/x-www-form-urlencoded" ? text() : undefined;
+    return content === undefined ? undefined : new URLSearchParams(content);
+  });
+  const query = once(() => new URL(url).searchParams);
+  return {
+    method,
+    url,
+    headers,
+    body,
+    contentType,
+    text,
+    form,
+    json: once(() => parseJson(form() === undefined ? text() : (form()?.get("payload") ?? undefined))),
+    get query() {
+      return query();
+    },
+  };
+}
+
+export const contentTypeOf = (headers: Headers): string =>
+  (headers.get("content-type") ?? "").split(";", 1)[0]!.trim().toLowerCase();
+
+export const isJsonType = (contentType: string): boolean =>
+  contentType === "application/json" || contentType.endsWith("+json");
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
+/** A byte order mark is kept: the text must become the same bytes again. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function parseJson(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,13 @@
+export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract.js";
+export type { WebhookRoute } from "./route.js";
+export { createWebhookRoute } from "./route.js";
+export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
+export { webhookDefaults } from "./route-options.js";
+export type * from "./scheme.js";
+export type { SchemeName } from "./schemes.js";
+export { schemeNames, schemes } from "./schemes.js";
+export type { Secret, Secrets } from "./secrets.js";
+export type { SignedRequest, SignOptions } from "./sign.js";
+export { signWebhook } from "./sign.js";
+export type { WebhookSource } from "./sources.js";
+export type { Template, Templates } from "./template.js";

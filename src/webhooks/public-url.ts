@@ -1,0 +1,23 @@
+export interface PublicUrlOptions {
+  readonly publicUrl?: string | undefined;
+  readonly trustForwardedHeaders?: boolean | undefined;
+}
+
+/** What was called, as the provider sees it; behind a gateway the request itself may not know. */
+export function publicUrlOf(request: Request, path: string, options: PublicUrlOptions): string {
+  const url = new URL(request.url);
+  if (options.publicUrl !== undefined) {
+    const base = options.publicUrl.replace(/\/+$/, "");
+    return `${base}${path}${url.search}`;
+  }
+  if (!options.trustForwardedHeaders) return url.href;
+  const protocol = firstOf(request.headers, "x-forwarded-proto");
+  const host = firstOf(request.headers, "x-forwarded-host");
+  const valid = (protocol === undefined || /^https?$/.test(protocol)) && /^[\w.:[\]-]*$/.test(host ?? "");
+  if (!valid) return url.href;
+  return `${protocol ?? url.protocol.slice(0, -1)}://${host ?? url.host}${url.pathname}${url.search}`;
+}
+
+/** The first is what the outermost proxy was called by. */
+const firstOf = (headers: Headers, name: string): string | undefined =>
+  headers.get(name)?.split(",", 1)[0]?.trim() || undefined;

@@ -1,0 +1,144 @@
+import type { ReceiveOutcome } from "../inbox/inbox.js";
+import { guardedLogger, silentLogger } from "../queue/logger.js";
+import { guardedMetrics } from "../queue/metrics.js";
+import { afterEnqueueCaller } from "./after-enqueue.js";
+import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
+import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
+import { errorName } from "./error-name.js";
+import { extractMessage, type WebhookMessage } from "./extract.js";
+import { findSource } from "./find-source.js";
+import { answerHandshake, type FoundHandshake, findHandshake } from "./handshake.js";
+import { publicUrlOf } from "./public-url.js";
+import { readBody } from "./read-body.js";
+import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
+import { type ResolvedSource, resolveSources } from "./sources.js";
+
+export type WebhookRoute = (request: Request) => Promise<Response>;
+
+/** How a request ended: the answer, and what is logged and counted. */
+interface Ending {
+  readonly answer: Response;
+  readonly outcome: ReceiveOutcome | "handshake" | RefusalName;
+  /** Why, for the log alone. */
+  readonly reason?: string;
+  readonly webhook?: ReceivedWebhook;
+}
+
+/**
+ * Receives webhooks at `/webhooks/{source}`: verifies, deduplicates and enqueues, and answers 2xx only for what is
+ * committed. Does no I/O until it is called.
+ *
+ * @example
+ * const route = createWebhookRoute({
+ *   inbox: createInbox(db),
+ *   sources: { stripe: { scheme: "stripe", secrets: ["whsec_…"] } },
+ * });
+ * const response = await route(request);
+ */
+export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
+  const settings = checkRouteOptions(options);
+  const { inbox, clock = () => new Date() } = options;
+  const logger = guardedLogger(options.logger ?? silentLogger);
+  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const sources = resolveSources(options.sources, {
+    ...settings,
+    clock,
+    onStale: (source) =>
+      logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
+  });
+
+  const announce =
+    options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
+
+  const receive = async (message: WebhookMessage): Promise<ReceiveOutcome> => {
+    const { tenant: _, ...incoming } = message;
+    const chosen = typeof inbox === "function" ? await inbox(identityOf(message)) : inbox;
+    return chosen.receive(incoming, { signal: AbortSignal.timeout(settings.receiveMs) });
+  };
+
+  const enqueue = async (source: ResolvedSource, message: WebhookMessage): Promise<Ending> => {
+    const webhook = identityOf(message);
+    let outcome: ReceiveOutcome;
+    try {
+      outcome = await receive(message);
+    } catch (error) {
+      return { ...refuse("unavailable", `not stored: ${errorName(error)}`), webhook };
+    }
+    if (outcome === "enqueued") await announce?.(webhook);
+    return { answer: acceptedAnswer(source.scheme, outcome, message.messageId), outcome, webhook };
+  };
+
+  /** Nothing of the body is looked at before this has believed it. */
+  const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
+    const refusal = await source.verify(delivery);
+    if (refusal !== undefined) return refuse("unauthorized", refusal);
+    const found = findHandshake(source, delivery);
+    if (found !== undefined) return shakeHands(found, delivery);
+    if (isJsonType(delivery.contentType) && delivery.json() === undefined && !isEncoded(delivery))
+      return refuse("bad request", "the body is not JSON");
+    const message = extractMessage(delivery, source);
+    if (message === undefined) return refuse("bad request", "neither an id nor a body");
+    return enqueue(source, message);
+  };
+
+  const handle = async (request: Request, source: ResolvedSource, path: string): Promise<Ending> => {
+    const { method, headers } = request;
+    const url = publicUrlOf(request, path, options);
+    if (method !== "POST") {
+      const delivery = createDelivery({ method, url, headers, body: new Uint8Array() });
+      const found = findHandshake(source, delivery);
+      if (found !== undefined) return shakeHands(found, delivery);
+      const allow = [...new Set(["POST", ...source.handshakes.map((one) => one.method)])].join(", ");
+      return refuse("method not allowed", "method", { allow });
+    }
+    const types = source.scheme.contentTypes;
+    if (types !== undefined && !types.includes(contentTypeOf(headers)))
+      return refuse("unsupported media type", "content type");
+    const body = await readBody(request, source.maxBodyBytes);
+    if (body === "too large") return refuse("too large", "body above the limit");
+    if (body === "malformed") return refuse("bad request", "the body could not be read");
+    return accept(source, createDelivery({ method, url, headers, body }));
+  };
+
+  return async (request) => {
+    const startedAt = performance.now();
+    const { source, path } = findSource(request.url, sources);
+    const ending = await (source === undefined
+      ? refuse("not found", "no such source")
+      : handle(request, source, path).catch(failureOf));
+    const { answer, outcome, reason, webhook } = ending;
+    const name = source?.name ?? "unknown";
+    const attributes = { source: name, outcome };
+    metrics?.count("oncebox.webhook", 1, attributes);
+    metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
+    const fields = { ...webhook, source: name, outcome, status: answer.status, reason };
+    logger[answer.status >= 500 ? "error" : answer.status >= 400 ? "warn" : "info"]("webhook", fields);
+    return answer;
+  };
+}
+
+async function shakeHands({ handshake, verify }: FoundHandshake, delivery: Delivery): Promise<Ending> {
+  const refusal = await verify(delivery);
+  if (refusal !== undefined) return refuse("unauthorized", refusal);
+  return { answer: answerHandshake(handshake, delivery), outcome: "handshake" };
+}
+
+const refuse = (error: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({
+  answer: refusedAnswer(error, headers),
+  outcome: error,
+  reason,
+});
+
+/** A secret store that is away is like a database that is away: the provider tries again. */
+const failureOf = (error: unknown): Ending => refuse("unavailable", errorName(error));
+
+const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
+  source,
+  messageId,
+  topic,
+  tenant,
+});
+
+/** Compressed JSON is stored as it came. */
+const isEncoded = (delivery: Delivery): boolean =>
+  !["", "identity"].includes((delivery.headers.get("content-encoding") ?? "").toLowerCase());

@@ -1,0 +1,147 @@
+import { InvalidArgumentError } from "../errors.js";
+import { requireName } from "../queue/arguments.js";
+import { longestMs } from "../queue/retry-policy.js";
+import { type CheckedScheme, checkScheme, refuseFields } from "./check-scheme.js";
+import type { WebhookScheme } from "./scheme.js";
+import { type SchemeName, schemeNames, schemes } from "./schemes.js";
+import { type Secrets, secretsProblems } from "./secrets.js";
+import { toSigningKey } from "./signing-key.js";
+import { fill } from "./template.js";
+import { createTokenVerifier, createVerifier, toTokenKey, type Verifier } from "./verifier.js";
+
+/** Who may send webhooks to `/webhooks/{name}`, and how they are read. */
+export interface WebhookSource extends Pick<WebhookScheme, (typeof overridable)[number]> {
+  /** A known provider's name, or a scheme of your own. */
+  readonly scheme: SchemeName | WebhookScheme;
+  /** All that are valid at present. */
+  readonly secrets: Secrets;
+  /** For handshakes that ask for one (Meta's `hub.verify_token`). */
+  readonly verifyToken?: Secrets;
+  /** How far a timestamp may be off, in the past and in the future. 5 minutes by default. */
+  readonly toleranceMs?: number;
+  /** 5 MiB by default. */
+  readonly maxBodyBytes?: number;
+}
+
+export interface ResolvedSource extends CheckedScheme {
+  readonly name: string;
+  readonly maxBodyBytes: number;
+  readonly verify: Verifier;
+  /** Of each handshake: its own, or the scheme's. */
+  readonly handshakeVerifiers: readonly Verifier[];
+}
+
+export interface SourceDefaults {
+  readonly toleranceMs: number;
+  readonly maxBodyBytes: number;
+  readonly secretsMaxAgeMs: number;
+  readonly clock: () => Date;
+  readonly onStale: (source: string) => void;
+}
+
+/** What a source may say instead of its scheme. */
+const overridable = [
+  "messageId",
+  "topic",
+  "tenant",
+  "keepHeaders",
+  "volatileFields",
+  "contentTypes",
+] as const;
+const sourceFields = ["scheme", "secrets", "verifyToken", "toleranceMs", "maxBodyBytes", ...overridable];
+
+/** Checks all sources and answers them by name; every problem of all of them is in one error. */
+export function resolveSources(
+  sources: Readonly<Record<string, WebhookSource>>,
+  defaults: SourceDefaults,
+): ReadonlyMap<string, ResolvedSource> {
+  const problems: string[] = [];
+  const resolved = new Map<string, ResolvedSource>();
+  for (const [name, source] of Object.entries(sources ?? {})) {
+    const own: string[] = [];
+    const made = resolveSource(name, source, defaults, own);
+    if (made !== undefined) resolved.set(name, made);
+    problems.push(...own.map((problem) => `${name}: ${problem}`));
+  }
+  if (resolved.size === 0 && problems.length === 0) problems.push("there is no source");
+  if (problems.length > 0) throw new InvalidArgumentError(`Webhook sources: ${problems.join("; ")}.`);
+  return resolved;
+}
+
+function resolveSource(
+  name: string,
+  source: WebhookSource,
+  defaults: SourceDefaults,
+  problems: string[],
+): ResolvedSource | undefined {
+  const report = (problem: string) => {
+    problems.push(problem);
+  };
+  checkName(name, report);
+  refuseFields(source, sourceFields, "the source", report);
+  const given = (source ?? {}) as Partial<WebhookSource>;
+  const { toleranceMs = defaults.toleranceMs, maxBodyBytes = defaults.maxBodyBytes } = given;
+  if (!(typeof toleranceMs === "number" && toleranceMs > 0 && toleranceMs <= longestMs))
+    report(`toleranceMs must be more than 0 and at most ${longestMs}`);
+  if (!(Number.isSafeInteger(maxBodyBytes) && maxBodyBytes > 0))
+    report("maxBodyBytes must be a whole number from 1 on");
+
+  const checked = checkScheme(withOverrides(schemeOf(given.scheme, report), given), problems);
+  const { handshakes } = checked;
+  checkSecrets(given, checked, report);
+  if (problems.length > 0) return undefined;
+
+  const { secrets = [], verifyToken = [] } = given;
+  const { clock, secretsMaxAgeMs: maxAgeMs } = defaults;
+  const options = { clock, maxAgeMs, toleranceMs, onStale: () => defaults.onStale(name) };
+  const verify = createVerifier(checked, secrets, options);
+  return {
+    ...checked,
+    name,
+    maxBodyBytes,
+    verify,
+    handshakeVerifiers: handshakes.map(({ verifyToken: at }) =>
+      at === undefined ? verify : createTokenVerifier((delivery) => fill(at, delivery), verifyToken, options),
+    ),
+  };
+}
+
+/** A secret that is missing is found when the app is built, not when the first webhook is let in. */
+function checkSecrets(
+  { secrets, verifyToken }: Partial<WebhookSource>,
+  { scheme: { verify }, handshakes }: CheckedScheme,
+  report: (problem: string) => void,
+): void {
+  const toKey = (secret: unknown) =>
+    verify?.kind === "signature" ? toSigningKey(verify, secret) : toTokenKey(secret);
+  secretsProblems(secrets, toKey, "secrets").forEach(report);
+  const asksForToken = handshakes.some((one) => one.verifyToken !== undefined);
+  if (asksForToken) secretsProblems(verifyToken, toTokenKey, "verifyToken").forEach(report);
+  else if (verifyToken !== undefined) report("verifyToken is given, but the scheme asks for none");
+}
+
+function checkName(name: string, report: (problem: string) => void): void {
+  try {
+    requireName(name, "the source's name");
+  } catch (error) {
+    report((error as Error).message.replace(/\.$/, ""));
+  }
+  if (name.includes("/")) report("a source's name is one part of a path and has no slash");
+}
+
+export function schemeOf(
+  scheme: unknown,
+  report: (problem: string) => void,
+): WebhookScheme | Record<string, unknown> {
+  if (typeof scheme !== "string") return scheme as WebhookScheme;
+  if (Object.hasOwn(schemes, scheme)) return schemes[scheme as SchemeName];
+  report(`the scheme ${JSON.stringify(scheme)} is not known; known: ${schemeNames.join(", ")}`);
+  return { verify: { kind: "token", token: "{header:unknown}" } };
+}
+
+/** What a source says itself counts. */
+function withOverrides(scheme: unknown, source: Partial<WebhookSource>): unknown {
+  if (typeof scheme !== "object" || scheme === null) return scheme;
+  const own = overridable.filter((field) => source[field] !== undefined);
+  return { ...scheme, ...Object.fromEntries(own.map((field) => [field, source[field]])) };
+}
