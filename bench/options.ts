@@ -1,6 +1,13 @@
 import { parseArgs } from "node:util";
 
-export const scenarioNames = ["receive", "batch-ingest", "drain", "backlog", "round-trips"] as const;
+export const scenarioNames = [
+  "receive",
+  "batch-ingest",
+  "drain",
+  "dispatch",
+  "backlog",
+  "round-trips",
+] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
 export const databaseNames = ["sqlite", "postgres"] as const;

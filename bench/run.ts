@@ -4,6 +4,7 @@ import { type BenchOptions, type DatabaseName, parseOptions, type ScenarioName, 
 import { formatTable, type ResultRow, writeJson } from "./report.js";
 import { backlog } from "./scenarios/backlog.js";
 import { batchIngest } from "./scenarios/batch-ingest.js";
+import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
 import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
@@ -13,6 +14,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   receive,
   "batch-ingest": batchIngest,
   drain,
+  dispatch,
   backlog,
   "round-trips": roundTrips,
 };

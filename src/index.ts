@@ -6,7 +6,6 @@ export { createOutbox } from "./outbox/outbox.js";
 export type { Budget } from "./queue/budget.js";
 export { timeBudget } from "./queue/budget.js";
 export type { DispatchResult } from "./queue/dispatch-run.js";
-export { LeaseLostError } from "./queue/dispatch-run.js";
 export type { Dispatcher, DispatcherOptions } from "./queue/dispatcher.js";
 export { createDispatcher } from "./queue/dispatcher.js";
 export type { HandlerMiddleware } from "./queue/handle-message.js";
@@ -18,6 +17,7 @@ export type {
   TopicOptions,
 } from "./queue/handlers.js";
 export { typedHandler } from "./queue/handlers.js";
+export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { LogFields, Logger } from "./queue/logger.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";

@@ -7,7 +7,7 @@ import type { HandlerMiddleware } from "./handle-message.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
 import { guardedLogger, type LogFields, type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
-import { guardedMetrics, type Metrics, silentMetrics } from "./metrics.js";
+import { guardedMetrics, type Metrics } from "./metrics.js";
 import { type RetryPolicy, retryPolicy } from "./retry-policy.js";
 import type { DispatchStore } from "./work-store.js";
 
@@ -24,7 +24,10 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly leaseMs?: number;
   /** Attempts and back-off, where a topic has none of its own; the store's by default. */
   readonly retry?: Partial<RetryPolicy>;
-  /** Kept free at the end for handlers to stop and for the last settlements: 500 ms by default. */
+  /**
+   * Kept free at the end for handlers to stop and for the last settlements. By default it follows how fast the
+   * database answers: 0.5 s at first, then between 0.1 and 2 s.
+   */
   readonly reserveMs?: number;
   /** What a handler is taken to need until its topic has been seen: 100 ms by default. */
   readonly firstGuessMs?: number;
@@ -41,13 +44,17 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly batchSize: number;
   readonly leaseMs: number;
   readonly retry: RetryPolicy | undefined;
-  readonly reserveMs: number;
+  /** Undefined: learned. */
+  readonly reserveMs: number | undefined;
   readonly firstGuessMs: number;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  /** Undefined: nobody wants them. */
+  readonly metrics: Metrics | undefined;
   readonly random: () => number;
-  /** Learned over all runs of this dispatcher: a warm function knows its handlers. */
-  readonly estimates: Map<string, DurationEstimate>;
+  /** By topic, learned over all runs of this dispatcher: a warm function knows its handlers. */
+  readonly durations: Map<string, DurationEstimate>;
+  /** By store: how long it takes to answer. */
+  readonly answers: WeakMap<object, DurationEstimate>;
   readonly describe: (message: Message) => LogFields;
 }
 
@@ -89,17 +96,18 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     batchSize: options.batchSize ?? 50,
     leaseMs: options.leaseMs ?? 30_000,
     retry,
-    reserveMs: options.reserveMs ?? 500,
+    reserveMs: options.reserveMs,
     firstGuessMs: options.firstGuessMs ?? 100,
     logger: guardedLogger(options.logger ?? silentLogger),
-    metrics: guardedMetrics(options.metrics ?? silentMetrics),
+    metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
     random: options.random ?? Math.random,
-    estimates: new Map(),
+    durations: new Map(),
+    answers: new WeakMap(),
     describe: describeKey,
   };
   requireBatchSize(config.batchSize);
   requireDuration(config.leaseMs, "leaseMs");
-  requireDuration(config.reserveMs, "reserveMs");
+  if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
   requireDuration(config.firstGuessMs, "firstGuessMs");
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
     throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");

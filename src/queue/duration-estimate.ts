@@ -1,29 +1,48 @@
-/** Learns how long something takes: a moving mean and how far from it the values stray. */
+/** Learns from the last durations of something how long the next one is likely to take. */
 export interface DurationEstimate {
-  /** What most of the next ones will stay below; the starting guess until something is known. */
-  likelyMs(): number;
-  /** What half of them stay below. */
+  /** The share of the known ones that took no longer, 0 to 1. Until one is known, the guess is. */
+  shareWithin(ms: number): number;
+  /** What this share of the known ones stayed within. */
+  quantileMs(share: number): number;
   meanMs(): number;
   add(ms: number): void;
+  /** What was learned no longer counts. */
+  forget(): void;
 }
 
-/** The weight of the newest value; the classic choice of retransmission timers. */
-const weight = 1 / 8;
+/** Enough to tell one in ten from one in three, and few enough to follow a change within seconds. */
+const remembered = 32;
 
 export function durationEstimate(guessMs: number): DurationEstimate {
-  let mean: number | undefined;
-  let deviation = 0;
+  const last = new Float64Array(remembered);
+  let known = 0;
+  let next = 0;
   return {
-    meanMs: () => mean ?? guessMs,
-    likelyMs: () => (mean === undefined ? guessMs : mean + 2 * deviation),
+    // Asked before every start, so it counts instead of sorting.
+    shareWithin(ms) {
+      if (known === 0) return guessMs <= ms ? 1 : 0;
+      let within = 0;
+      for (let index = 0; index < known; index++) if (last[index]! <= ms) within++;
+      return within / known;
+    },
+    quantileMs(share) {
+      if (known === 0) return guessMs;
+      return last.slice(0, known).sort()[Math.floor(share * (known - 1))]!;
+    },
+    meanMs() {
+      if (known === 0) return guessMs;
+      let sum = 0;
+      for (let index = 0; index < known; index++) sum += last[index]!;
+      return sum / known;
+    },
     add(ms) {
-      if (mean === undefined) {
-        mean = ms;
-        deviation = ms / 4;
-        return;
-      }
-      deviation += weight * (Math.abs(ms - mean) - deviation);
-      mean += weight * (ms - mean);
+      last[next] = ms;
+      next = (next + 1) % remembered;
+      known = Math.min(known + 1, remembered);
+    },
+    forget() {
+      known = 0;
+      next = 0;
     },
   };
 }

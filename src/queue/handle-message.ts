@@ -18,47 +18,107 @@ export interface Handling<Message, Tx> {
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
   readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
   readonly store: string;
-  /** Fires at the function's end or when the lease is lost. */
-  readonly signal: AbortSignal;
+  /** Fires at the function's end or when the lease is lost. Made when it is first asked for: most never ask. */
+  readonly signal: () => AbortSignal;
   readonly inTransaction: AckingTransaction<Tx>;
 }
 
-/** Handles one message to its end. Never rejects; `acked` says that the transaction has acknowledged it already. */
-export async function handleMessage<Message extends QueueMessage, Tx>(
+export interface Handled {
+  readonly end: HandlingEnd;
+  /** The transaction has acknowledged it already. */
+  readonly acked: boolean;
+}
+
+const finished: Handled = { end: { kind: "ok" }, acked: false };
+const committed: Handled = { end: { kind: "ok" }, acked: true };
+const thrown = (error: unknown): Handled => ({ end: { kind: "error", error }, acked: false });
+
+/**
+ * Handles one message to its end. Never throws or rejects. A plain handler that returns no promise is at its end
+ * at once: with fast handlers, promises would be most of the cost.
+ */
+export function handleMessage<Message extends QueueMessage, Tx>(
   handling: Handling<Message, Tx>,
-): Promise<{ readonly end: HandlingEnd; readonly acked: boolean }> {
-  const { message, handler } = handling;
+): Handled | Promise<Handled> {
+  const { message, handler, middleware } = handling;
   if (handler === undefined) return { end: { kind: "noHandler", topic: message.topic }, acked: false };
+  const { schema, timeoutMs, transactional } = handler;
+  if (middleware.length > 0 || schema !== undefined || timeoutMs !== undefined || transactional)
+    return handleWithin(handling, handler);
+  try {
+    const answer = handler.handle(message, contextOf(handling, undefined, handling.signal));
+    return isThenable(answer) ? Promise.resolve(answer).then(answered, thrown) : answered(answer);
+  } catch (error) {
+    return thrown(error);
+  }
+}
+
+const isThenable = (answer: unknown): boolean =>
+  typeof (answer as { then?: unknown } | null | undefined)?.then === "function";
+
+const answered = (answer: unknown): Handled => (isSteering(answer) ? thrown(answer) : finished);
+
+const isSteering = (answer: unknown): boolean =>
+  answer instanceof PermanentFailure || answer instanceof RetryAfter;
+
+const contextOf = <Message, Tx>(
+  { store }: Handling<Message, Tx>,
+  tx: Tx | undefined,
+  signal: () => AbortSignal,
+): HandlerContext<Tx> => ({
+  get signal() {
+    return signal();
+  },
+  tx,
+  store,
+});
+
+/** With all that a handler can have around it. */
+async function handleWithin<Message extends QueueMessage, Tx>(
+  handling: Handling<Message, Tx>,
+  handler: ResolvedHandler<Message, Tx>,
+): Promise<Handled> {
   const timeout = handlerTimeout(handler.timeoutMs);
-  const signal = timeout === undefined ? handling.signal : AbortSignal.any([handling.signal, timeout.signal]);
+  const signal =
+    timeout === undefined
+      ? handling.signal
+      : once(() => AbortSignal.any([handling.signal(), timeout.signal]));
   try {
     const work = runHandler(handling, handler, signal);
     await (timeout === undefined ? work : Promise.race([work, timeout.elapsed]));
-    return { end: { kind: "ok" }, acked: handler.transactional === true };
+    return handler.transactional ? committed : finished;
   } catch (error) {
     if (error === timedOut) return { end: { kind: "timedOut", afterMs: handler.timeoutMs! }, acked: false };
-    return { end: { kind: "error", error }, acked: false };
+    return thrown(error);
   } finally {
     timeout?.clear();
   }
 }
 
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
 async function runHandler<Message extends QueueMessage, Tx>(
   handling: Handling<Message, Tx>,
   handler: ResolvedHandler<Message, Tx>,
-  signal: AbortSignal,
+  signal: () => AbortSignal,
 ): Promise<void> {
   const message = handler.schema === undefined ? handling.message : await withData(handling.message, handler);
   const attempt = async (tx: Tx | undefined): Promise<void> => {
-    const context = { signal, tx, store: handling.store };
+    const context = contextOf(handling, tx, signal);
     const chain = handling.middleware.reduceRight<() => Promise<unknown>>(
       (next, wrap) => () => wrap(message, context, next),
       async () => handler.handle(message, context),
     );
     const answer = await chain();
-    if (answer instanceof PermanentFailure || answer instanceof RetryAfter) throw answer;
+    if (isSteering(answer)) throw answer;
     // Too late is too late: the timeout has been reported, so this must not commit.
-    if (tx !== undefined) signal.throwIfAborted();
+    if (tx !== undefined) signal().throwIfAborted();
   };
   if (handler.transactional) await handling.inTransaction(attempt);
   else await attempt(undefined);

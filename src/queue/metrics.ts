@@ -20,5 +20,3 @@ export function guardedMetrics(metrics: Metrics): Metrics {
     duration: (name, ms, attributes) => guard(() => metrics.duration(name, ms, attributes)),
   };
 }
-
-export const silentMetrics: Metrics = { count: () => {}, duration: () => {} };

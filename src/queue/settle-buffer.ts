@@ -18,6 +18,15 @@ export interface SettleBuffer<Message> {
   flush(): Promise<void>;
 }
 
+interface Group<Message> {
+  readonly acks: Message[];
+  readonly releases: Message[];
+  readonly abandons: { readonly message: Message; readonly verdict: Extract<Verdict, { kind: "abandon" }> }[];
+  readonly failures: { readonly message: Message; readonly error: string }[];
+}
+
+const emptyGroup = <Message>(): Group<Message> => ({ acks: [], releases: [], abandons: [], failures: [] });
+
 /** Tries at one call before it is left to the lease's expiry; the store has already retried transient faults. */
 const maxTries = 3;
 
@@ -31,80 +40,72 @@ export function settleBuffer<Message extends QueueMessage>(
   owner: OwnerToken,
   counts: SettleCounts,
   logger: Logger,
+  onAnswer: (ms: number) => void,
 ): SettleBuffer<Message> {
-  let waiting: { message: Message; verdict: Verdict }[] = [];
+  let waiting = emptyGroup<Message>();
+  let isWaiting = false;
   let flushing: Promise<void> | undefined;
 
-  /** One call to the store for each kind of verdict; failures are told apart by their reason, one call each. */
-  const callsFor = (group: typeof waiting): (() => Promise<void>)[] => {
-    const of = <K extends Verdict["kind"]>(kind: K) =>
-      group.filter(
-        (entry): entry is { message: Message; verdict: Extract<Verdict, { kind: K }> } =>
-          entry.verdict.kind === kind,
-      );
-    const call =
-      (count: Exclude<keyof SettleCounts, "lost">, settle: () => Promise<Settlement<unknown>>) =>
-      async () => {
-        const { changed, lost } = await settle();
+  const settle = async (
+    count: Exclude<keyof SettleCounts, "lost">,
+    call: () => Promise<Settlement<unknown>>,
+  ): Promise<void> => {
+    for (let tries = 1; tries <= maxTries; tries++) {
+      try {
+        const startedAt = performance.now();
+        const { changed, lost } = await call();
+        onAnswer(performance.now() - startedAt);
         counts[count] += changed.length;
         counts.lost += lost.length;
-      };
-    const acks = of("ack").map((entry) => entry.message);
-    const releases = of("release").map((entry) => entry.message);
-    const abandons = of("abandon");
-    const limits = [...new Set(abandons.map(({ verdict }) => verdict.maxAttempts))];
-    const abandonsOf = (maxAttempts: number | undefined) =>
-      abandons
-        .filter(({ verdict }) => verdict.maxAttempts === maxAttempts)
-        .map(({ message, verdict }) => ({ message, delayMs: verdict.delayMs, error: verdict.error }));
-    return [
-      ...(acks.length > 0 ? [call("acked", () => store.ack(owner, acks))] : []),
-      ...(releases.length > 0 ? [call("released", () => store.release(owner, releases))] : []),
-      ...limits.map((maxAttempts) =>
-        call("abandoned", () => store.abandon(owner, abandonsOf(maxAttempts), { maxAttempts })),
-      ),
-      ...of("fail").map(({ message, verdict }) =>
-        call("failed", () => store.fail(owner, [message], verdict.error)),
-      ),
-    ];
-  };
-
-  const persistently = async (settle: () => Promise<void>): Promise<void> => {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await settle();
+        return;
       } catch (error) {
         logger.error("settling failed", { tries, error: describeThrown(error) });
-        if (tries === maxTries) return;
       }
     }
+  };
+
+  /** One call for each kind of verdict; abandons by their limit of attempts, failures one by one. */
+  const settleAll = async ({ acks, releases, abandons, failures }: Group<Message>): Promise<void> => {
+    if (acks.length > 0) await settle("acked", () => store.ack(owner, acks));
+    if (releases.length > 0) await settle("released", () => store.release(owner, releases));
+    for (const maxAttempts of new Set(abandons.map(({ verdict }) => verdict.maxAttempts))) {
+      const items = abandons
+        .filter(({ verdict }) => verdict.maxAttempts === maxAttempts)
+        .map(({ message, verdict }) => ({ message, delayMs: verdict.delayMs, error: verdict.error }));
+      await settle("abandoned", () => store.abandon(owner, items, { maxAttempts }));
+    }
+    for (const { message, error } of failures)
+      await settle("failed", () => store.fail(owner, [message], error));
   };
 
   const drain = async (): Promise<void> => {
     // What finishes within this turn of the event loop goes together.
     await new Promise((resolve) => setImmediate(resolve));
-    while (waiting.length > 0) {
+    while (isWaiting) {
       const group = waiting;
-      waiting = [];
-      for (const settle of callsFor(group)) await persistently(settle);
+      waiting = emptyGroup();
+      isWaiting = false;
+      await settleAll(group);
     }
+    flushing = undefined;
   };
 
   const start = (): Promise<void> => {
-    flushing ??= drain().finally(() => {
-      flushing = undefined;
-      if (waiting.length > 0) void start();
-    });
+    flushing ??= drain();
     return flushing;
   };
 
   return {
     add(message, verdict) {
-      waiting.push({ message, verdict });
+      if (verdict.kind === "ack") waiting.acks.push(message);
+      else if (verdict.kind === "release") waiting.releases.push(message);
+      else if (verdict.kind === "abandon") waiting.abandons.push({ message, verdict });
+      else waiting.failures.push({ message, error: verdict.error });
+      isWaiting = true;
       if (flushing === undefined) void start();
     },
     async flush() {
-      while (flushing !== undefined || waiting.length > 0) await start();
+      while (flushing !== undefined || isWaiting) await start();
     },
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { LeaseLostError } from "../../queue/dispatch-run.js";
 import { createDispatcher } from "../../queue/dispatcher.js";
+import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
 

@@ -89,11 +89,12 @@ export function timeTests(context: DispatchContext): void {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 10 }, String));
       const budget = testBudget();
+      let started = 0;
       const dispatcher = createDispatcher<AnyMessage>({
         concurrency: 2,
         handlers: {
           async t() {
-            budget.stop();
+            if (++started === 2) budget.stop();
             await new Promise((resolve) => setTimeout(resolve, 5));
           },
         },

@@ -1,0 +1,191 @@
+import type { DispatcherConfig } from "./dispatcher.js";
+import { type Handled, handleMessage } from "./handle-message.js";
+import { LeaseLostError } from "./lease-lost-error.js";
+import { type Logger, silentLogger } from "./logger.js";
+import type { QueueMessage } from "./message.js";
+import type { OwnerToken } from "./owner-token.js";
+import { withoutPayload } from "./redact.js";
+import { describeThrown, type HandlingEnd } from "./settlement.js";
+import type { Lane } from "./topic-lanes.js";
+import type { DispatchStore } from "./work-store.js";
+
+/** What became of a message that was started. */
+export type Outcome =
+  | { readonly kind: "ended"; readonly end: HandlingEnd }
+  /** Its transaction has acknowledged it. */
+  | { readonly kind: "acked" }
+  /** No transaction was to be had, so the handler was not even called. */
+  | { readonly kind: "notBegun" }
+  /** The lease is gone: whatever came of it, it is not ours to settle. */
+  | { readonly kind: "lost" };
+
+export interface InFlight<Message, Tx> {
+  readonly size: number;
+  has(message: Message): boolean;
+  hasSuspect(): boolean;
+  start(message: Message, lane: Lane<Message, Tx>): void;
+  loseLease(message: Message): void;
+  /** Tells all handlers to stop. */
+  abortAll(): void;
+  /** Decides the end of those that have not stopped; what they still do is not waited for. */
+  giveUpAll(): void;
+}
+
+interface Entry<Message, Tx> {
+  readonly message: Message;
+  readonly lane: Lane<Message, Tx>;
+  readonly startedAt: number;
+  abort: AbortController | undefined;
+  /** Why it was told to stop. */
+  reason: Error | undefined;
+  lost: boolean;
+  ended: boolean;
+}
+
+/** The messages whose handlers run, each to exactly one outcome. */
+export function inFlight<Message extends QueueMessage, Tx>(
+  store: DispatchStore<Message, Tx>,
+  owner: OwnerToken,
+  config: DispatcherConfig<Message, Tx>,
+  logger: Logger,
+  onOutcome: (message: Message, lane: Lane<Message, Tx>, outcome: Outcome) => void,
+): InFlight<Message, Tx> {
+  const running = new Map<number, Entry<Message, Tx>>();
+  let suspects = 0;
+  // Not even the fields are put together for nobody.
+  const log = logger === silentLogger ? undefined : logger;
+  const { metrics } = config;
+
+  const signalOf = (entry: Entry<Message, Tx>): AbortSignal => {
+    entry.abort ??= new AbortController();
+    if (entry.reason !== undefined) entry.abort.abort(entry.reason);
+    return entry.abort.signal;
+  };
+
+  const abort = (entry: Entry<Message, Tx>, reason: Error): void => {
+    entry.reason ??= reason;
+    entry.abort?.abort(entry.reason);
+  };
+
+  const fieldsOf = (message: Message) => ({
+    topic: message.topic,
+    ...config.describe(message),
+    attempt: message.attempt,
+  });
+
+  /** The handler's writes and the acknowledgement commit together, or the lease is lost and nothing does. */
+  const inAckingTransaction = async (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> => {
+    let begun = false;
+    try {
+      await store.transaction(async (tx) => {
+        begun = true;
+        await work(tx);
+        const { lost } = await store.ack(owner, [message], { tx });
+        if (lost.length > 0) throw new LeaseLostError();
+      });
+    } catch (error) {
+      throw begun ? error : new NotBegunError(error);
+    }
+  };
+
+  /** What a handler throws after it was told to stop is our doing, and is reported as that. */
+  const endOf = ({ reason }: Entry<Message, Tx>, { end }: Handled): HandlingEnd => {
+    if (end.kind !== "error" || reason === undefined) return end;
+    return reason instanceof LeaseLostError ? { kind: "error", error: reason } : { kind: "cutOff" };
+  };
+
+  const onHandled = (entry: Entry<Message, Tx>, handled: Handled): void => {
+    const end = endOf(entry, handled);
+    const { topic, durations } = entry.lane;
+    const tookMs = performance.now() - entry.startedAt;
+    // One that failed says nothing of those that do not.
+    if (end.kind === "ok" || end.kind === "timedOut") durations.add(tookMs);
+    metrics?.duration("oncebox.handler.duration", tookMs, { topic, outcome: end.kind });
+    if (!entry.ended) conclude(entry, end, handled.acked);
+  };
+
+  const conclude = (entry: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): void => {
+    const { message, lane } = entry;
+    entry.ended = true;
+    running.delete(message.seq);
+    lane.running--;
+    if (message.afterCrash) suspects--;
+    // It would have taken at least so long; with less it need not be tried again.
+    if (end.kind === "cutOff") lane.durations.add(performance.now() - entry.startedAt);
+    report(message, end);
+    onOutcome(message, lane, outcomeOf(entry, end, acked));
+  };
+
+  const outcomeOf = ({ lost }: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): Outcome => {
+    const error = end.kind === "error" ? end.error : undefined;
+    if (lost || error instanceof LeaseLostError) return { kind: "lost" };
+    if (error instanceof NotBegunError) return { kind: "notBegun" };
+    return acked ? { kind: "acked" } : { kind: "ended", end };
+  };
+
+  const report = (message: Message, end: HandlingEnd): void => {
+    metrics?.count("oncebox.handled", 1, { topic: message.topic, outcome: end.kind });
+    if (log === undefined || end.kind === "ok") return;
+    const fields = fieldsOf(message);
+    if (end.kind === "noHandler") log.warn("no handler for this topic", fields);
+    else if (end.kind === "error") {
+      const error = withoutPayload(describeThrown(end.error), message.payload);
+      log.error("handler failed", { ...fields, error });
+    } else log.error("handler did not finish in time", { ...fields, end: end.kind });
+  };
+
+  return {
+    get size() {
+      return running.size;
+    },
+    has: (message) => running.has(message.seq),
+    hasSuspect: () => suspects > 0,
+    start(message, lane) {
+      const entry: Entry<Message, Tx> = {
+        message,
+        lane,
+        startedAt: performance.now(),
+        abort: undefined,
+        reason: undefined,
+        lost: false,
+        ended: false,
+      };
+      running.set(message.seq, entry);
+      lane.running++;
+      if (message.afterCrash) suspects++;
+      log?.info("handle", fieldsOf(message));
+      const handled = handleMessage({
+        message,
+        handler: lane.handler,
+        middleware: config.middleware,
+        store: store.id,
+        signal: () => signalOf(entry),
+        inTransaction: (work) => inAckingTransaction(message, work),
+      });
+      if (handled instanceof Promise) void handled.then((result) => onHandled(entry, result));
+      else onHandled(entry, handled);
+    },
+    loseLease(message) {
+      const entry = running.get(message.seq);
+      if (entry === undefined) return;
+      entry.lost = true;
+      abort(entry, new LeaseLostError());
+    },
+    abortAll() {
+      const reason = new DOMException("The function's time is up.", "TimeoutError");
+      for (const entry of running.values()) abort(entry, reason);
+    },
+    giveUpAll() {
+      for (const entry of [...running.values()]) conclude(entry, { kind: "cutOff" }, false);
+    },
+  };
+}
+
+/** No transaction was to be had, so the handler did not run. */
+class NotBegunError extends Error {
+  override readonly name = "NotBegunError";
+
+  constructor(cause: unknown) {
+    super(`No transaction could be begun: ${describeThrown(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,50 @@
+import type { Budget } from "./budget.js";
+import type { DurationEstimate } from "./duration-estimate.js";
+
+/** The time of one run: first the handlers', then a reserve to stop them and to settle. */
+export interface RunTime {
+  /** For handlers. Their signal fires when it is over. */
+  usableMs(): number;
+  /** Until handlers that did not stop are given up. */
+  untilGivenUpMs(): number;
+  /** Until the run returns, settled or not. */
+  untilReturnMs(): number;
+  /** What an answer of the store is likely to take. */
+  answerMs(): number;
+  /** The store has answered a call. */
+  answered(ms: number): void;
+}
+
+/** A busy machine comes late to a timer; this is what it may be late by. */
+const marginMs = 20;
+
+/** Below, a pause of the garbage collector could eat it all; above, a slow database is not worth waiting for. */
+const shortestReserveMs = 100;
+const longestReserveMs = 2_000;
+
+/** At the end three calls may follow one another: acknowledge, release, abandon. */
+const lastCalls = 3;
+
+/**
+ * The reserve is what was asked for, or else learned from the store's answers: half of it for handlers to stop
+ * in, half for the last calls. A learned one leaves at least half of the run to the handlers.
+ */
+export function runTime(budget: Budget, askedMs: number | undefined, answers: DurationEstimate): RunTime {
+  const halfMs = budget.remainingMs() / 2;
+  const likelyAnswerMs = () => answers.quantileMs(0.9);
+  const learnedMs = () => {
+    const needed = 2 * (lastCalls * likelyAnswerMs() + marginMs);
+    return Math.min(halfMs, longestReserveMs, Math.max(shortestReserveMs, needed));
+  };
+  let reserveMs = askedMs ?? learnedMs();
+  return {
+    usableMs: () => budget.remainingMs() - reserveMs,
+    untilGivenUpMs: () => budget.remainingMs() - reserveMs / 2,
+    untilReturnMs: () => budget.remainingMs() - Math.min(marginMs, reserveMs / 4),
+    answerMs: likelyAnswerMs,
+    answered(ms) {
+      answers.add(ms);
+      reserveMs = askedMs ?? learnedMs();
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import type { DispatcherConfig } from "./dispatcher.js";
+import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
+import type { ResolvedHandler } from "./handlers.js";
+import type { QueueMessage } from "./message.js";
+
+/** What a run knows of one topic. */
+export interface Lane<Message, Tx> {
+  readonly topic: string;
+  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+  /** Handlers at once. */
+  readonly most: number;
+  readonly durations: DurationEstimate;
+  running: number;
+}
+
+export interface Lanes<Message, Tx> {
+  of(topic: string): Lane<Message, Tx>;
+  /** The mean of the topic that takes least. */
+  quickestMs(): number;
+}
+
+/**
+ * A message is started when so many of its topic's last ones would have ended in the time that is left; see
+ * docs/decisions/0007-what-fits-into-the-time.md.
+ */
+const likelyEnough = 0.9;
+
+export const fitsInto = <Message, Tx>(lane: Lane<Message, Tx>, ms: number): boolean =>
+  lane.durations.shareWithin(ms) >= likelyEnough;
+
+export function topicLanes<Message extends QueueMessage, Tx>(
+  config: DispatcherConfig<Message, Tx>,
+): Lanes<Message, Tx> {
+  const lanes = new Map<string, Lane<Message, Tx>>();
+
+  /** Learned only of topics that have a handler: of others there may be any number. */
+  const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
+    if (!hasHandler) return durationEstimate(0);
+    let durations = config.durations.get(topic);
+    if (durations === undefined) {
+      durations = durationEstimate(config.firstGuessMs);
+      config.durations.set(topic, durations);
+    }
+    return durations;
+  };
+
+  return {
+    of(topic) {
+      let lane = lanes.get(topic);
+      if (lane === undefined) {
+        const handler = config.handlers.get(topic);
+        const most = handler?.concurrency ?? config.concurrency;
+        const durations = durationsOf(topic, handler !== undefined);
+        lane = { topic, handler, most, durations, running: 0 };
+        lanes.set(topic, lane);
+      }
+      return lane;
+    },
+    quickestMs() {
+      let quickest = Number.POSITIVE_INFINITY;
+      for (const topic of config.handlers.keys()) {
+        quickest = Math.min(quickest, config.durations.get(topic)?.meanMs() ?? config.firstGuessMs);
+      }
+      return quickest;
+    },
+  };
+}
