@@ -2,6 +2,7 @@ import pg from "pg";
 import { createInbox, type Database, migrate } from "../../src/index.js";
 import { status } from "../../src/sql/dialect.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
+import { doneTable } from "../../src/sql/postgres/names.js";
 import { startPostgres } from "../../test/support/start-postgres.js";
 import { bareIngest, bareQueue } from "../bare/postgres.js";
 import { payloadBytes } from "../messages.js";
@@ -63,14 +64,17 @@ from generate_series(1, ${total}) i, lateral (select now() - (${total} - i) * in
   // The older ones are done, as they would be.
   await runSql(
     db,
-    `insert into ${names.state} (seq, status, visible_at, processed_at)
-select seq, case when seq <= ${done} then ${status.done} else ${status.ready} end, first_seen_at,
-  case when seq <= ${done} then first_seen_at end
-from ${names.message}
-order by seq`,
+    `insert into ${doneTable(names)} (seq, processed_at, attempt)
+select seq, first_seen_at, 0 from ${names.message} where seq <= ${done} order by seq`,
+  );
+  await runSql(
+    db,
+    `insert into ${names.state} (seq, status, visible_at)
+select seq, ${status.ready}, first_seen_at from ${names.message} where seq > ${done} order by seq`,
   );
   await runSql(db, `vacuum analyze ${names.message}`);
   await runSql(db, `vacuum analyze ${names.state}`);
+  await runSql(db, `vacuum analyze ${doneTable(names)}`);
   await runSql(db, "checkpoint");
 }
 

@@ -32,26 +32,31 @@ create table "infra"."inbox" (
 create table "infra"."inbox_state" (
   seq bigint primary key,
   visible_at timestamptz not null,
+  lost_at timestamptz,
   locked_until timestamptz,
   expires_at timestamptz,
-  processed_at timestamptz,
   owner uuid,
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
-  processed_by varchar(100),
   last_error text
 )
--- room for a new version of a row beside the old one, and vacuum before dead versions pile up
-with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+-- vacuum before dead versions pile up
+with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "inbox_ready" on "infra"."inbox_state" (visible_at, seq) where status = 1;
 
-create index "inbox_held" on "infra"."inbox_state" (visible_at, seq) where status = 2;
-
 create index "inbox_dead" on "infra"."inbox_state" (seq) where status = 4;
 
-create index "inbox_expiry" on "infra"."inbox_state" (expires_at) where expires_at is not null and status in (1, 2);
+create index "inbox_expiry" on "infra"."inbox_state" (expires_at) where expires_at is not null and status = 1;
+
+create table "infra"."inbox_done" (
+  seq bigint primary key,
+  processed_at timestamptz not null,
+  attempt integer not null,
+  processed_by varchar(100),
+  last_error text
+);
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('inbox:inbox', 1, 'inbox');
 
@@ -64,24 +69,25 @@ select
   m.hash as "Hash",
   m.first_seen_at as "FirstSeenUtc",
   m.last_seen_at as "LastSeenUtc",
-  case s.status
-    when 0 then 'Seen'
-    when 3 then 'Done'
-    when 4 then 'Dead'
+  case
+    when s.seq is null then 'Done'
+    when s.status = 0 then 'Seen'
+    when s.status = 4 then 'Dead'
     else 'Processing'
   end as "Status",
   s.locked_until as "LockedUntil",
   s.owner as "OwnerToken",
-  s.attempt as "Attempt",
-  s.last_error as "LastError",
-  s.visible_at as "NextAttemptAt",
+  coalesce(s.attempt, d.attempt) as "Attempt",
+  coalesce(s.last_error, d.last_error) as "LastError",
+  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
   m.due_at as "DueTimeUtc",
-  s.expires_at as "ExpiresAt",
+  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.correlation_id as "CorrelationId",
-  s.processed_at as "ProcessedAt",
+  d.processed_at as "ProcessedAt",
   m.deliveries as "Deliveries"
 from "infra"."inbox" m
-join "infra"."inbox_state" s on s.seq = m.seq;
+left join "infra"."inbox_state" s on s.seq = m.seq
+left join "infra"."inbox_done" d on d.seq = m.seq;
 
 do $body1$
 begin
@@ -95,7 +101,6 @@ declare
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
-  v_marked boolean; -- Processing by hand only: nobody would ever claim it
 begin
   loop
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
@@ -118,11 +123,11 @@ begin
     exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
-  select s.status, s.status = 2 and s.locked_until is null and s.crashes = 0
-  into old_status, v_marked
-  from "infra"."inbox_state" s where s.seq = v_seq for update;
+  -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
+  select s.status into old_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  if not found then old_status := 3; end if;
   content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status = 0 or v_marked or (p_revive and old_status = 4);
+  enqueued := old_status in (0, 2) or (p_revive and old_status = 4);
 
   if old_status = 3 then -- it keeps the content that was handled
     update "infra"."inbox" m
@@ -140,21 +145,18 @@ begin
     update "infra"."inbox_state" s
     set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif old_status = 1 then -- a back-off that has begun is not cut short
+  elsif old_status = 1 then -- a lease stays as it is, and a back-off that has begun is not cut short
     update "infra"."inbox_state" s
     set visible_at = case
+        when s.locked_until is not null then s.visible_at
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
       end,
       expires_at = p_expires_at
     where s.seq = v_seq
       and (s.expires_at is distinct from p_expires_at
-        or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at))
-        or p_due_at > s.visible_at);
-  elsif old_status = 2 then -- the lease stays as it is
-    update "infra"."inbox_state" s
-    set expires_at = p_expires_at
-    where s.seq = v_seq and s.expires_at is distinct from p_expires_at;
+        or (s.locked_until is null
+          and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
   end if;
 end
 $body$';
@@ -242,12 +244,53 @@ begin
     exit when found;
   end loop;
 
-  select s.status = 3 into processed from "infra"."inbox_state" s where s.seq = v_seq;
+  processed := not exists (select from "infra"."inbox_state" s where s.seq = v_seq);
   content_changed := coalesce(v_hash <> p_hash, false);
   update "infra"."inbox" m
   set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_already_processed".content_changed
   where m.seq = v_seq;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, timestamptz)';
+  execute 'create function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_now timestamptz) returns bigint
+language plpgsql
+as $body$
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_is_new boolean;
+  v_status smallint;
+  v_attempt integer := 0;
+  v_error text;
+begin
+  insert into "infra"."inbox" as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
+  values (p_source, p_message_id, '''', '''', v_now, v_now)
+  on conflict (source, message_id) do update set last_seen_at = excluded.last_seen_at
+  returning m.seq, xmax = 0 into v_seq, v_is_new;
+
+  if v_is_new then
+    insert into "infra"."inbox_state" (seq, status, visible_at) values (v_seq, 0, v_now);
+  end if;
+  select s.status, s.attempt, coalesce(p_error, s.last_error) into v_status, v_attempt, v_error
+  from "infra"."inbox_state" s where s.seq = v_seq for update;
+  if not found or (p_status = 2 and v_status <> 0) then return null; end if;
+
+  if p_status = 3 then
+    delete from "infra"."inbox_state" s where s.seq = v_seq;
+    insert into "infra"."inbox_done" (seq, processed_at, attempt, last_error)
+    values (v_seq, v_now, v_attempt, v_error);
+  else
+    update "infra"."inbox_state" s
+    set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
+    where s.seq = v_seq;
+  end if;
+  return v_seq;
 end
 $body$';
 end
@@ -270,26 +313,31 @@ create table "infra"."outbox" (
 create table "infra"."outbox_state" (
   seq bigint primary key,
   visible_at timestamptz not null,
+  lost_at timestamptz,
   locked_until timestamptz,
   expires_at timestamptz,
-  processed_at timestamptz,
   owner uuid,
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
-  processed_by varchar(100),
   last_error text
 )
--- room for a new version of a row beside the old one, and vacuum before dead versions pile up
-with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+-- vacuum before dead versions pile up
+with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "outbox_ready" on "infra"."outbox_state" (visible_at, seq) where status = 1;
 
-create index "outbox_held" on "infra"."outbox_state" (visible_at, seq) where status = 2;
-
 create index "outbox_dead" on "infra"."outbox_state" (seq) where status = 4;
 
-create index "outbox_expiry" on "infra"."outbox_state" (expires_at) where expires_at is not null and status in (1, 2);
+create index "outbox_expiry" on "infra"."outbox_state" (expires_at) where expires_at is not null and status = 1;
+
+create table "infra"."outbox_done" (
+  seq bigint primary key,
+  processed_at timestamptz not null,
+  attempt integer not null,
+  processed_by varchar(100),
+  last_error text
+);
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('outbox:outbox', 1, 'outbox');
 
@@ -300,22 +348,23 @@ select
   m.payload as "Payload",
   m.created_at as "CreatedAt",
   case
-    when s.status = 3 then 2
+    when s.seq is null then 2
     when s.status = 4 then 3
     when s.locked_until is not null then 1
     else 0
   end as "Status",
   s.locked_until as "LockedUntil",
   s.owner as "OwnerToken",
-  s.status = 3 as "IsProcessed",
-  s.processed_at as "ProcessedAt",
-  s.processed_by as "ProcessedBy",
-  s.attempt as "RetryCount",
-  s.last_error as "LastError",
-  s.visible_at as "NextAttemptAt",
+  s.seq is null as "IsProcessed",
+  d.processed_at as "ProcessedAt",
+  d.processed_by as "ProcessedBy",
+  coalesce(s.attempt, d.attempt) as "RetryCount",
+  coalesce(s.last_error, d.last_error) as "LastError",
+  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
-  s.expires_at as "ExpiresAt"
+  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt"
 from "infra"."outbox" m
-join "infra"."outbox_state" s on s.seq = m.seq;
+left join "infra"."outbox_state" s on s.seq = m.seq
+left join "infra"."outbox_done" d on d.seq = m.seq;

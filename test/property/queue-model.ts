@@ -9,6 +9,8 @@ export interface ModelMessage {
   status: "ready" | "held" | "done" | "dead";
   attempt: number;
   visibleAt: number;
+  /** When it was last put in line. A lease leaves it alone. */
+  inLineSince: number;
   lockedUntil: number | null;
   owner: string | null;
   crashes: number;
@@ -23,6 +25,12 @@ export class QueueModel {
   now = Date.UTC(2030, 0, 1);
   readonly messages: ModelMessage[] = [];
 
+  /**
+   * Which of the due ones a claim looks at: what crashed goes alone, either before all others or, where leases
+   * have no index of their own, when its old place in the line comes up.
+   */
+  constructor(private readonly crashed: "first" | "in turn") {}
+
   enqueue(key: string, dueInMs: number, expiresInMs: number | null): void {
     this.messages.push({
       key,
@@ -30,6 +38,7 @@ export class QueueModel {
       status: "ready",
       attempt: 0,
       visibleAt: this.now + dueInMs,
+      inLineSince: this.now + dueInMs,
       lockedUntil: null,
       owner: null,
       crashes: 0,
@@ -40,18 +49,24 @@ export class QueueModel {
   /** The keys that this claim must bring, in order. */
   claim(owner: string, leaseMs: number, batchSize: number): string[] {
     for (;;) {
-      const due = this.messages
-        .filter((message) => message.visibleAt <= this.now)
-        .sort((a, b) => a.visibleAt - b.visibleAt || a.seq - b.seq);
-      const crashed = due.find((message) => message.status === "held");
-      const picked = crashed
-        ? [crashed]
-        : due.filter((message) => message.status === "ready").slice(0, batchSize);
+      const picked = this.pick(batchSize);
       for (const message of picked) this.lease(message, owner, leaseMs);
       const claimed = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
       // only dead ones: the store looks behind them
       if (claimed.length > 0 || picked.length === 0) return claimed.map((message) => message.key);
     }
+  }
+
+  private pick(batchSize: number): readonly ModelMessage[] {
+    const due = this.messages.filter(
+      (message) => (message.status === "ready" || message.status === "held") && message.visibleAt <= this.now,
+    );
+    const inOrder = (time: "visibleAt" | "inLineSince", messages: readonly ModelMessage[]) =>
+      [...messages].sort((a, b) => a[time] - b[time] || a.seq - b.seq);
+    const looked =
+      this.crashed === "first" ? inOrder("visibleAt", due) : inOrder("inLineSince", due).slice(0, batchSize);
+    const crashed = looked.find((message) => message.status === "held");
+    return crashed ? [crashed] : looked.slice(0, batchSize);
   }
 
   private lease(message: ModelMessage, owner: string, leaseMs: number): void {
@@ -90,7 +105,7 @@ export class QueueModel {
       message.attempt++;
       message.crashes = 0;
       message.status = message.attempt >= policy.maxAttempts ? "dead" : "ready";
-      message.visibleAt = this.now + this.backoff(message.attempt);
+      message.visibleAt = message.inLineSince = this.now + this.backoff(message.attempt);
       this.unlock(message);
       return message.key;
     });
@@ -108,7 +123,7 @@ export class QueueModel {
   release(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
       message.status = message.crashes > 0 ? "held" : "ready";
-      message.visibleAt = this.now;
+      message.visibleAt = message.inLineSince = this.now;
       this.unlock(message);
       return message.key;
     });
@@ -138,6 +153,7 @@ export class QueueModel {
       if (lost) {
         message.attempt++;
         message.crashes++;
+        message.inLineSince = message.visibleAt;
       }
       if (lost && !expired) reaped++;
       if (dies) dead++;
@@ -153,7 +169,7 @@ export class QueueModel {
       message.status = "ready";
       message.attempt = 0;
       message.crashes = 0;
-      message.visibleAt = this.now;
+      message.visibleAt = message.inLineSince = this.now;
       message.expiresAt = null;
     }
     return dead.map((message) => message.key);

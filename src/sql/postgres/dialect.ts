@@ -1,6 +1,7 @@
 import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
-import { ledger, migrations, names, routines } from "./schema.js";
+import { names } from "./names.js";
+import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
 /** Serialization failure, deadlock, lock not available, too many connections, server starting or out of reach. */

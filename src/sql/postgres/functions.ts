@@ -1,6 +1,7 @@
 import { status } from "../dialect.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
+import { doneTable } from "./names.js";
 
 /**
  * What an arriving message does is decided step by step, so it is a function and not one statement: each
@@ -11,6 +12,7 @@ export const inboxFunctions = (n: QueueNames): readonly string[] => [
   receive(n),
   receiveMany(n),
   alreadyProcessed(n),
+  mark(n),
 ];
 
 const body = (text: string): string => {
@@ -55,7 +57,6 @@ const receive = (n: QueueNames): string =>
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
-  v_marked boolean; -- Processing by hand only: nobody would ever claim it
 begin
   loop
     insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
@@ -78,11 +79,11 @@ begin
     exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
-  select s.status, s.status = ${status.held} and s.locked_until is null and s.crashes = 0
-  into old_status, v_marked
-  from ${n.state} s where s.seq = v_seq for update;
+  -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
+  select s.status into old_status from ${n.state} s where s.seq = v_seq for update;
+  if not found then old_status := ${status.done}; end if;
   content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status = ${status.seen} or v_marked or (p_revive and old_status = ${status.dead});
+  enqueued := old_status in (${status.seen}, ${status.held}) or (p_revive and old_status = ${status.dead});
 
   if old_status = ${status.done} then -- it keeps the content that was handled
     update ${n.message} m
@@ -100,21 +101,18 @@ begin
     update ${n.state} s
     set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif old_status = ${status.ready} then -- a back-off that has begun is not cut short
+  elsif old_status = ${status.ready} then -- a lease stays as it is, and a back-off that has begun is not cut short
     update ${n.state} s
     set visible_at = case
+        when s.locked_until is not null then s.visible_at
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
       end,
       expires_at = p_expires_at
     where s.seq = v_seq
       and (s.expires_at is distinct from p_expires_at
-        or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at))
-        or p_due_at > s.visible_at);
-  elsif old_status = ${status.held} then -- the lease stays as it is
-    update ${n.state} s
-    set expires_at = p_expires_at
-    where s.seq = v_seq and s.expires_at is distinct from p_expires_at;
+        or (s.locked_until is null
+          and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
   end if;
 end`,
   );
@@ -199,11 +197,53 @@ begin
     exit when found;
   end loop;
 
-  select s.status = ${status.done} into processed from ${n.state} s where s.seq = v_seq;
+  processed := not exists (select from ${n.state} s where s.seq = v_seq);
   content_changed := coalesce(v_hash <> p_hash, false);
   update ${n.message} m
   set hash = case when processed then coalesce(m.hash, p_hash) else coalesce(p_hash, m.hash) end,
     last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_already_processed")}.content_changed
   where m.seq = v_seq;
+end`,
+  );
+
+/**
+ * By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked Processing by hand is
+ * its marker's to finish, so it is nothing that a claim would take.
+ */
+const mark = (n: QueueNames): string =>
+  create(
+    n.object("_mark"),
+    "text, text, smallint, text, timestamptz",
+    `(p_source text, p_message_id text, p_status smallint, p_error text, p_now timestamptz) returns bigint`,
+    `declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_is_new boolean;
+  v_status smallint;
+  v_attempt integer := 0;
+  v_error text;
+begin
+  insert into ${n.message} as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
+  values (p_source, p_message_id, '', '', v_now, v_now)
+  on conflict (source, message_id) do update set last_seen_at = excluded.last_seen_at
+  returning m.seq, xmax = 0 into v_seq, v_is_new;
+
+  if v_is_new then
+    insert into ${n.state} (seq, status, visible_at) values (v_seq, ${status.seen}, v_now);
+  end if;
+  select s.status, s.attempt, coalesce(p_error, s.last_error) into v_status, v_attempt, v_error
+  from ${n.state} s where s.seq = v_seq for update;
+  if not found or (p_status = ${status.held} and v_status <> ${status.seen}) then return null; end if;
+
+  if p_status = ${status.done} then
+    delete from ${n.state} s where s.seq = v_seq;
+    insert into ${doneTable(n)} (seq, processed_at, attempt, last_error)
+    values (v_seq, v_now, v_attempt, v_error);
+  else
+    update ${n.state} s
+    set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
+    where s.seq = v_seq;
+  end if;
+  return v_seq;
 end`,
   );

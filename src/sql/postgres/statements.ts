@@ -9,6 +9,8 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
+import { doneTable } from "./names.js";
+import { messages } from "./schema.js";
 
 /** The database's clock, unless a test passes a time. Stable within a statement, so an index can use it. */
 const now = "coalesce(:now::timestamptz, statement_timestamp())";
@@ -21,81 +23,108 @@ const backoff = (attempts: string) =>
     `round(least(:max_ms::float8, :base_ms::float8 * power(:factor::float8, least(${attempts}, 64))) + random() * :jitter_ms::float8)`,
   );
 
-/** Row numbers sent as a JSON array. As an array, not a join: the planner then takes the primary key. */
-const seqs = "any (array(select value::bigint from jsonb_array_elements_text(:items::jsonb)))";
+/** Row numbers sent as a JSON array, which in another kind of brackets is an array of PostgreSQL's. */
+const seqs = "any (translate(:items, '[]', '{}')::bigint[])";
 
-/**
- * A row that `:owner` holds: whatever ends a lease empties the owner. `status = held` beside it would let the
- * planner read the index of held rows, and all its dead entries, instead of the primary key.
- */
+/** A row that `:owner` holds: whatever ends a lease empties the owner. */
 const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
 
 /** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
-const epoch = (column: string, name: string) => `date_part('epoch', ${column}) * 1000 as ${name}`;
+const epochMs = (column: string) => `date_part('epoch', ${column}) * 1000`;
+const epoch = (column: string, name: string) => `${epochMs(column)} as ${name}`;
 
 const messageColumns = (n: QueueNames) =>
   n.kind === "inbox"
     ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
     : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
 
-/** Of a row that a claim has just leased: without what is the same for all of them, or empty. */
-const claimedRow = (
+/** Of a message in any state; one without a state row is done. */
+const row = (
   n: QueueNames,
-) => `s.seq, m.topic, m.payload, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
-  s.attempt, ${epoch("s.expires_at", "expires_at")}, ${epoch("s.visible_at", "next_attempt_at")},
-  ${epoch("s.locked_until", "locked_until")}, s.last_error, s.crashes, ${messageColumns(n)}`;
+) => `m.seq, m.topic, m.payload, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
+  coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
+  ${epoch("coalesce(s.lost_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
+  coalesce(s.last_error, d.last_error) as last_error, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
+  coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
-const row = (n: QueueNames) => `${claimedRow(n)},
-  s.status, s.owner, ${epoch("s.processed_at", "processed_at")}, s.processed_by`;
+/** Of a row that a claim has just leased: what nearly every message has, and the rest in one column when it is not empty. */
+function claimedRow(n: QueueNames): string {
+  const inbox = n.kind === "inbox";
+  const isPlain = [
+    "s.attempt = 0",
+    "s.last_error is null",
+    "s.expires_at is null",
+    "m.due_at is null",
+    "m.headers is null",
+    "m.correlation_id is null",
+    ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
+  ].join(" and ");
+  const rest = [
+    "'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'headers', m.headers",
+    `'correlation_id', m.correlation_id, 'due_at', ${epochMs("m.due_at")}, 'expires_at', ${epochMs("s.expires_at")}`,
+    ...(inbox
+      ? [
+          `'hash', encode(m.hash, 'hex'), 'deliveries', m.deliveries, 'last_seen_at', ${epochMs("m.last_seen_at")}`,
+        ]
+      : []),
+  ].join(", ");
+  return `s.seq, m.topic, m.payload, ${inbox ? "m.source" : "m.id"}, m.message_id, ${epoch(`m.${bornAt(n)}`, bornAt(n))},
+  ${epoch("s.lost_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
+  case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
+}
 
 function queueStatements(n: QueueNames): QueueStatements {
-  // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
+  // A leased row that may be taken over was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
+  const claimable = `s.status = ${status.ready} and coalesce(s.lost_at, s.visible_at) <= ${now}`;
   return {
-    // The row locks are taken in the CTEs, where `skip locked` steps over other claimers' rows. The update
-    // finds its rows through array(…) because a join on a LIMIT of unknown size is planned for a tenth of
-    // the table.
+    // Leased rows are passed over while `lost_at` is to come; one that was lost, or came back from a crash, is
+    // taken alone when its turn comes. The rows are locked first, where `skip locked` steps over those of
+    // other claimers, and then found again by where they are: nobody can have moved them meanwhile.
     claim: statement(
       "claim",
-      `with crashed as (
-  select s.seq
+      `with due as (
+  select s.ctid as place, s.visible_at, s.seq, ${lost} or s.crashes > 0 as crashed
   from ${n.state} s
-  where s.status = ${status.held} and s.visible_at <= ${now}
-  order by s.visible_at, s.seq
-  limit 1
-  for update skip locked
-), due as (
-  select s.seq
-  from ${n.state} s
-  where s.status = ${status.ready} and s.visible_at <= ${now} and not exists (select from crashed)
+  where s.status = ${status.ready} and s.visible_at <= ${now} and (s.lost_at is null or s.lost_at <= ${now})
   order by s.visible_at, s.seq
   limit (select :limit::int)
   for update skip locked
 )
 update ${n.state} s
-set status = case when ${dies} then ${status.dead} else ${status.held} end,
+set status = case when ${dies} then ${status.dead} else ${status.ready} end,
   attempt = s.attempt + (${lost})::int,
   crashes = s.crashes + (${lost})::int,
   owner = case when ${dies} then null else :owner::uuid end,
   locked_until = case when ${dies} then null else ${now} + ${lease} end,
-  visible_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
+  lost_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
   last_error = case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
     when ${lost} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end
 from ${n.message} m
-where s.seq = any (array(select seq from crashed union all select seq from due)) and m.seq = s.seq
+where s.ctid = any (array(
+    select place from due
+    order by crashed desc, visible_at, seq
+    limit (select case when bool_or(crashed) then 1 else :limit::int end from due)
+  ))
+  and m.seq = s.seq
 returning ${claimedRow(n)},
-  case when s.status = ${status.held} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict`,
+  case when s.status = ${status.ready} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict`,
     ),
     ack: statement(
       "ack",
-      `update ${n.state} s
-set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
-where s.seq = ${seqs} and ${ownedBy("s")}
-returning s.seq`,
+      `with finished as (
+  delete from ${n.state} s
+  where s.seq = ${seqs} and ${ownedBy("s")}
+  returning s.seq, s.attempt, s.last_error
+)
+insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
+select seq, ${now}, attempt, :processed_by, last_error
+from finished
+returning seq`,
     ),
     abandon: statement(
       "abandon",
@@ -105,6 +134,7 @@ set status = case when s.attempt + 1 >= :max_attempts::int then ${status.dead} e
   crashes = 0,
   owner = null,
   locked_until = null,
+  lost_at = null,
   visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
   last_error = coalesce(i.error, s.last_error)
 from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text)
@@ -114,50 +144,52 @@ returning s.seq, s.status = ${status.dead} as dead`,
     fail: statement(
       "fail",
       `update ${n.state} s
-set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error
+set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
-    // One that came back from a crash goes on waiting to be claimed alone.
+    // One that came back from a crash keeps its count of them, and goes on waiting to be claimed alone.
     release: statement(
       "release",
       `update ${n.state} s
-set status = case when s.crashes > 0 then ${status.held} else ${status.ready} end,
-  owner = null, locked_until = null, visible_at = ${now}
+set owner = null, locked_until = null, lost_at = null, visible_at = ${now}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
     renew: statement(
       "renew",
       `update ${n.state} s
-set locked_until = ${now} + ${lease}, visible_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
+set locked_until = ${now} + ${lease}, lost_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
-    // visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
-    // reaper or claim, comes to the same time.
+    // lost_at already holds the end of the lease and the back-off after it: whoever finds it first, reaper or
+    // claim, comes to the same time. There is no index of leases, which every claim would pay for: what is in
+    // flight stands in front of the index of the claimable.
     reap: statement(
       "reap",
       `with over as (
   select s.seq
   from ${n.state} s
-  where s.status = ${status.held} and s.locked_until < ${now}
+  where s.status = ${status.ready} and s.visible_at <= ${now} and s.locked_until < ${now}
+  order by s.visible_at, s.seq
   limit (select :limit::int)
   for update skip locked
 ), stale as (
   select s.seq
   from ${n.state} s
-  where s.expires_at <= ${now} and s.expires_at is not null
-    and s.status in (${status.ready}, ${status.held}) and s.locked_until is null
+  where s.expires_at <= ${now} and s.expires_at is not null and s.status = ${status.ready} and s.locked_until is null
   limit (select :limit::int)
   for update skip locked
 ), reaped as (
   update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  set status = case when ${dies} then ${status.dead} else ${status.ready} end,
     attempt = s.attempt + (${lost})::int,
     crashes = s.crashes + (${lost})::int,
     owner = null,
     locked_until = null,
+    visible_at = coalesce(s.lost_at, s.visible_at),
+    lost_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
   where s.seq = any (array(select seq from over union all select seq from stale limit (select :limit::int)))
   returning s.seq, s.status, s.expires_at
@@ -169,22 +201,21 @@ select r.seq, ${keyColumns(n)
 from reaped r
 join ${n.message} m on m.seq = r.seq`,
     ),
-    // Walks the primary key in windows instead of keeping an index of Done rows, which every ack would
-    // pay for. The message goes first: a redelivery that just touched it keeps both.
+    // Walks the primary key of what is done in windows instead of keeping an index of its times, which every
+    // ack would pay for. The message goes first: a redelivery that just touched it keeps both.
     purge: statement(
       "purge",
       `with scanned as (
-  select s.seq, s.status, s.processed_at
-  from ${n.state} s
-  where s.seq > :after_seq::bigint
-  order by s.seq
+  select d.seq, d.processed_at
+  from ${doneTable(n)} d
+  where d.seq > :after_seq::bigint
+  order by d.seq
   limit (select :limit::int)
 ), old as (
   select m.seq
   from ${n.message} m
   where m.seq = any (array(
-      select seq from scanned
-      where status = ${status.done} and processed_at < ${now} - ${ms(":retention_ms::float8")}
+      select seq from scanned where processed_at < ${now} - ${ms(":retention_ms::float8")}
     ))
     and m.${lastSeenAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   for update skip locked
@@ -193,8 +224,8 @@ join ${n.message} m on m.seq = r.seq`,
   where m.seq = any (array(select seq from old))
   returning m.seq
 ), forgotten as (
-  delete from ${n.state} s
-  where s.seq = any (array(select seq from gone))
+  delete from ${doneTable(n)} d
+  where d.seq = any (array(select seq from gone))
 )
 select (select count(*) from gone)::int as deleted,
   (select max(seq) from scanned) as last_seq,
@@ -216,25 +247,24 @@ join ${n.message} m on m.id = i.id`,
     get: statement(
       "get",
       `select ${row(n)}
-from ${n.message} m
-join ${n.state} s on s.seq = m.seq
+${messages(n)}
 where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid"}`,
     ),
     list: {
       ...statement(
         "list",
         `select ${row(n)}
-from ${n.state} s
-join ${n.message} m on m.seq = s.seq
-where s.seq > :after_seq::bigint
-  and (:status::int is null or s.status in (:status::int, :status_2::int))
+${messages(n)}
+where m.seq > :after_seq::bigint
+  and (:status::int is null
+    or case when :status::int = ${status.done} then s.seq is null else s.status in (:status::int, :status_2::int) end)
   and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-  and (:error::text is null or position(:error in s.last_error) > 0)
+  and (:error::text is null or position(:error in coalesce(s.last_error, d.last_error)) > 0)
   and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
   and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})
-order by s.seq
+order by m.seq
 limit (select :limit::int)`,
       ),
       unprepared: true,
@@ -242,15 +272,18 @@ limit (select :limit::int)`,
     stats: statement(
       "stats",
       `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
-  (count(*) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})))::float8 as due,
-  (extract(epoch from ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held}))) * 1000)::float8 as oldest_due_ms
+  (count(*) filter (where ${claimable}))::float8 as due,
+  (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
-group by s.status, s.locked_until is not null`,
+group by s.status, s.locked_until is not null
+union all
+select ${status.done}, false, count(*)::float8, 0, null
+from ${doneTable(n)}`,
     ),
     replay: statement(
       "replay",
       `update ${n.state} s
-set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = ${now}, expires_at = null, processed_at = null
+set status = ${status.ready}, attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
 where s.seq = ${seqs} and s.status = ${status.dead}
 returning s.seq`,
     ),
@@ -269,10 +302,30 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const revive = String(options.reviveDead);
   return {
     ...queueStatements(n),
+    // The usual case, a new message, is one statement; only a known one goes through the function, which decides
+    // step by step. The function is not called when its condition, known beforehand, does not hold.
     receive: statement(
       "receive",
-      `select r.* from ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
-  :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz) r`,
+      `with added as (
+  insert into ${n.message} (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+    first_seen_at, last_seen_at)
+  values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
+    :expires_at::timestamptz, ${now}, ${now})
+  on conflict (source, message_id) do nothing
+  returning seq, coalesce(due_at, first_seen_at) as visible_at, expires_at
+), placed as (
+  insert into ${n.state} (seq, status, visible_at, expires_at)
+  select seq, ${status.ready}, visible_at, expires_at
+  from added
+  returning seq
+)
+select false as content_changed, true as enqueued, null::smallint as old_status
+from placed
+union all
+select r.content_changed, r.enqueued, r.old_status
+from ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
+  :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz) r
+where not exists (select from placed)`,
     ),
     receiveMany: statement(
       "receive many",
@@ -282,30 +335,11 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
       "already processed",
       `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
     ),
-    // By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
-    // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
     mark: statement(
       "mark",
-      `with arrived as (
-  insert into ${n.message} as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
-  values (:source, :message_id, '', '', ${now}, ${now})
-  on conflict (source, message_id) do update
-  set last_seen_at = excluded.last_seen_at
-  returning seq, last_seen_at
-)
-insert into ${n.state} as s (seq, status, visible_at, processed_at, last_error)
-select seq, :status::int, timestamptz '9999-12-31 00:00:00+00',
-  case when :status::int = ${status.done} then last_seen_at end, :error::text
-from arrived
-on conflict (seq) do update
-set status = excluded.status,
-  owner = null,
-  locked_until = null,
-  visible_at = excluded.visible_at,
-  processed_at = excluded.processed_at,
-  last_error = coalesce(excluded.last_error, s.last_error)
-where case excluded.status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
-returning s.seq`,
+      `select seq
+from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :now::timestamptz) as seq
+where seq is not null`,
     ),
   };
 }

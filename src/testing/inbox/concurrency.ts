@@ -407,7 +407,9 @@ export function concurrencyTests(context: InboxContext): void {
       }
       const byTime = indexes.filter((index) => index.columns === "visible_at,seq");
       expect(byTime.filter((index) => /status = 1\b/.test(index.filter))).toHaveLength(1);
-      expect(byTime.filter((index) => /status = 2\b/.test(index.filter))).toHaveLength(1);
+      // on PostgreSQL one index has both, or a claim would have to move a row from one to the other
+      const held = database().db.dialect.name === "postgres" ? 0 : 1;
+      expect(byTime.filter((index) => /status = 2\b/.test(index.filter))).toHaveLength(held);
     });
 
     it("IBX-125 source and message id have one unique index together", async () => {

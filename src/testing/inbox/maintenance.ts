@@ -99,7 +99,8 @@ export function maintenanceTests(context: InboxContext): void {
       const first = await inbox.purgeDone({ retentionMs: day, batchSize: 10, maxBatches: 2 });
       expect(first).toEqual({ purged: 20, more: true, cursor: expect.any(Number) });
       expect(await rowCount(context.database(), names.message)).toBe(5);
-      expect(await rowCount(context.database(), names.state)).toBe(5);
+      const isPostgres = context.database().db.dialect.name === "postgres"; // where what is done has a table of its own
+      expect(await rowCount(context.database(), isPostgres ? names.object("_done") : names.state)).toBe(5);
       const rest = await inbox.purgeDone({ retentionMs: day, batchSize: 10, after: first.cursor! });
       expect(rest).toEqual({ purged: 5, more: false, cursor: null });
     });

@@ -75,7 +75,7 @@ export function securityContract(harness: ContractHarness): void {
         await database().raw(`create role ${user} nologin`);
         try {
           await database().raw(`grant usage on schema "${schema}" to ${user}`);
-          for (const table of [names.message, names.state]) {
+          for (const table of [names.message, names.state, names.object("_done")]) {
             await database().raw(`grant select, insert, update, delete on ${table} to ${user}`);
           }
           await wholeCycle(made, asRole(db, user));

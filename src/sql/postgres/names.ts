@@ -1,0 +1,21 @@
+import type { QueueNames } from "../names.js";
+
+export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
+  const bare = (suffix: string) => quote(`${table}${suffix}`);
+  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
+  return {
+    kind,
+    schema,
+    table,
+    message: object(""),
+    state: object("_state"),
+    view: object("_messages"),
+    object,
+    bare,
+  };
+}
+
+/** What is done, once and for all: appended by the ack, never changed. A message without a state row is Done. */
+export const doneTable = (n: QueueNames): string => n.object("_done");
