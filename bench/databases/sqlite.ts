@@ -5,6 +5,7 @@ import { createInbox, type Database, migrate } from "../../src/index.js";
 import { status } from "../../src/sql/dialect.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { cursorTable } from "../../src/sql/sqlite/schema.js";
 import { bareIngest, bareQueue, type SqliteBinding } from "../bare/sqlite.js";
 import { payloadBytes } from "../messages.js";
 import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
@@ -61,10 +62,15 @@ async function fill(db: Database, { pending, done }: Backlog): Promise<void> {
 insert into ${names.message} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
 select i, 'bench', 'm-' || i, 'order.created', printf('%.*c', ${payloadBytes}, 'x'), ${start} + i, ${start} + i
 from numbers`;
-  // The older ones are done, as they would be. A trigger makes the state rows, ready.
+  // The older ones are done, as they would be; those that wait are fresh and have no state row.
   if (done > 0) {
     await runSql(db, insert(1, done));
-    await runSql(db, `update ${names.state} set status = ${status.done}, processed_at = visible_at`);
+    await runSql(
+      db,
+      `insert into ${names.state} (seq, status, visible_at, processed_at)
+select seq, ${status.done}, first_seen_at, first_seen_at from ${names.message}`,
+    );
+    await runSql(db, `update ${cursorTable(names)} set seq = ${done}`);
   }
   await runSql(db, insert(done + 1, total));
   await runSql(db, "analyze");

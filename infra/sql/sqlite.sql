@@ -13,17 +13,17 @@ create table "Inbox" (
   source text not null,
   message_id text not null,
   topic text not null,
-  payload text not null,
-  hash blob,
-  correlation_id text,
-  headers text,
-  due_at integer,
-  expires_at integer,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
   -- the last delivery brought another hash than the one before it
   content_changed integer not null default 0,
+  due_at integer,
+  expires_at integer,
+  hash blob,
+  correlation_id text,
+  headers text,
+  payload text not null,
   unique (source, message_id)
 ) strict;
 
@@ -49,8 +49,16 @@ create index "InboxDead" on "InboxState" (seq) where status = 4;
 
 create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2);
 
+create table "InboxCursor" (
+  id integer primary key check (id = 1),
+  seq integer not null
+) strict;
+
+insert into "InboxCursor" (id, seq) values (1, 0);
+
 create trigger "InboxPlaced"
 after insert on "Inbox"
+when new.topic = '' or new.due_at is not null or new.expires_at is not null
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
   values (
@@ -65,6 +73,9 @@ create trigger "InboxRedelivered"
 after update of topic on "Inbox"
 when new.topic <> ''
 begin
+  insert into "InboxState" (seq, status, visible_at, expires_at)
+  select new.seq, 1, coalesce(new.due_at, new.first_seen_at), new.expires_at
+  where (new.due_at is not null or new.expires_at is not null) and not exists (select 1 from "InboxState" where seq = new.seq);
   update "InboxState"
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     expires_at = new.expires_at
@@ -96,7 +107,7 @@ select
   m.hash as Hash,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
-  case s.status
+  case coalesce(s.status, 1)
     when 0 then 'Seen'
     when 3 then 'Done'
     when 4 then 'Dead'
@@ -104,28 +115,28 @@ select
   end as Status,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
-  s.attempt as Attempt,
+  coalesce(s.attempt, 0) as Attempt,
   s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.visible_at / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.first_seen_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries
 from "Inbox" m
-join "InboxState" s on s.seq = m.seq;
+left join "InboxState" s on s.seq = m.seq;
 
 create table "Outbox" (
   seq integer primary key autoincrement,
   id text not null unique,
   message_id text not null,
   topic text not null,
-  payload text not null,
-  correlation_id text,
-  headers text,
+  created_at integer not null,
   due_at integer,
   expires_at integer,
-  created_at integer not null
+  correlation_id text,
+  headers text,
+  payload text not null
 ) strict;
 
 create table "OutboxState" (
@@ -150,8 +161,16 @@ create index "OutboxDead" on "OutboxState" (seq) where status = 4;
 
 create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2);
 
+create table "OutboxCursor" (
+  id integer primary key check (id = 1),
+  seq integer not null
+) strict;
+
+insert into "OutboxCursor" (id, seq) values (1, 0);
+
 create trigger "OutboxPlaced"
 after insert on "Outbox"
+when new.topic = '' or new.due_at is not null or new.expires_at is not null
 begin
   insert into "OutboxState" (seq, status, visible_at, expires_at)
   values (
@@ -186,15 +205,15 @@ select
   end as Status,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
   s.owner as OwnerToken,
-  s.status = 3 as IsProcessed,
+  coalesce(s.status, 1) = 3 as IsProcessed,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   s.processed_by as ProcessedBy,
-  s.attempt as RetryCount,
+  coalesce(s.attempt, 0) as RetryCount,
   s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.visible_at / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.created_at) / 1000.0, 'unixepoch') as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt
 from "Outbox" m
-join "OutboxState" s on s.seq = m.seq;
+left join "OutboxState" s on s.seq = m.seq;

@@ -57,9 +57,12 @@ const time = (dialect: Dialect, value: unknown): Date | null =>
 
 const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
 
-function hashOf(value: unknown): Uint8Array | null {
+/** A Buffer whichever way it came: drivers bring one or the other kind of bytes. */
+function hashOf(value: unknown): Buffer | null {
+  if (value === null || value === undefined) return null;
   if (typeof value === "string") return Buffer.from(value, "hex");
-  return (value as Uint8Array | null | undefined) ?? null;
+  const { buffer, byteOffset, byteLength } = value as Uint8Array;
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {

@@ -26,7 +26,6 @@ export interface SqliteHandle extends SqliteConnection {
 interface PreparedStep {
   /** The name of each `?`, in order. */
   readonly order: readonly string[];
-  readonly readsRows: boolean;
   readonly run: (values: readonly unknown[]) => readonly SqlRow[] | undefined;
 }
 
@@ -51,7 +50,6 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       const statement = connection.prepare(anonymous);
       step = {
         order,
-        readsRows: order.includes("rows") || order.includes("seqs"),
         run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
@@ -65,7 +63,6 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     let rows: readonly SqlRow[] = [];
     for (const text of statement.steps) {
       const step = prepare(text);
-      if (step.readsRows && rows.length === 0) return [];
       rows = step.run(bind(step.order, all, rows)) ?? rows;
     }
     return rows;
@@ -95,6 +92,7 @@ function bind(order: readonly string[], params: SqlParams, rows: readonly SqlRow
   return order.map((name) => {
     if (name === "rows") return JSON.stringify(rows);
     if (name === "seqs") return JSON.stringify(rows.map((row) => row.seq));
+    if (name === "last_seq") return rows.at(-1)?.seq ?? null;
     const value = params[name] ?? null;
     return typeof value === "boolean" ? Number(value) : value;
   });

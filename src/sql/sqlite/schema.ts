@@ -2,7 +2,7 @@ import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
-import type { QueueNames } from "../names.js";
+import { bornAt, type QueueNames } from "../names.js";
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -46,15 +46,32 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held})`,
 ];
 
-/** A trigger makes the state row, so that enqueueing is one statement and one commit. */
-const insertTrigger = (n: QueueNames, bornAt: string) => `create trigger ${n.object("Placed")}
+/**
+ * A message without a state row is fresh: due since its birth and never claimed. Every one up to the cursor has
+ * a state row, so a claim looks for fresh ones behind it only. See docs/decisions/0007.
+ */
+export const cursorTable = (n: QueueNames) => n.object("Cursor");
+export const isFresh = (n: QueueNames, seq: string) =>
+  `not exists (select 1 from ${n.state} where seq = ${seq})`;
+
+const createCursor = (n: QueueNames) => [
+  `create table ${cursorTable(n)} (
+  id integer primary key check (id = 1),
+  seq integer not null
+) strict`,
+  `insert into ${cursorTable(n)} (id, seq) values (1, 0)`,
+];
+
+/** Whatever is not simply due at once gets its state row with the message: one statement, one commit. */
+const insertTrigger = (n: QueueNames) => `create trigger ${n.object("Placed")}
 after insert on ${n.message}
+when new.topic = '' or new.due_at is not null or new.expires_at is not null
 begin
   insert into ${n.state} (seq, status, visible_at, expires_at)
   values (
     new.seq,
     case when new.topic = '' then ${status.seen} else ${status.ready} end,
-    coalesce(new.due_at, new.${bornAt}),
+    coalesce(new.due_at, new.${bornAt(n)}),
     new.expires_at
   );
 end`;
@@ -73,6 +90,9 @@ const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("Redeliv
 after update of topic on ${n.message}
 when new.topic <> ''
 begin
+  insert into ${n.state} (seq, status, visible_at, expires_at)
+  select new.seq, ${status.ready}, coalesce(new.due_at, new.first_seen_at), new.expires_at
+  where (new.due_at is not null or new.expires_at is not null) and ${isFresh(n, "new.seq")};
   update ${n.state}
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     expires_at = new.expires_at
@@ -91,27 +111,29 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       number: 1,
       name: "inbox",
       up: (n) => [
+        // What claims and counts look at stands before the payload, which may fill pages of its own.
         `create table ${n.message} (
   seq integer primary key autoincrement,
   source text not null,
   message_id text not null,
   topic text not null,
-  payload text not null,
-  hash blob,
-  correlation_id text,
-  headers text,
-  due_at integer,
-  expires_at integer,
   first_seen_at integer not null,
   last_seen_at integer not null,
   deliveries integer not null default 1,
   -- the last delivery brought another hash than the one before it
   content_changed integer not null default 0,
+  due_at integer,
+  expires_at integer,
+  hash blob,
+  correlation_id text,
+  headers text,
+  payload text not null,
   unique (source, message_id)
 ) strict`,
         stateTable(n),
         ...stateIndexes(n),
-        insertTrigger(n, "first_seen_at"),
+        ...createCursor(n),
+        insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
       ],
@@ -127,21 +149,30 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   id text not null unique,
   message_id text not null,
   topic text not null,
-  payload text not null,
-  correlation_id text,
-  headers text,
+  created_at integer not null,
   due_at integer,
   expires_at integer,
-  created_at integer not null
+  correlation_id text,
+  headers text,
+  payload text not null
 ) strict`,
         stateTable(n),
         ...stateIndexes(n),
-        insertTrigger(n, "created_at"),
+        ...createCursor(n),
+        insertTrigger(n),
         deleteTrigger(n),
       ],
     },
   ],
 };
+
+/** Of a message `m` and its state `s`, which a fresh one does not have. */
+export const stateOf = {
+  status: `coalesce(s.status, ${status.ready})`,
+  attempt: "coalesce(s.attempt, 0)",
+  crashes: "coalesce(s.crashes, 0)",
+} as const;
+export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n)})`;
 
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
@@ -154,7 +185,7 @@ select
   m.hash as Hash,
   ${instant("m.first_seen_at")} as FirstSeenUtc,
   ${instant("m.last_seen_at")} as LastSeenUtc,
-  case s.status
+  case ${stateOf.status}
     when ${status.seen} then 'Seen'
     when ${status.done} then 'Done'
     when ${status.dead} then 'Dead'
@@ -162,16 +193,16 @@ select
   end as Status,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  s.attempt as Attempt,
+  ${stateOf.attempt} as Attempt,
   s.last_error as LastError,
-  ${instant("s.visible_at")} as NextAttemptAt,
+  ${instant(visibleAt(n))} as NextAttemptAt,
   ${instant("m.due_at")} as DueTimeUtc,
   ${instant("s.expires_at")} as ExpiresAt,
   m.correlation_id as CorrelationId,
   ${instant("s.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries
 from ${n.message} m
-join ${n.state} s on s.seq = m.seq`;
+left join ${n.state} s on s.seq = m.seq`;
 
 const outboxView = (n: QueueNames) => `create view ${n.view} as
 select
@@ -187,18 +218,18 @@ select
   end as Status,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  s.status = ${status.done} as IsProcessed,
+  ${stateOf.status} = ${status.done} as IsProcessed,
   ${instant("s.processed_at")} as ProcessedAt,
   s.processed_by as ProcessedBy,
-  s.attempt as RetryCount,
+  ${stateOf.attempt} as RetryCount,
   s.last_error as LastError,
-  ${instant("s.visible_at")} as NextAttemptAt,
+  ${instant(visibleAt(n))} as NextAttemptAt,
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
   ${instant("s.expires_at")} as ExpiresAt
 from ${n.message} m
-join ${n.state} s on s.seq = m.seq`;
+left join ${n.state} s on s.seq = m.seq`;
 
 export const routines = (n: QueueNames): readonly string[] => [
   `drop view if exists ${n.view}`,

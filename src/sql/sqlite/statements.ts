@@ -9,7 +9,7 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { unclaimable } from "./schema.js";
+import { cursorTable, isFresh, stateOf, unclaimable, visibleAt } from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
 const now = ":now";
@@ -31,14 +31,58 @@ const messageColumns = (n: QueueNames) =>
     ? "m.source, m.message_id, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries"
     : "m.id, m.message_id, m.created_at";
 
-const row = (n: QueueNames) => `s.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
-  s.attempt, s.expires_at, s.visible_at as next_attempt_at, s.locked_until, s.owner, s.last_error,
-  s.processed_at, s.processed_by, s.crashes, s.status, ${messageColumns(n)}`;
+/** Key columns, and the outbox's own message id. */
+const keyOf = (n: QueueNames) => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id, m.message_id");
+
+const row = (n: QueueNames) => `m.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
+  ${stateOf.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
+  s.processed_at, s.processed_by, ${stateOf.crashes} as crashes, ${stateOf.status} as status, ${messageColumns(n)}`;
+
+/** What a list filters by in the message. */
+const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
+  and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
+  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)`;
 
 /** The rows that the step before returned. */
 const stepBefore = (n: QueueNames) => `from json_each(:rows) r
 join ${n.state} s on s.seq = json_extract(r.value, '$.seq')
 join ${n.message} m on m.seq = s.seq`;
+
+/** What a claimed message rarely has, in one column: see `rareColumns` in queue-shape.ts. */
+const rest = (n: QueueNames, attempt: string, crashes: string, lastError: string) => {
+  const inbox = n.kind === "inbox";
+  const usual = inbox ? "m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null and " : "";
+  const own = inbox
+    ? ", 'hash', case when m.hash is not null then hex(m.hash) end, 'last_seen_at', m.last_seen_at, 'deliveries', m.deliveries"
+    : "";
+  return `case when not (${usual}s.seq is null and m.headers is null and m.correlation_id is null) then json_object(
+    'attempt', ${attempt}, 'crashes', ${crashes}, 'headers', m.headers, 'correlation_id', m.correlation_id,
+    'due_at', m.due_at, 'expires_at', s.expires_at, 'last_error', ${lastError}${own}) end`;
+};
+
+/**
+ * The next :limit messages in the order (visible_at, seq): ready ones and fresh ones. A fresh one stands at its
+ * birth, but never before those that came before it, even when the clock went back: so what is taken of them
+ * is always what comes first behind the cursor. It is due whatever the clock says.
+ */
+const nextInLine = (n: QueueNames) => `select seq from (
+  select seq, visible_at from (
+    select seq, visible_at from ${n.state}
+    where status = ${status.ready} and visible_at <= ${now}
+    order by visible_at, seq
+    limit :limit
+  )
+  union all
+  select seq, min(max(born) over (order by seq rows unbounded preceding), ${now}) from (
+    select m.seq, m.${bornAt(n)} as born from ${n.message} m
+    where m.seq > (select seq from ${cursorTable(n)}) and ${isFresh(n, "m.seq")}
+    order by m.seq
+    limit :limit
+  )
+)
+order by visible_at, seq
+limit :limit`;
 
 function queueStatements(n: QueueNames): QueueStatements {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
@@ -46,46 +90,59 @@ function queueStatements(n: QueueNames): QueueStatements {
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
   const crashed = `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
   const claimed = {
-    attempt: `s.attempt + (${lost})`,
-    crashes: `s.crashes + (${lost})`,
+    attempt: `${stateOf.attempt} + (${lost})`,
+    crashes: `${stateOf.crashes} + (${lost})`,
     lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
-    visibleAt: `${now} + ${lease} + ${backoff(`s.attempt + (${lost}) + 1`, ":random")}`,
+    visibleAt: `${now} + ${lease} + ${backoff(`${stateOf.attempt} + (${lost}) + 1`, ":random")}`,
     lastError: `case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
     when ${lost} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end`,
   };
+  const cursor = cursorTable(n);
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
     // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
     claim: statement(
       "claim",
-      `select s.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
-  ${claimed.attempt} as attempt, s.expires_at, ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
-  ${claimed.lastError} as last_error, ${claimed.crashes} as crashes, ${messageColumns(n)},
-  case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' else 'claimed' end as verdict
+      `select c.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
+  ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
+  ${rest(n, claimed.attempt, claimed.crashes, claimed.lastError)} as rest,
+  case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' end as verdict
 from (
   select seq from (${crashed})
   union all
-  select seq from (
-    select seq from ${n.state}
-    where status = ${status.ready} and visible_at <= ${now} and not exists (${crashed})
-    order by visible_at, seq
-    limit :limit
-  )
+  select seq from (${nextInLine(n)}) where not exists (${crashed})
 ) c
-cross join ${n.state} s on s.seq = c.seq
-cross join ${n.message} m on m.seq = s.seq`,
-      `update ${n.state} as s
+cross join ${n.message} m on m.seq = c.seq
+left join ${n.state} s on s.seq = c.seq`,
+      // To before the first fresh one that stays. The last that was taken, when it is fresh, is a good place to look
+      // from; when nothing was taken, there is none.
+      `update ${cursor}
+set seq = coalesce(
+  (
+    select m.seq - 1 from ${n.message} m
+    where m.seq > (case when ${isFresh(n, ":last_seq")} then :last_seq else ${cursor}.seq end)
+      and ${isFresh(n, "m.seq")}
+    order by m.seq
+    limit 1
+  ),
+  (select max(seq) from ${n.message})
+)
+where seq < (select max(seq) from ${n.message})`,
+      `insert into ${n.state} as s (seq, status, visible_at, locked_until, owner)
+select value, ${status.held}, ${now} + ${lease} + (select ${backoff("1", ":random")}), ${now} + ${lease}, :owner
+from json_each(:seqs)
+where true
+on conflict (seq) do update
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${claimed.attempt},
   crashes = ${claimed.crashes},
   owner = case when ${dies} then null else :owner end,
   locked_until = ${claimed.lockedUntil},
   visible_at = ${claimed.visibleAt},
-  last_error = ${claimed.lastError}
-where s.seq in (select value from json_each(:seqs))`,
+  last_error = ${claimed.lastError}`,
     ),
     ack: statement(
       "ack",
@@ -204,32 +261,57 @@ join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
       "get",
       `select ${row(n)}
 from ${n.message} m
-join ${n.state} s on s.seq = m.seq
+left join ${n.state} s on s.seq = m.seq
 where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id"}`,
     ),
+    // Two walks by row number that SQLite merges: it stops at the limit, and a page of dead letters does not
+    // read the messages that wait.
     list: statement(
       "list",
       `select ${row(n)}
 from ${n.state} s
-join ${n.message} m on m.seq = s.seq
+cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
   and (:status is null or s.status = :status or s.status = :status_2)
   and (:leased is null or (s.locked_until is not null) = :leased)
-  and (:topic is null or m.topic = :topic)
-  and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
   and (:error is null or instr(s.last_error, :error) > 0)
-  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
-  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)
-order by s.seq
+  and ${wanted(n)}
+union all
+select ${row(n)}
+from ${n.message} m
+left join ${n.state} s on s.seq = m.seq
+where m.seq > max(:after_seq, (select seq from ${cursor}))
+  and s.seq is null
+  and (:status is null or ${status.ready} in (:status, :status_2))
+  and (:leased is null or not :leased)
+  and :error is null
+  and ${wanted(n)}
+order by 1
 limit :limit`,
     ),
+    // Every state row has its message, so the fresh ones are counted without a look at any of them.
     stats: statement(
       "stats",
-      `select s.status, s.locked_until is not null as leased, count(*) as count,
-  count(*) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as due,
-  ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as oldest_due_ms
-from ${n.state} s
-group by s.status, s.locked_until is not null`,
+      `with known as materialized (
+  select s.status, s.locked_until is not null as leased, count(*) as count,
+    count(*) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as due,
+    ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as oldest_due_ms
+  from ${n.state} s
+  group by s.status, s.locked_until is not null
+),
+fresh (count) as materialized (
+  select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+)
+select status, leased, count, due, oldest_due_ms from known
+union all
+select ${status.ready}, 0, count, count, (
+  select max(0, ${now} - m.${bornAt(n)}) from ${n.message} m
+  where m.seq > (select seq from ${cursor}) and ${isFresh(n, "m.seq")}
+  order by m.seq
+  limit 1
+)
+from fresh
+where count > 0`,
     ),
     replay: statement(
       "replay",
@@ -310,6 +392,11 @@ values (:source, :message_id, '', '', ${now}, ${now})
 on conflict (source, message_id) do update
 set last_seen_at = excluded.last_seen_at
 returning seq`,
+      `insert into ${n.state} (seq, status, visible_at)
+select m.seq, ${status.ready}, m.first_seen_at
+from json_each(:seqs)
+join ${m} m on m.seq = value
+where ${isFresh(n, "value")}`,
       `update ${n.state} as s
 set status = :status,
   owner = null,
@@ -317,7 +404,7 @@ set status = :status,
   visible_at = 253402214400000,
   processed_at = case when :status = ${status.done} then ${now} end,
   last_error = coalesce(:error, s.last_error)
-where s.seq = (select json_extract(value, '$.seq') from json_each(:rows))
+where s.seq in (select value from json_each(:seqs))
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,
     ),

@@ -99,9 +99,9 @@ export function concurrencyTests(context: InboxContext): void {
       expect(outcomes.filter((one) => one === "enqueued")).toHaveLength(1);
       expect(outcomes.filter((one) => one === "duplicate")).toHaveLength(99);
       expect(await rowCount(database(), names.message)).toBe(1);
-      expect(await rowCount(database(), names.state)).toBe(1);
       expect((await stored(inbox, incoming)).deliveries).toBe(100);
       expect(await claimAll(inbox, owner)).toHaveLength(1);
+      expect(await rowCount(database(), names.state)).toBe(1);
     });
 
     it("IBX-014 concurrent batches with the same messages in different orders: each is enqueued once", async () => {
@@ -198,15 +198,16 @@ export function concurrencyTests(context: InboxContext): void {
     });
 
     it("IBX-102 a message and its state are written together or not at all", async () => {
-      const { inbox, names } = await freshInbox();
+      const { inbox, names, clock } = await freshInbox();
       await forbid(database(), {
         table: names.state,
         trigger: names.object("Forbidden"),
         event: "insert",
         rule: "attempt <> 0",
       });
-      await expect(inbox.receive(message())).rejects.toThrow();
-      await expect(inbox.enqueue(messages(2))).rejects.toThrow();
+      // with a due time: on SQLite a message that is simply due has no state row yet
+      await expect(inbox.receive(message({ dueAt: clock() }))).rejects.toThrow();
+      await expect(inbox.enqueue(messages(2, { dueAt: clock() }))).rejects.toThrow();
       await expect(inbox.alreadyProcessed(message())).rejects.toThrow();
       await expect(inbox.markProcessed(message())).rejects.toThrow();
       expect(await rowCount(database(), names.message)).toBe(0);
@@ -214,9 +215,9 @@ export function concurrencyTests(context: InboxContext): void {
     });
 
     it("IBX-102 a batch is claimed whole or not at all", async () => {
-      const { inbox, names, owner } = await freshInbox();
-      await inbox.enqueue(messages(3));
-      const last = message();
+      const { inbox, names, owner, clock } = await freshInbox();
+      await inbox.enqueue(messages(3, { dueAt: clock() }));
+      const last = message({ dueAt: clock() });
       await inbox.receive(last);
       const { seq } = await stored(inbox, last);
       await forbid(database(), {
@@ -383,11 +384,12 @@ export function concurrencyTests(context: InboxContext): void {
     });
 
     it("IBX-117 the schema has the inbox's tables, a view on them, and the indexes to claim by", async () => {
-      const { names, inbox } = await freshInbox();
+      const { names, inbox, owner } = await freshInbox();
       for (const object of [names.message, names.state, names.view]) {
         expect(await rowCount(database(), object)).toBe(0);
       }
       await inbox.receive(message());
+      await inbox.claim({ owner });
       for (const object of [names.message, names.state, names.view]) {
         expect(await rowCount(database(), object)).toBe(1);
       }
