@@ -25,6 +25,9 @@ export function changes(): Changes {
         clearTimeout(timer);
         resolve = undefined;
       }
+      // An embedded database answers within the same turn of the event loop. Without leaving it, acknowledgements,
+      // timers and everyone else would wait for the end; and what else changes within a turn is the same change.
+      await new Promise((done) => setImmediate(done));
       const answer = changed;
       changed = false;
       return answer;

@@ -10,17 +10,19 @@ export type HandlerMiddleware<Message, Tx = unknown> = (
   next: () => Promise<unknown>,
 ) => Promise<unknown>;
 
-/** Runs a transaction that also acknowledges the message; rejects, and rolls back, if the lease is lost. */
-export type AckingTransaction<Tx> = (work: (tx: Tx) => Promise<void>) => Promise<void>;
-
 export interface Handling<Message, Tx> {
   readonly message: Message;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
+}
+
+/** What the handlers of one run have around them. Shared, so that a message costs no closures. */
+export interface Surroundings<Message, Tx, Of extends Handling<Message, Tx> = Handling<Message, Tx>> {
   readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
   readonly store: string;
   /** Fires at the function's end or when the lease is lost. Made when it is first asked for: most never ask. */
-  readonly signal: () => AbortSignal;
-  readonly inTransaction: AckingTransaction<Tx>;
+  signalOf(handling: Of): AbortSignal;
+  /** A transaction that also acknowledges the message; rejects, and rolls back, if the lease is lost. */
+  inTransaction(message: Message, work: (tx: Tx) => Promise<void>): Promise<void>;
 }
 
 export interface Handled {
@@ -37,16 +39,17 @@ const thrown = (error: unknown): Handled => ({ end: { kind: "error", error }, ac
  * Handles one message to its end. Never throws or rejects. A plain handler that returns no promise is at its end
  * at once: with fast handlers, promises would be most of the cost.
  */
-export function handleMessage<Message extends QueueMessage, Tx>(
-  handling: Handling<Message, Tx>,
+export function handleMessage<Message extends QueueMessage, Tx, Of extends Handling<Message, Tx>>(
+  handling: Of,
+  around: Surroundings<Message, Tx, Of>,
 ): Handled | Promise<Handled> {
-  const { message, handler, middleware } = handling;
+  const { message, handler } = handling;
   if (handler === undefined) return { end: { kind: "noHandler", topic: message.topic }, acked: false };
   const { schema, timeoutMs, transactional } = handler;
-  if (middleware.length > 0 || schema !== undefined || timeoutMs !== undefined || transactional)
-    return handleWithin(handling, handler);
+  if (around.middleware.length > 0 || schema !== undefined || timeoutMs !== undefined || transactional)
+    return handleWithin(handling, handler, around);
   try {
-    const answer = handler.handle(message, contextOf(handling, undefined, handling.signal));
+    const answer = handler.handle(message, contextOf(handling, around, undefined));
     return isThenable(answer) ? Promise.resolve(answer).then(answered, thrown) : answered(answer);
   } catch (error) {
     return thrown(error);
@@ -61,31 +64,32 @@ const answered = (answer: unknown): Handled => (isSteering(answer) ? thrown(answ
 const isSteering = (answer: unknown): boolean =>
   answer instanceof PermanentFailure || answer instanceof RetryAfter;
 
-const contextOf = <Message, Tx>(
-  { store }: Handling<Message, Tx>,
+const contextOf = <Message, Tx, Of extends Handling<Message, Tx>>(
+  handling: Of,
+  around: Surroundings<Message, Tx, Of>,
   tx: Tx | undefined,
-  signal: () => AbortSignal,
 ): HandlerContext<Tx> => ({
   get signal() {
-    return signal();
+    return around.signalOf(handling);
   },
   tx,
-  store,
+  store: around.store,
 });
 
 /** With all that a handler can have around it. */
-async function handleWithin<Message extends QueueMessage, Tx>(
-  handling: Handling<Message, Tx>,
+async function handleWithin<Message extends QueueMessage, Tx, Of extends Handling<Message, Tx>>(
+  handling: Of,
   handler: ResolvedHandler<Message, Tx>,
+  around: Surroundings<Message, Tx, Of>,
 ): Promise<Handled> {
   const timeout = handlerTimeout(handler.timeoutMs);
-  const signal =
-    timeout === undefined
-      ? handling.signal
-      : once(() => AbortSignal.any([handling.signal(), timeout.signal]));
   try {
-    const work = runHandler(handling, handler, signal);
-    await (timeout === undefined ? work : Promise.race([work, timeout.elapsed]));
+    if (timeout === undefined) await runHandler(handling, handler, around);
+    else {
+      const signal = AbortSignal.any([around.signalOf(handling), timeout.signal]);
+      const work = runHandler(handling, handler, { ...around, signalOf: () => signal });
+      await Promise.race([work, timeout.elapsed]);
+    }
     return handler.transactional ? committed : finished;
   } catch (error) {
     if (error === timedOut) return { end: { kind: "timedOut", afterMs: handler.timeoutMs! }, acked: false };
@@ -95,32 +99,24 @@ async function handleWithin<Message extends QueueMessage, Tx>(
   }
 }
 
-function once<T>(make: () => T): () => T {
-  let made: T | undefined;
-  return () => {
-    made ??= make();
-    return made;
-  };
-}
-
-async function runHandler<Message extends QueueMessage, Tx>(
-  handling: Handling<Message, Tx>,
+async function runHandler<Message extends QueueMessage, Tx, Of extends Handling<Message, Tx>>(
+  handling: Of,
   handler: ResolvedHandler<Message, Tx>,
-  signal: () => AbortSignal,
+  around: Surroundings<Message, Tx, Of>,
 ): Promise<void> {
   const message = handler.schema === undefined ? handling.message : await withData(handling.message, handler);
   const attempt = async (tx: Tx | undefined): Promise<void> => {
-    const context = contextOf(handling, tx, signal);
-    const chain = handling.middleware.reduceRight<() => Promise<unknown>>(
+    const context = contextOf(handling, around, tx);
+    const chain = around.middleware.reduceRight<() => Promise<unknown>>(
       (next, wrap) => () => wrap(message, context, next),
       async () => handler.handle(message, context),
     );
     const answer = await chain();
     if (isSteering(answer)) throw answer;
     // Too late is too late: the timeout has been reported, so this must not commit.
-    if (tx !== undefined) signal().throwIfAborted();
+    if (tx !== undefined) context.signal.throwIfAborted();
   };
-  if (handler.transactional) await handling.inTransaction(attempt);
+  if (handler.transactional) await around.inTransaction(handling.message, attempt);
   else await attempt(undefined);
 }
 

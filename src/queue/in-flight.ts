@@ -1,5 +1,5 @@
 import type { DispatcherConfig } from "./dispatcher.js";
-import { type Handled, handleMessage } from "./handle-message.js";
+import { type Handled, type Handling, handleMessage, type Surroundings } from "./handle-message.js";
 import { LeaseLostError } from "./lease-lost-error.js";
 import { type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
@@ -31,8 +31,7 @@ export interface InFlight<Message, Tx> {
   giveUpAll(): void;
 }
 
-interface Entry<Message, Tx> {
-  readonly message: Message;
+interface Entry<Message, Tx> extends Handling<Message, Tx> {
   readonly lane: Lane<Message, Tx>;
   readonly startedAt: number;
   abort: AbortController | undefined;
@@ -74,7 +73,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
   });
 
   /** The handler's writes and the acknowledgement commit together, or the lease is lost and nothing does. */
-  const inAckingTransaction = async (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> => {
+  const inTransaction = async (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> => {
     let begun = false;
     try {
       await store.transaction(async (tx) => {
@@ -86,6 +85,13 @@ export function inFlight<Message extends QueueMessage, Tx>(
     } catch (error) {
       throw begun ? error : new NotBegunError(error);
     }
+  };
+
+  const around: Surroundings<Message, Tx, Entry<Message, Tx>> = {
+    middleware: config.middleware,
+    store: store.id,
+    signalOf,
+    inTransaction,
   };
 
   /** What a handler throws after it was told to stop is our doing, and is reported as that. */
@@ -143,6 +149,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
     start(message, lane) {
       const entry: Entry<Message, Tx> = {
         message,
+        handler: lane.handler,
         lane,
         startedAt: performance.now(),
         abort: undefined,
@@ -154,14 +161,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
       lane.running++;
       if (message.afterCrash) suspects++;
       log?.info("handle", fieldsOf(message));
-      const handled = handleMessage({
-        message,
-        handler: lane.handler,
-        middleware: config.middleware,
-        store: store.id,
-        signal: () => signalOf(entry),
-        inTransaction: (work) => inAckingTransaction(message, work),
-      });
+      const handled = handleMessage(entry, around);
       if (handled instanceof Promise) void handled.then((result) => onHandled(entry, result));
       else onHandled(entry, handled);
     },
