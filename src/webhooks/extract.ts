@@ -54,10 +54,13 @@ export function webhookBody(message: {
  */
 function messageIdOf(delivery: Delivery, source: ResolvedSource): string | undefined {
   const id = fillFirst(source.messageId, delivery);
-  if (id !== undefined) return isName(id) ? id : `id-sha256:${namedHash(source.name, Buffer.from(id))}`;
+  if (id !== undefined) return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
   if (delivery.body.length === 0) return undefined; // all such deliveries would be one
   return `body-sha256:${namedHash(source.name, delivery.body)}`;
 }
+
+/** As JSON, which tells lone surrogates apart; as UTF-8 they are all the same. */
+const exactBytes = (text: string): Uint8Array => Buffer.from(JSON.stringify(text));
 
 /** A name holds no NUL, so no two pairs of name and content are hashed as the same bytes. */
 const namedHash = (name: string, content: Uint8Array): string =>

@@ -1,0 +1,185 @@
+import { describe, expect, it } from "vitest";
+import { InvalidArgumentError } from "../../../src/errors.js";
+import {
+  createWebhookRoute,
+  schemeNames,
+  schemes,
+  signWebhook,
+  type WebhookRouteOptions,
+  type WebhookScheme,
+} from "../../../src/webhooks/index.js";
+import { address, reception, signed } from "./support.js";
+
+const inbox = { receive: () => Promise.reject(new Error("never called")) };
+const define = (sources: unknown, more: object = {}) =>
+  createWebhookRoute({ inbox, sources, ...more } as WebhookRouteOptions);
+const scheme = (verify: object, more: object = {}) => ({
+  own: { scheme: { verify: { kind: "signature", header: "x-s", ...verify }, ...more }, secrets: "s" },
+});
+
+describe("the definition of sources", () => {
+  it("FUN-02 a missing or empty secret is refused when the route is made, for every scheme", () => {
+    for (const name of schemeNames) {
+      const token = name === "meta" ? { verifyToken: "v" } : {};
+      for (const secrets of [
+        undefined,
+        null,
+        "",
+        "  ",
+        [],
+        [""],
+        ["good", ""],
+        ["good", undefined],
+        [null],
+        5,
+      ]) {
+        expect(
+          () => define({ x: { scheme: name, secrets, ...token } }),
+          `${name} ${JSON.stringify(secrets)}`,
+        ).toThrow(InvalidArgumentError);
+      }
+    }
+    expect(() => define({ x: { scheme: "meta", secrets: "s" } })).toThrow(/verifyToken is missing or empty/);
+    expect(() => define({ x: { scheme: "meta", secrets: "s", verifyToken: "" } })).toThrow(/verifyToken/);
+    expect(() => define({ x: { scheme: "stripe", secrets: "s", verifyToken: "v" } })).toThrow(
+      /asks for none/,
+    );
+  });
+
+  it("FUN-02 a secret that cannot be the scheme's is refused without being quoted", () => {
+    const bad = ["whsec_not!base64", "whpk_c2hvcnQ=", "whsk_c2hvcnQ=", "whsec_", "trailing-newline\n", "äöü"];
+    for (const secrets of bad) {
+      const attempt = () => define({ x: { scheme: "standard", secrets } });
+      expect(attempt, secrets).toThrow(InvalidArgumentError);
+      expect(attempt).toThrow(/^(?!.*(not!base64|c2hvcnQ|trailing-newline|äöü)).*x: secrets\[0\]/s);
+    }
+    expect(() => define({ x: { scheme: "stripe", secrets: "whsec_a\n" } })).toThrow(/white space/);
+  });
+
+  it("FUN-02 all problems of all sources are told at once", () => {
+    const attempt = () =>
+      define({
+        a: { scheme: "strip", secrets: "s" },
+        b: { scheme: "github", secrets: "", colour: "red", toleranceMs: -1, maxBodyBytes: 0.5 },
+        "c/d": { scheme: "github", secrets: "s", topic: "{body}" },
+      });
+    for (const problem of [
+      /a: the scheme "strip" is not known; known: stripe, /,
+      /b: secrets\[0\] is missing/,
+      /colour/,
+      /toleranceMs/,
+      /maxBodyBytes/,
+      /c\/d: .*slash/,
+      /topic has \{body\}/,
+    ]) {
+      expect(attempt).toThrow(problem);
+    }
+  });
+
+  it("FUN-02 a scheme that would protect nothing is refused", () => {
+    const unsafe: [object, RegExp][] = [
+      [scheme({ signed: "{timestamp}", timestamp: { header: "x-t" } }), /leaves the body out/],
+      [scheme({ signed: "{header:x-id}" }), /leaves the body out/],
+      [scheme({ signed: [] }), /signed is empty/],
+      [scheme({ signed: "{timestamp}{body}" }), /does not say where/],
+      [scheme({ timestamp: { header: "x-t" } }), /anybody could change it/],
+      [scheme({ bodyDigestQuery: "sha" }), /needs the \{url\}/],
+      [scheme({ signed: "{json:id}{body}" }), /has \{json:id\}/],
+      [scheme({ signed: "{body" }), /brace/],
+      [scheme({ algorithm: "md5" }), /algorithm must be one of/],
+      [scheme({ encoding: "utf8" }), /encoding must be one of/],
+      [scheme({ header: "no header" }), /header's name/],
+      [scheme({ prefix: "" }), /prefix must be a non-empty/],
+      [scheme({ keys: [] }), /keys is empty/],
+      [scheme({ keys: [{ algorithm: "none" }] }), /algorithm must be one of/],
+      [scheme({ kind: "none" }), /kind must be/],
+      [{ own: { scheme: { verify: { kind: "token", token: [] } }, secrets: "s" } }, /token is missing/],
+      [
+        { own: { scheme: { verify: { kind: "token", token: "{json:token}" } }, secrets: "s" } },
+        /has \{json:token\}/,
+      ],
+      [{ own: { scheme: {}, secrets: "s" } }, /kind must be/],
+      [{ own: { scheme: null, secrets: "s" } }, /known name or an object/],
+      [{ own: { secrets: "s" } }, /known name or an object/],
+      [{ own: null }, /must be an object/],
+      [{ own: { scheme: "constructor", secrets: "s" } }, /is not known/],
+      [{}, /no source/],
+    ];
+    for (const [sources, problem] of unsafe) expect(() => define(sources), String(problem)).toThrow(problem);
+  });
+
+  it("FUN-01 mistakes in the rest of a scheme are refused too", () => {
+    const wrong: [object, RegExp][] = [
+      [scheme({}, { messageId: "" }), /messageId must be a non-empty template/],
+      [scheme({}, { messageId: "{header}" }), /has \{header\}/],
+      [scheme({}, { tenant: [5] }), /tenant must be/],
+      [scheme({}, { keepHeaders: ["x-s", "authorization"] }), /authorization may hold a secret/],
+      [scheme({}, { keepHeaders: ["x-signature"] }), /may hold a secret/],
+      [scheme({}, { keepHeaders: ["x-api-key", "x-gitlab-token"] }), /x-api-key.*x-gitlab-token/],
+      [scheme({}, { keepHeaders: "x-a" }), /list of strings/],
+      [scheme({}, { answer: { body: 1 } }), /answer must be/],
+      [scheme({}, { extra: 1 }), /unknown field extra/],
+      [scheme({}, { handshakes: [{ method: "PUT", when: {}, answer: {} }] }), /method must be one of/],
+      [scheme({}, { handshakes: [{ method: "GET", when: { "{x}": "1" }, answer: {} }] }), /has \{x\}/],
+      [scheme({}, { handshakes: [{ method: "GET", when: {} }] }), /answer must be an object/],
+    ];
+    for (const [sources, problem] of wrong) expect(() => define(sources), String(problem)).toThrow(problem);
+  });
+
+  it("FUN-01 options of the route are checked", () => {
+    const good = { x: { scheme: "stripe", secrets: "s" } };
+    expect(() => define(good)).not.toThrow();
+    const wrong = [
+      { inbox: undefined },
+      { inbox: {} },
+      { afterEnqueue: 5 },
+      { afterEnqueueMs: 0 },
+      { receiveMs: -1 },
+      { secretsMaxAgeMs: Number.NaN },
+      { toleranceMs: 0 },
+      { maxBodyBytes: 0 },
+      { publicUrl: "hooks.example.com" },
+      { publicUrl: "https://hooks.example.com/?a=1" },
+      { colour: "red" },
+    ];
+    for (const more of wrong)
+      expect(() => define(good, more), JSON.stringify(more)).toThrow(/ONCEBOX|must be|unknown/);
+  });
+
+  it("FUN-02 every known scheme signs what it accepts, and is data that survives JSON", async () => {
+    const keys: Partial<Record<string, string>> = { standard: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" };
+    expect(schemeNames).toEqual(
+      expect.arrayContaining(["stripe", "github", "shopify", "slack", "twilio", "standard"]),
+    );
+    for (const name of schemeNames) {
+      const secrets = keys[name] ?? "secret";
+      const verifyToken = name === "meta" ? { verifyToken: "v" } : {};
+      const copy = JSON.parse(JSON.stringify(schemes[name])) as WebhookScheme;
+      const { route, messages } = await reception({
+        sources: {
+          [name]: { scheme: name, secrets, ...verifyToken },
+          copy: { scheme: copy, secrets, ...verifyToken },
+        },
+      });
+      const options = { secrets, messageId: "m1", topic: "t1" };
+      expect((await route(signed(name, options))).status, name).toBe(200);
+      expect((await route(signed(copy, options, "copy"))).status, name).toBe(200);
+      expect(await messages(), name).toHaveLength(2);
+    }
+  });
+
+  it("FUN-02 signing says what it lacks", () => {
+    const options = { url: address("x"), body: "{}", secrets: "s" };
+    expect(() => signWebhook("nobody" as never, options)).toThrow(/not known/);
+    expect(() => signWebhook("stripe", { ...options, secrets: "" })).toThrow(/missing or empty/);
+    expect(() => signWebhook("stripe", { ...options, secrets: [] })).toThrow(/no secret/);
+    expect(() => signWebhook("eventgrid", { ...options, secrets: [] })).toThrow(/no secret/);
+    expect(() => signWebhook("standard", { ...options, secrets: "whsec_c2VjcmV0" })).toThrow(
+      /messageId or headers/,
+    );
+    const whpk = `whpk_${Buffer.alloc(32, 1).toString("base64")}`;
+    expect(() => signWebhook("standard", { ...options, secrets: whpk, messageId: "m" })).toThrow(
+      /public key cannot sign/,
+    );
+  });
+});

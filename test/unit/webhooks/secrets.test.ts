@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { testClock } from "../../../src/testing/index.js";
+import type { Secrets } from "../../../src/webhooks/index.js";
+import { now, post, reception, signed } from "./support.js";
+
+const body = '{"id":"evt_1","type":"ping"}';
+const by = (secrets: string, timestamp = now) => signed("stripe", { secrets, body, timestamp });
+const source = (secrets: Secrets) => ({ stripe: { scheme: "stripe", secrets } as const });
+
+describe("secrets that are fetched", () => {
+  it("FUN-02 are fetched with the first webhook, once for all that wait, and then kept", async () => {
+    let fetched = 0;
+    const { route } = await reception({
+      sources: source(async () => {
+        fetched++;
+        await new Promise((resolve) => setImmediate(resolve));
+        return ["new", "old"];
+      }),
+    });
+    expect(fetched).toBe(0);
+    const answers = await Promise.all(["new", "old", "new", "other"].map((secret) => route(by(secret))));
+    expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200, 401]);
+    await route(by("new"));
+    expect(fetched).toBe(1);
+  });
+
+  it("FUN-02 several places are asked, and text may stand beside them", async () => {
+    const { route } = await reception({
+      sources: source(["plain", () => "fetched", async () => ["a", "b"]]),
+    });
+    for (const secret of ["plain", "fetched", "a", "b"]) expect((await route(by(secret))).status).toBe(200);
+  });
+
+  it("FUN-02 a failure is 503, tells nothing, and is not kept: the retry is accepted", async () => {
+    let broken = true;
+    const { route, messages, logs } = await reception({
+      sources: source(async () => {
+        if (broken) throw new Error("vault password hunter2 is wrong");
+        return "s";
+      }),
+    });
+    const answer = await route(by("s"));
+    expect([answer.status, await answer.json()]).toEqual([503, { error: "unavailable" }]);
+    expect(answer.headers.get("retry-after")).toMatch(/^\d+$/);
+    expect(JSON.stringify(logs)).not.toContain("hunter2");
+    expect(await messages()).toEqual([]);
+    broken = false;
+    expect((await route(by("s"))).status).toBe(200);
+    expect(await messages()).toHaveLength(1);
+  });
+
+  it("FUN-02 nothing, an empty text or an empty list fails closed: nobody gets in, not even by an empty secret", async () => {
+    for (const nothing of ["", "  ", "\n", [], ["good", ""], undefined, null, 5, {}, [undefined]]) {
+      const { route, messages } = await reception({ sources: source((() => nothing) as never) });
+      expect((await route(by("good"))).status, JSON.stringify(nothing)).toBe(503);
+      const unsigned = post("stripe", { body, headers: { "stripe-signature": "t=1,v1=" } });
+      expect((await route(unsigned)).status).toBe(503);
+      expect(await messages()).toEqual([]);
+    }
+  });
+
+  it("FUN-02 are asked for again after a while, so that a rotation arrives; when that fails the last ones are used on", async () => {
+    const clock = testClock(now.getTime());
+    let current: string | undefined = "first";
+    const { route, logs } = await reception({
+      clock,
+      secretsMaxAgeMs: 60_000,
+      sources: source(() => {
+        if (current === undefined) throw new Error("away");
+        return current;
+      }),
+    });
+    const status = async (secret: string) => (await route(by(secret, clock()))).status;
+    expect(await status("first")).toBe(200);
+    current = "second";
+    expect(await status("second")).toBe(401);
+    clock.advance(60_000);
+    expect([await status("second"), await status("first")]).toEqual([200, 401]);
+    current = undefined;
+    clock.advance(60_000);
+    expect(await status("second")).toBe(200);
+    expect(logs.filter((line) => line.level === "warn" && /refreshed/.test(line.message))).toMatchObject([
+      { fields: { source: "stripe" } },
+    ]);
+    current = "third";
+    expect([await status("third"), await status("second")]).toEqual([200, 401]);
+  });
+});
