@@ -44,11 +44,7 @@ create table "infra"."inbox_state" (
 -- vacuum before dead versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create index "inbox_ready" on "infra"."inbox_state" (visible_at, seq) where status = 1;
-
-create index "inbox_dead" on "infra"."inbox_state" (seq) where status = 4;
-
-create index "inbox_expiry" on "infra"."inbox_state" (expires_at) where expires_at is not null and status = 1;
+create index "inbox_claim" on "infra"."inbox_state" (status, visible_at, seq);
 
 create table "infra"."inbox_done" (
   seq bigint primary key,
@@ -103,6 +99,13 @@ declare
   v_first_seen_at timestamptz;
 begin
   loop
+    -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
+    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    from "infra"."inbox" m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+
     insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
     values (p_source, p_message_id, p_topic, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, v_now, v_now)
     on conflict (source, message_id) do nothing
@@ -114,13 +117,6 @@ begin
       enqueued := true;
       return;
     end if;
-
-    -- Known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
-    from "infra"."inbox" m
-    where m.source = p_source and m.message_id = p_message_id
-    for update;
-    exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
@@ -325,11 +321,7 @@ create table "infra"."outbox_state" (
 -- vacuum before dead versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create index "outbox_ready" on "infra"."outbox_state" (visible_at, seq) where status = 1;
-
-create index "outbox_dead" on "infra"."outbox_state" (seq) where status = 4;
-
-create index "outbox_expiry" on "infra"."outbox_state" (expires_at) where expires_at is not null and status = 1;
+create index "outbox_claim" on "infra"."outbox_state" (status, visible_at, seq);
 
 create table "infra"."outbox_done" (
   seq bigint primary key,

@@ -59,6 +59,13 @@ const receive = (n: QueueNames): string =>
   v_first_seen_at timestamptz;
 begin
   loop
+    -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
+    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    from ${n.message} m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+
     insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
     values (${incoming.map(([name]) => `p_${name}`).join(", ")}, v_now, v_now)
     on conflict (source, message_id) do nothing
@@ -70,13 +77,6 @@ begin
       enqueued := true;
       return;
     end if;
-
-    -- Known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
-    from ${n.message} m
-    where m.source = p_source and m.message_id = p_message_id
-    for update;
-    exit when found; -- otherwise it was purged in between, and is new
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.

@@ -164,21 +164,15 @@ where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
     // lost_at already holds the end of the lease and the back-off after it: whoever finds it first, reaper or
-    // claim, comes to the same time. There is no index of leases, which every claim would pay for: what is in
-    // flight stands in front of the index of the claimable.
+    // claim, comes to the same time. Leases and expiries have no index, which every message would pay for: the
+    // table has only what is unfinished, and a claim finds both by itself when their turn comes.
     reap: statement(
       "reap",
       `with over as (
   select s.seq
   from ${n.state} s
-  where s.status = ${status.ready} and s.visible_at <= ${now} and s.locked_until < ${now}
-  order by s.visible_at, s.seq
-  limit (select :limit::int)
-  for update skip locked
-), stale as (
-  select s.seq
-  from ${n.state} s
-  where s.expires_at <= ${now} and s.expires_at is not null and s.status = ${status.ready} and s.locked_until is null
+  where s.status = ${status.ready}
+    and case when ${lost} then s.locked_until < ${now} else s.expires_at <= ${now} end
   limit (select :limit::int)
   for update skip locked
 ), reaped as (
@@ -191,7 +185,7 @@ returning s.seq`,
     visible_at = coalesce(s.lost_at, s.visible_at),
     lost_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
-  where s.seq = any (array(select seq from over union all select seq from stale limit (select :limit::int)))
+  where s.seq = any (array(select seq from over))
   returning s.seq, s.status, s.expires_at
 )
 select r.seq, ${keyColumns(n)
@@ -302,30 +296,44 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const revive = String(options.reviveDead);
   return {
     ...queueStatements(n),
-    // The usual case, a new message, is one statement; only a known one goes through the function, which decides
-    // step by step. The function is not called when its condition, known beforehand, does not hold.
+    // The usual cases, a new message and the same one again, are one statement; only what changes something known
+    // goes through the function, which decides step by step. It is not called when its condition, which is known
+    // before, does not hold. Neither state nor Done to be seen: another delivery committed it while this one ran.
     receive: statement(
       "receive",
-      `with added as (
-  insert into ${n.message} (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+      `with arrived as (
+  insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
     first_seen_at, last_seen_at)
   values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
     :expires_at::timestamptz, ${now}, ${now})
-  on conflict (source, message_id) do nothing
-  returning seq, coalesce(due_at, first_seen_at) as visible_at, expires_at
+  on conflict (source, message_id) do update
+  set last_seen_at = excluded.last_seen_at, deliveries = m.deliveries + 1, content_changed = false
+  where m.topic = excluded.topic and m.payload = excluded.payload and coalesce(m.hash = excluded.hash, excluded.hash is null)
+    and m.headers is not distinct from excluded.headers and m.correlation_id is not distinct from excluded.correlation_id
+    and m.due_at is not distinct from excluded.due_at and m.expires_at is not distinct from excluded.expires_at${
+      options.reviveDead
+        ? `
+    and not exists (select from ${n.state} s where s.seq = m.seq and s.status = ${status.dead})`
+        : ""
+    }
+  returning m.seq, m.deliveries = 1 as is_new, coalesce(m.due_at, m.first_seen_at) as visible_at, m.expires_at
 ), placed as (
   insert into ${n.state} (seq, status, visible_at, expires_at)
   select seq, ${status.ready}, visible_at, expires_at
-  from added
-  returning seq
+  from arrived
+  where is_new
 )
-select false as content_changed, true as enqueued, null::smallint as old_status
-from placed
+select false as content_changed, a.is_new as enqueued, case when not a.is_new then coalesce(
+    (select s.status from ${n.state} s where s.seq = a.seq),
+    (select ${status.done} from ${doneTable(n)} d where d.seq = a.seq),
+    ${status.ready}
+  ) end as old_status
+from arrived a
 union all
 select r.content_changed, r.enqueued, r.old_status
 from ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
   :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz) r
-where not exists (select from placed)`,
+where not exists (select from arrived)`,
     ),
     receiveMany: statement(
       "receive many",

@@ -407,11 +407,14 @@ export function concurrencyTests(context: InboxContext): void {
         expect(indexes.length).toBeGreaterThanOrEqual(5);
         return;
       }
+      if (database().db.dialect.name === "postgres") {
+        // one for all: where a claim would move a row from one to another, it could not stay where it is
+        expect(indexes.map((index) => index.columns)).toContain("status,visible_at,seq");
+        return;
+      }
       const byTime = indexes.filter((index) => index.columns === "visible_at,seq");
       expect(byTime.filter((index) => /status = 1\b/.test(index.filter))).toHaveLength(1);
-      // on PostgreSQL one index has both, or a claim would have to move a row from one to the other
-      const held = database().db.dialect.name === "postgres" ? 0 : 1;
-      expect(byTime.filter((index) => /status = 2\b/.test(index.filter))).toHaveLength(held);
+      expect(byTime.filter((index) => /status = 2\b/.test(index.filter))).toHaveLength(1);
     });
 
     it("IBX-125 source and message id have one unique index together", async () => {
