@@ -5,6 +5,7 @@ export const scenarioNames = [
   "batch-ingest",
   "drain",
   "dispatch",
+  "deadline",
   "backlog",
   "round-trips",
 ] as const;
@@ -26,6 +27,9 @@ export interface Sizes {
   /** Pending, and the same number of Done rows beside them. */
   readonly largeBacklog: number;
   readonly claimsPerRound: number;
+  /** Runs of a dispatcher, each with a budget at random from a second on. */
+  readonly budgets: number;
+  readonly longestBudgetMs: number;
 }
 
 const full: Sizes = {
@@ -37,6 +41,8 @@ const full: Sizes = {
   smallBacklog: 10_000,
   largeBacklog: 1_000_000,
   claimsPerRound: 40,
+  budgets: 200,
+  longestBudgetMs: 10_000,
 };
 
 const quick: Sizes = {
@@ -48,6 +54,8 @@ const quick: Sizes = {
   smallBacklog: 10_000,
   largeBacklog: 100_000,
   claimsPerRound: 15,
+  budgets: 20,
+  longestBudgetMs: 3_000,
 };
 
 export interface BenchOptions {

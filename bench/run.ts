@@ -4,6 +4,7 @@ import { type BenchOptions, type DatabaseName, parseOptions, type ScenarioName, 
 import { formatTable, type ResultRow, writeJson } from "./report.js";
 import { backlog } from "./scenarios/backlog.js";
 import { batchIngest } from "./scenarios/batch-ingest.js";
+import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
 import { receive } from "./scenarios/receive.js";
@@ -15,6 +16,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "batch-ingest": batchIngest,
   drain,
   dispatch,
+  deadline,
   backlog,
   "round-trips": roundTrips,
 };

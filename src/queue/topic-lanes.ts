@@ -23,7 +23,7 @@ export interface Lanes<Message, Tx> {
  * A message is started when so many of its topic's last ones would have ended in the time that is left; see
  * docs/decisions/0007-what-fits-into-the-time.md.
  */
-const likelyEnough = 0.9;
+const likelyEnough = 0.8;
 
 export const fitsInto = <Message, Tx>(lane: Lane<Message, Tx>, ms: number): boolean =>
   lane.durations.shareWithin(ms) >= likelyEnough;
