@@ -3,3 +3,4 @@ export * from "./harness.js";
 export { inboxContract } from "./inbox-contract.js";
 export { migrationContract } from "./migration-contract.js";
 export { outboxContract } from "./outbox-contract.js";
+export { webhookContract } from "./webhook-contract.js";

@@ -4,6 +4,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  webhookContract,
 } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
@@ -13,3 +14,4 @@ inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
+webhookContract(harness);

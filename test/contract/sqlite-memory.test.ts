@@ -3,6 +3,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  webhookContract,
 } from "../../src/testing/index.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
 
@@ -12,3 +13,4 @@ inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
+webhookContract(harness);

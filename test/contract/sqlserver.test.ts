@@ -4,6 +4,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  webhookContract,
 } from "../../src/testing/index.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
 
@@ -16,4 +17,5 @@ describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)
   outboxContract(harness);
   migrationContract(harness);
   dispatchContract(harness);
+  webhookContract(harness);
 });

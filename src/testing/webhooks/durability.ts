@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { createInbox } from "../../inbox/inbox.js";
+import { migrate } from "../../sql/migrate.js";
+import type { CallerTransaction, TestDatabase } from "../harness.js";
+import { claimAll, type InboxContext, isBabelfish, rowCount, watched } from "../inbox/support.js";
+import { send, stripeEvent, stripeRoute } from "./support.js";
+
+/** A transaction that lets nobody write to the table until it ends. */
+async function lockOut(database: TestDatabase, table: string): Promise<CallerTransaction> {
+  const transaction = await database.begin(); // on SQLite that alone holds the only writer
+  const { name } = database.db.dialect;
+  if (name === "postgres") await transaction.run(`lock table ${table} in access exclusive mode`);
+  if (name === "sqlserver") await transaction.run(`select top (1) 1 from ${table} with (tablockx, holdlock)`);
+  return transaction;
+}
+
+export function durabilityTests({ database, freshInbox }: InboxContext): void {
+  describe("an id is never burned", () => {
+    it("FUN-01 a database that does not answer in time: 503, and the retry is accepted", async (test) => {
+      test.skip(await isBabelfish(database()), "Babelfish ignores lock hints");
+      const { inbox, names, owner } = await freshInbox();
+      const lock = await lockOut(database(), names.message);
+      const refused = await stripeRoute(inbox, { receiveMs: 300 })(stripeEvent("evt_1"));
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+      expect(await refused.json()).toEqual({ error: "unavailable" });
+      await lock.rollback();
+      expect(await rowCount(database(), names.message)).toBe(0);
+      expect(await send(stripeRoute(inbox), stripeEvent("evt_1"))).toEqual({
+        status: 200,
+        outcome: "enqueued",
+      });
+      expect(await claimAll(inbox, owner)).toMatchObject([{ messageId: "evt_1" }]);
+    });
+
+    it("FUN-01 a write that fails: 503, nothing stored, and the retry is accepted", async () => {
+      const { on, inbox, names, logs } = await freshInbox();
+      const broken = Object.assign(new Error("disk full while storing card 4242"), { code: "XX000" });
+      const route = stripeRoute(on(watched(database().db, [{ fail: broken }])));
+      expect(await send(route, stripeEvent("evt_1", { card: "4242" }))).toEqual({
+        status: 503,
+        outcome: undefined,
+      });
+      expect(await rowCount(database(), names.message)).toBe(0);
+      expect(JSON.stringify(logs)).not.toContain("4242");
+      expect(await send(route, stripeEvent("evt_1"))).toEqual({ status: 200, outcome: "enqueued" });
+      expect((await inbox.stats()).due).toBe(1);
+    });
+
+    it("FUN-01 a commit whose answer is lost: 503, and the retry is a duplicate of what is waiting", async () => {
+      const { on, inbox, owner } = await freshInbox();
+      const lost = Object.assign(new Error("the answer is lost"), { code: "XX000" });
+      const route = stripeRoute(on(watched(database().db, [{ loseAnswer: lost }])));
+      expect((await send(route, stripeEvent("evt_1"))).status).toBe(503);
+      expect(await send(route, stripeEvent("evt_1"))).toEqual({ status: 200, outcome: "duplicate" });
+      expect(await claimAll(inbox, owner)).toHaveLength(1);
+    });
+
+    it("FUN-01 a schema that is not there yet: 503, and after the migration the retry is accepted", async () => {
+      const { db, schema: name } = database();
+      const schema = name === undefined ? {} : { schema: name };
+      const table = "LateInbox";
+      const route = stripeRoute(createInbox(db, { ...schema, table }));
+      expect((await send(route, stripeEvent("evt_1"))).status).toBe(503);
+      await migrate(db, { ...schema, inbox: table, outbox: false });
+      expect(await send(route, stripeEvent("evt_1"))).toEqual({ status: 200, outcome: "enqueued" });
+    });
+  });
+}

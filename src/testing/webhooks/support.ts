@@ -1,0 +1,27 @@
+import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
+import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
+import { signWebhook } from "../../webhooks/sign.js";
+
+const secrets = "whsec_contract";
+
+/** A route with one source, Stripe. */
+export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>
+  createWebhookRoute({ inbox, sources: { stripe: { scheme: "stripe", secrets } }, ...options });
+
+/** An event as Stripe would send it. */
+export function stripeEvent(id: string, content: Readonly<Record<string, unknown>> = {}): Request {
+  const body = JSON.stringify({ id, type: "charge.succeeded", ...content });
+  const signed = signWebhook("stripe", { url: "https://example.com/webhooks/stripe", body, secrets });
+  return new Request(signed.url, { ...signed, body });
+}
+
+export interface WebhookAnswer {
+  readonly status: number;
+  readonly outcome: string | undefined;
+}
+
+export async function send(route: WebhookRoute, request: Request): Promise<WebhookAnswer> {
+  const answer = await route(request);
+  const { outcome } = (await answer.json()) as { outcome?: string };
+  return { status: answer.status, outcome };
+}
