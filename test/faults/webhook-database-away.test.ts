@@ -1,0 +1,136 @@
+import { randomUUID } from "node:crypto";
+import { createServer, connect as openSocket, type Server, type Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
+import { createInbox } from "../../src/inbox/inbox.js";
+import { migrate } from "../../src/sql/migrate.js";
+import { openPostgres } from "../../src/sql/postgres/index.js";
+import { rowCount } from "../../src/testing/inbox/support.js";
+import type { TestDatabase } from "../../src/testing/index.js";
+import { send, stripeEvent, stripeRoute } from "../../src/testing/webhooks/support.js";
+import { postgresHarness } from "../support/postgres-harness.js";
+
+const url = inject("postgresUrl");
+
+/** Stands between the pool and PostgreSQL, and can be taken away like a network. */
+interface Line {
+  readonly port: number;
+  /** All connections end, and no new one is made. */
+  cut(): Promise<void>;
+  mend(): Promise<void>;
+  /** Statements arrive, but nothing that the server says comes back any more. */
+  muteAnswers(): void;
+}
+
+async function layLine(host: string, port: number): Promise<Line> {
+  const sockets = new Set<Socket>();
+  let muted = false;
+  const server: Server = createServer((near) => {
+    const far = openSocket(port, host);
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far);
+    far.on("data", (chunk) => {
+      if (!muted) near.write(chunk);
+    });
+  });
+  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, "127.0.0.1", resolve));
+  await listen(0);
+  const own = (server.address() as { port: number }).port;
+  return {
+    port: own,
+    async cut() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+    async mend() {
+      muted = false;
+      await listen(own);
+    },
+    muteAnswers() {
+      muted = true;
+    },
+  };
+}
+
+describe("webhooks while PostgreSQL is away", () => {
+  let admin: TestDatabase;
+  const closing: (() => Promise<unknown>)[] = [];
+
+  beforeAll(async () => {
+    admin = await postgresHarness(url).open();
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0)) await close();
+  });
+  afterAll(async () => {
+    await admin?.close();
+  });
+
+  const throughLine = async () => {
+    const target = new URL(url);
+    const line = await layLine(target.hostname, Number(target.port || 5432));
+    target.hostname = "127.0.0.1";
+    target.port = String(line.port);
+    const db = openPostgres({ url: target.href, maxConnections: 2 });
+    const table = `inbox_${randomUUID().slice(0, 8)}`;
+    await migrate(admin.db, { schema: admin.schema!, inbox: table, outbox: false });
+    const inbox = createInbox(db, { schema: admin.schema!, table });
+    const { message } = admin.db.dialect.names("inbox", admin.schema!, table);
+    closing.push(
+      () => db.close(),
+      () => line.cut(),
+    );
+    return { line, inbox, rows: () => rowCount(admin, message) };
+  };
+
+  it("FUN-01 a network that is cut: 503 and no row; when it is back the retry is accepted, once", async () => {
+    const { line, inbox, rows } = await throughLine();
+    const route = stripeRoute(inbox);
+    expect(await send(route, stripeEvent("evt_1"))).toEqual({ status: 200, outcome: "enqueued" });
+    await line.cut();
+    const refused = await route(stripeEvent("evt_2"));
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+    expect(await refused.text()).toBe('{"error":"unavailable"}');
+    expect(await rows()).toBe(1);
+    await line.mend();
+    expect(await send(route, stripeEvent("evt_2"))).toEqual({ status: 200, outcome: "enqueued" });
+    expect(await send(route, stripeEvent("evt_2"))).toEqual({ status: 200, outcome: "duplicate" });
+    expect(await rows()).toBe(2);
+  });
+
+  it("FUN-01 FUN-12 connections that died while the function was frozen are replaced before the provider notices", async () => {
+    const { line, inbox, rows } = await throughLine();
+    const route = stripeRoute(inbox);
+    await send(route, stripeEvent("evt_1"));
+    await line.cut();
+    await line.mend();
+    expect(await send(route, stripeEvent("evt_2"))).toEqual({ status: 200, outcome: "enqueued" });
+    expect(await rows()).toBe(2);
+  });
+
+  it("FUN-01 a commit whose answer never comes back: 503, and the retry finds what was stored", async () => {
+    const { line, inbox, rows } = await throughLine();
+    await send(stripeRoute(inbox), stripeEvent("evt_1"));
+    line.muteAnswers();
+    const answer = send(stripeRoute(inbox, { receiveMs: 2_000 }), stripeEvent("evt_2"));
+    while ((await rows()) < 2) await nextTurn();
+    expect((await answer).status).toBe(503);
+    await line.cut();
+    await line.mend();
+    expect(await send(stripeRoute(inbox), stripeEvent("evt_2"))).toEqual({
+      status: 200,
+      outcome: "duplicate",
+    });
+    expect(await rows()).toBe(2);
+  });
+});
