@@ -11,6 +11,13 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 export interface SqlStatement {
   readonly name: string;
   readonly steps: readonly string[];
+  /** SQLite: a select of one row, run first. Its columns are parameters of the steps, and columns of every row answered. */
+  readonly constants?: string;
+  /**
+   * SQLite: the usual case of the first step, tried in its place. When it answers no rows, the first step runs
+   * after all. One without rows of its own changes every row number of `:items`, which then is the answer, or none.
+   */
+  readonly shortcut?: string;
   /** Planned anew each time: for texts whose best plan depends on the parameters. */
   readonly unprepared?: boolean;
 }

@@ -9,7 +9,7 @@ import { closedError, transactionScope } from "../transaction-scope.js";
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
 export interface SqliteStatement {
   all(...params: unknown[]): unknown[];
-  run(...params: unknown[]): unknown;
+  run(...params: unknown[]): { readonly changes: number | bigint };
   setReturnArrays?(enabled: boolean): void;
   columns?(): { readonly name: string }[];
 }
@@ -26,7 +26,16 @@ export interface SqliteHandle extends SqliteConnection {
 interface PreparedStep {
   /** The name of each `?`, in order. */
   readonly order: readonly string[];
-  readonly run: (values: readonly unknown[]) => readonly SqlRow[] | undefined;
+  /** The rows, or how many it changed. */
+  readonly run: (values: readonly unknown[], constants: SqlRow) => readonly SqlRow[] | number;
+}
+
+/** What a statement's steps share beside the parameters. */
+interface Run {
+  readonly params: SqlParams;
+  readonly now: unknown;
+  readonly random: number;
+  readonly constants: SqlRow;
 }
 
 type StepRunner = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
@@ -41,7 +50,6 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     clock ??= connection.prepare("select cast(round(unixepoch('subsec') * 1000) as integer) as now");
     return (clock.all() as { now: number }[])[0]!.now;
   };
-
   const prepare = (text: string): PreparedStep => {
     let step = prepared.get(text);
     if (step === undefined) {
@@ -50,7 +58,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       const statement = connection.prepare(anonymous);
       step = {
         order,
-        run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
+        run: answersRows(text) ? rowReader(statement) : (values) => Number(statement.run(...values).changes),
       };
       prepared.set(text, step);
     }
@@ -59,14 +67,31 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 
   return (statement, params) => {
     // One time and one throw of the dice for all steps.
-    const all = Object.assign({}, params, { now: params.now ?? now(), random: Math.random() });
-    let rows: readonly SqlRow[] = [];
-    for (const text of statement.steps) {
+    let run: Run = { params, now: params.now ?? now(), random: Math.random(), constants: {} };
+    const execute = (text: string, before: readonly SqlRow[]): readonly SqlRow[] | number => {
       const step = prepare(text);
-      rows = step.run(bind(step.order, all, rows)) ?? rows;
+      return step.run(bind(step.order, run, before), run.constants);
+    };
+    if (statement.constants !== undefined) {
+      const [constants] = execute(statement.constants, noRows) as readonly SqlRow[];
+      run = Object.assign({}, run, { constants });
+    }
+    let rows =
+      statement.shortcut === undefined ? noRows : answerOf(execute(statement.shortcut, noRows), params);
+    for (let index = rows.length === 0 ? 0 : 1; index < statement.steps.length; index++) {
+      const answer = execute(statement.steps[index]!, rows);
+      if (typeof answer !== "number") rows = answer;
     }
     return rows;
   };
+}
+
+const noRows: readonly SqlRow[] = [];
+
+/** Of a shortcut: its rows, or all of :items when it changed them. */
+function answerOf(answer: readonly SqlRow[] | number, params: SqlParams): readonly SqlRow[] {
+  if (typeof answer !== "number") return answer;
+  return answer === 0 ? noRows : (JSON.parse(params.items as string) as number[]).map((seq) => ({ seq }));
 }
 
 /** `select …`, or `… returning …` outside of a quoted name. */
@@ -76,26 +101,38 @@ const answersRows = (text: string): boolean =>
 /** Rows as arrays where the binding can: it then need not set each property across the language's border. */
 function rowReader(statement: SqliteStatement): PreparedStep["run"] {
   if (statement.setReturnArrays === undefined || statement.columns === undefined) {
-    return (values) => statement.all(...values) as SqlRow[];
+    return (values, constants) => statement.all(...values).map((row) => Object.assign({}, constants, row));
   }
   const names = statement.columns().map((column) => column.name);
   statement.setReturnArrays(true);
-  return (values) =>
+  return (values, constants) =>
     (statement.all(...values) as unknown[][]).map((cells) => {
-      const row: Record<string, unknown> = {};
+      const row: Record<string, unknown> = Object.assign({}, constants);
       for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
       return row;
     });
 }
 
-function bind(order: readonly string[], params: SqlParams, rows: readonly SqlRow[]): unknown[] {
-  return order.map((name) => {
-    if (name === "rows") return JSON.stringify(rows);
-    if (name === "seqs") return JSON.stringify(rows.map((row) => row.seq));
-    if (name === "last_seq") return rows.at(-1)?.seq ?? null;
-    const value = params[name] ?? null;
-    return typeof value === "boolean" ? Number(value) : value;
-  });
+const bind = (order: readonly string[], run: Run, rows: readonly SqlRow[]): unknown[] =>
+  order.map((name) => parameter(name, run, rows));
+
+function parameter(name: string, { params, now, random, constants }: Run, rows: readonly SqlRow[]): unknown {
+  switch (name) {
+    case "now":
+      return now;
+    case "random":
+      return random;
+    case "rows":
+      return JSON.stringify(rows);
+    case "seqs":
+      return JSON.stringify(rows.map((row) => row.seq));
+    case "last_seq":
+      return rows.at(-1)?.seq ?? null;
+    default: {
+      const value = params[name] ?? constants[name] ?? null;
+      return typeof value === "boolean" ? Number(value) : value;
+    }
+  }
 }
 
 export type Synchronous = "normal" | "full";
@@ -121,6 +158,8 @@ export interface SqliteClientOptions {
 interface Opened {
   readonly handle: SqliteHandle;
   readonly run: StepRunner;
+  readonly begin: SqliteStatement;
+  readonly commit: SqliteStatement;
 }
 
 /** One connection, opened at first use. A transaction has it to itself; other calls wait their turn. */
@@ -136,7 +175,12 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     if (closing !== undefined) throw closedError();
     opening ??= openHandle(options).then(
       (handle) => {
-        opened = { handle, run: stepRunner(handle) };
+        opened = {
+          handle,
+          run: stepRunner(handle),
+          begin: handle.prepare("begin immediate"),
+          commit: handle.prepare("commit"),
+        };
         return opened;
       },
       (error) => {
@@ -171,15 +215,15 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
 
   /** All of it at once: a pause between begin and commit would hold the lock for as long as others keep the thread. */
   const runSteps = (
-    { handle, run }: Opened,
+    { handle, run, begin, commit }: Opened,
     statement: SqlStatement,
     params: SqlParams,
   ): readonly SqlRow[] => {
     if (statement.steps.length === 1) return run(statement, params);
-    handle.exec("begin immediate");
+    begin.run();
     try {
       const rows = run(statement, params);
-      handle.exec("commit");
+      commit.run();
       return rows;
     } catch (error) {
       rollBack(handle);
@@ -188,7 +232,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   };
 
   const runTransaction = async <T>(
-    { handle, run }: Opened,
+    { handle, run, commit }: Opened,
     work: (tx: SqlExecutor) => Promise<T>,
   ): Promise<T> => {
     const inside = { open: true };
@@ -200,7 +244,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     try {
       const result = await insideTransaction.run(inside, () => work(scope.tx));
       end();
-      await whenFree(() => handle.exec("commit"));
+      await whenFree(() => commit.run());
       return result;
     } catch (error) {
       end();
@@ -229,7 +273,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       signal?.throwIfAborted();
       const current = await open();
       return inTurn(async () => {
-        await whenFree(() => current.handle.exec("begin immediate"), signal);
+        await whenFree(() => current.begin.run(), signal);
         return runTransaction(current, work);
       }, signal);
     },

@@ -50,16 +50,26 @@ join ${n.state} s on s.seq = json_extract(r.value, '$.seq')
 join ${n.message} m on m.seq = s.seq`;
 
 /** What a claimed message rarely has, in one column: see `rareColumns` in queue-shape.ts. */
-const rest = (n: QueueNames, attempt: string, crashes: string, lastError: string) => {
-  const inbox = n.kind === "inbox";
-  const usual = inbox ? "m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null and " : "";
-  const own = inbox
-    ? ", 'hash', case when m.hash is not null then hex(m.hash) end, 'last_seen_at', m.last_seen_at, 'deliveries', m.deliveries"
-    : "";
-  return `case when not (${usual}s.seq is null and m.headers is null and m.correlation_id is null) then json_object(
-    'attempt', ${attempt}, 'crashes', ${crashes}, 'headers', m.headers, 'correlation_id', m.correlation_id,
-    'due_at', m.due_at, 'expires_at', s.expires_at, 'last_error', ${lastError}${own}) end`;
+const rest = (n: QueueNames, ofState: Readonly<Record<string, string>> = {}) => {
+  const ofMessage = {
+    headers: "m.headers",
+    correlation_id: "m.correlation_id",
+    due_at: "m.due_at",
+    ...(n.kind === "inbox" && {
+      hash: "case when m.hash is not null then hex(m.hash) end",
+      last_seen_at: "m.last_seen_at",
+      deliveries: "m.deliveries",
+    }),
+  };
+  const pairs = Object.entries({ ...ofMessage, ...ofState }).map(([name, value]) => `'${name}', ${value}`);
+  return `json_object(${pairs.join(", ")})`;
 };
+
+/** A fresh message that came once, with nothing but its payload. */
+const isPlain = (n: QueueNames) =>
+  `m.headers is null and m.correlation_id is null${
+    n.kind === "inbox" ? " and m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null" : ""
+  }`;
 
 /**
  * The next :limit messages in the order (visible_at, seq): ready ones and fresh ones. A fresh one stands at its
@@ -101,14 +111,31 @@ function queueStatements(n: QueueNames): QueueStatements {
   end`,
   };
   const cursor = cursorTable(n);
+  const ack = `update ${n.state} as s
+set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
+where s.seq in ${seqs} and ${ownedBy("s")}`;
+  // Returning the numbers takes as long again as the update; when all are the owner's, they are known.
+  const allOwned = `(select count(*) from ${n.state} o where o.seq in ${seqs} and ${ownedBy("o")}) = json_array_length(:items)`;
+  const ready = `select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${now}`;
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
     // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
-    claim: statement(
-      "claim",
-      `select c.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
+    claim: {
+      constants: `select ${now} + ${lease} as locked_until, ${now} + ${lease} + ${backoff("1", ":random")} as next_attempt_at`,
+      // Fresh ones alone, when nothing else is due: a third of the time of putting the two in order.
+      shortcut: `select m.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
+  case when not (${isPlain(n)}) then ${rest(n)} end as rest
+from ${n.message} m
+where m.seq > (select seq from ${cursor}) and ${isFresh(n, "m.seq")}
+  and not exists (${ready})
+  and not exists (${crashed})
+order by m.seq
+limit :limit`,
+      ...statement(
+        "claim",
+        `select c.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
   ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
-  ${rest(n, claimed.attempt, claimed.crashes, claimed.lastError)} as rest,
+  ${rest(n, { attempt: claimed.attempt, crashes: claimed.crashes, last_error: claimed.lastError, expires_at: "s.expires_at" })} as rest,
   case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' end as verdict
 from (
   select seq from (${crashed})
@@ -117,9 +144,9 @@ from (
 ) c
 cross join ${n.message} m on m.seq = c.seq
 left join ${n.state} s on s.seq = c.seq`,
-      // To before the first fresh one that stays. The last that was taken, when it is fresh, is a good place to look
-      // from; when nothing was taken, there is none.
-      `update ${cursor}
+        // To before the first fresh one that stays. The last that was taken, when it is fresh, is a good place to look
+        // from; when nothing was taken, there is none.
+        `update ${cursor}
 set seq = coalesce(
   (
     select m.seq - 1 from ${n.message} m
@@ -131,8 +158,8 @@ set seq = coalesce(
   (select max(seq) from ${n.message})
 )
 where seq < (select max(seq) from ${n.message})`,
-      `insert into ${n.state} as s (seq, status, visible_at, locked_until, owner)
-select value, ${status.held}, ${now} + ${lease} + (select ${backoff("1", ":random")}), ${now} + ${lease}, :owner
+        `insert into ${n.state} as s (seq, status, visible_at, locked_until, owner)
+select value, ${status.held}, :next_attempt_at, :locked_until, :owner
 from json_each(:seqs)
 where true
 on conflict (seq) do update
@@ -143,14 +170,9 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   locked_until = ${claimed.lockedUntil},
   visible_at = ${claimed.visibleAt},
   last_error = ${claimed.lastError}`,
-    ),
-    ack: statement(
-      "ack",
-      `update ${n.state} as s
-set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
-where s.seq in ${seqs} and ${ownedBy("s")}
-returning seq`,
-    ),
+      ),
+    },
+    ack: { ...statement("ack", `${ack}\nreturning seq`), shortcut: `${ack}\n  and ${allOwned}` },
     abandon: statement(
       "abandon",
       `update ${n.state} as s
@@ -358,6 +380,25 @@ set ${contents.map(unlessDone).join(",\n  ")},
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
 returning source, message_id, content_changed, deliveries = 1 or exists (select 1 from ${n.state} where seq = ${m}.seq and ${unclaimable}) as enqueued, ${oldStatus} as old_status`;
 
+  // A new message, or one that comes again with nothing new: handled, or the same and not waiting in a state row.
+  const keepsItself = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"]
+    .map((column) => `${m}.${column} is excluded.${column}`)
+    .join(" and ");
+  const receivePlainly = `insert into ${m} (source, message_id, topic, payload, hash,
+  correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
+values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at, ${now}, ${now})
+on conflict (source, message_id) do update
+set last_seen_at = excluded.last_seen_at,
+  deliveries = ${m}.deliveries + 1,
+  content_changed = coalesce(${m}.hash <> excluded.hash, 0)
+where case ${oldStatus}
+  when ${status.done} then true
+  when ${status.seen} then false
+  when ${status.ready} then false
+  else (excluded.hash is null or ${m}.hash is excluded.hash) and ${keepsItself}
+end
+returning content_changed, deliveries = 1 as enqueued, ${oldStatus} as old_status`;
+
   // To revive is to forget that it died: as Seen, the delivery that follows in the same transaction wakes it.
   const revive = (keys: string) => `update ${n.state}
 set status = ${status.seen}, attempt = 0, crashes = 0
@@ -366,7 +407,9 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
 
   return {
     ...queueStatements(n),
-    receive: statement("receive", ...reviving("values (:source, :message_id)"), receive(scalarInbox, "")),
+    receive: options.reviveDead
+      ? statement("receive", revive("values (:source, :message_id)"), receive(scalarInbox, ""))
+      : { ...statement("receive", receive(scalarInbox, "")), shortcut: receivePlainly },
     receiveMany: statement(
       "receive many",
       ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
