@@ -52,6 +52,61 @@ export function timeTests(context: DispatchContext): void {
       expect(await dispatcher.run(store, testBudget(40))).toMatchObject({ handled: 0, stopped: "time" });
     });
 
+    it("FUN-03 a topic that fits into no run is reported, and tried by the next one", async () => {
+      const { store, enqueue, logger, logs } = await context.subject(kind);
+      await enqueue("slow", ["1"]);
+      const dispatcher = createDispatcher<AnyMessage>({
+        reserveMs: 10,
+        logger,
+        handlers: { slow: () => new Promise((resolve) => setTimeout(resolve, 50)) },
+      });
+      expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 1 });
+      await enqueue("slow", ["2"]);
+      expect(await dispatcher.run(store, testBudget(40))).toMatchObject({ handled: 0, released: 1 });
+      expect(logs).toContainEqual(
+        expect.objectContaining({ level: "warn", message: "too little time for this topic" }),
+      );
+      expect(await dispatcher.run(store, testBudget(200))).toMatchObject({ acked: 1 });
+    });
+
+    it("FUN-03 small messages fill the time that is too short for large ones", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("large", ["1"]);
+      const dispatcher = createDispatcher<AnyMessage>({
+        reserveMs: 10,
+        firstGuessMs: 1,
+        handlers: { large: () => new Promise((resolve) => setTimeout(resolve, 50)), small: () => {} },
+      });
+      await dispatcher.run(store, testBudget());
+      await enqueue("large", ["2", "3"]);
+      await enqueue("small", ["1", "2", "3"]);
+      expect(await dispatcher.run(store, testBudget(40))).toMatchObject({ acked: 3, released: 2 });
+    });
+
+    it("FUN-03 near the end it claims no more than it could handle", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      const asked: (number | undefined)[] = [];
+      const watched = {
+        ...store,
+        claim: (options: Parameters<typeof store.claim>[0]) => {
+          asked.push(options.batchSize);
+          return store.claim(options);
+        },
+      };
+      await enqueue("t", ["1"]);
+      const dispatcher = createDispatcher<AnyMessage>({
+        concurrency: 2,
+        reserveMs: 10,
+        firstGuessMs: 1,
+        handlers: { t: () => new Promise((resolve) => setTimeout(resolve, 50)) },
+      });
+      await dispatcher.run(watched, testBudget());
+      expect(asked[0]).toBe(50);
+      asked.length = 0;
+      await dispatcher.run(watched, testBudget(110)); // two rounds of two
+      expect(asked[0]).toBeLessThanOrEqual(4);
+    });
+
     it("FUN-03 a handler that runs into the end is aborted, and abandoned with a reason", async () => {
       const { store, enqueue, all } = await context.subject(kind);
       await enqueue("obedient", ["x"]);
@@ -116,6 +171,31 @@ export function timeTests(context: DispatchContext): void {
       await expect.poll(() => countIn("done"), { timeout: 20_000 }).toBe(9);
       slow.open();
       expect(await running).toMatchObject({ acked: 10 });
+    });
+
+    it("acknowledges as it goes along, also when handlers never wait for anything", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 40 }, String));
+      let acks = 0;
+      const acksAtEnd: number[] = [];
+      const watched = {
+        ...store,
+        ack: (...args: Parameters<typeof store.ack>) => {
+          acks++;
+          return store.ack(...args);
+        },
+      };
+      let handled = 0;
+      const dispatcher = createDispatcher<AnyMessage>({
+        batchSize: 10,
+        handlers: {
+          t: () => {
+            if (++handled === 40) acksAtEnd.push(acks);
+          },
+        },
+      });
+      expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 40 });
+      expect(acksAtEnd[0]).toBeGreaterThan(0);
     });
 
     it("claims the next batch while handlers of the last are still running", async () => {
