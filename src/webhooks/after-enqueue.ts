@@ -1,6 +1,6 @@
 import type { Logger } from "../queue/logger.js";
-import { errorName } from "./error-name.js";
 import type { ReceivedWebhook } from "./route-options.js";
+import { safeReason } from "./safe-reason.js";
 
 /** Calls the hook and waits for it, but not for ever, and never fails: the message is committed. */
 export function afterEnqueueCaller(
@@ -17,7 +17,7 @@ export function afterEnqueueCaller(
     });
     const told = (async () => hook(webhook))().then(
       () => {},
-      (error) => complain(errorName(error)),
+      (error) => complain(safeReason(error)),
     );
     await Promise.race([told, late]);
     clearTimeout(timer);

@@ -1,5 +1,5 @@
 import { jsonAnswer, refusedAnswer, textAnswer } from "./answers.js";
-import type { CheckedHandshake, NamedTemplates } from "./check-scheme.js";
+import type { CheckedHandshake, NamedTemplates } from "./check-handshake.js";
 import type { Delivery } from "./delivery.js";
 import type { ResolvedSource } from "./sources.js";
 import { fill } from "./template.js";

@@ -4,13 +4,13 @@ import { guardedMetrics } from "../queue/metrics.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
-import { errorName } from "./error-name.js";
 import { extractMessage, type WebhookMessage } from "./extract.js";
 import { findSource } from "./find-source.js";
 import { answerHandshake, type FoundHandshake, findHandshake } from "./handshake.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
+import { safeReason } from "./safe-reason.js";
 import { type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
@@ -62,7 +62,7 @@ export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
     try {
       outcome = await receive(message);
     } catch (error) {
-      return { ...refuse("unavailable", `not stored: ${errorName(error)}`), webhook };
+      return { ...refuse("unavailable", `not stored: ${safeReason(error)}`), webhook };
     }
     if (outcome === "enqueued") await announce?.(webhook);
     return { answer: acceptedAnswer(source.scheme, outcome, message.messageId), outcome, webhook };
@@ -130,7 +130,7 @@ const refuse = (error: RefusalName, reason: string, headers: Record<string, stri
 });
 
 /** A secret store that is away is like a database that is away: the provider tries again. */
-const failureOf = (error: unknown): Ending => refuse("unavailable", errorName(error));
+const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));
 
 const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
   source,

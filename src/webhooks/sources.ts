@@ -1,7 +1,8 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import { type CheckedScheme, checkScheme, refuseFields } from "./check-scheme.js";
+import { type CheckedScheme, checkScheme } from "./check-scheme.js";
+import { type Report, refuseFields } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
 import { type SchemeName, schemeNames, schemes } from "./schemes.js";
 import { type Secrets, secretsProblems } from "./secrets.js";
@@ -86,9 +87,11 @@ function resolveSource(
   if (!(Number.isSafeInteger(maxBodyBytes) && maxBodyBytes > 0))
     report("maxBodyBytes must be a whole number from 1 on");
 
-  const checked = checkScheme(withOverrides(schemeOf(given.scheme, report), given), problems);
+  const wrong: string[] = [];
+  const checked = checkScheme(withOverrides(schemeOf(given.scheme, report), given), wrong);
   const { handshakes } = checked;
-  checkSecrets(given, checked, report);
+  if (wrong.length === 0) checkSecrets(given, checked, report);
+  problems.push(...wrong);
   if (problems.length > 0) return undefined;
 
   const { secrets = [], verifyToken = [] } = given;
@@ -110,7 +113,7 @@ function resolveSource(
 function checkSecrets(
   { secrets, verifyToken }: Partial<WebhookSource>,
   { scheme: { verify }, handshakes }: CheckedScheme,
-  report: (problem: string) => void,
+  report: Report,
 ): void {
   const toKey = (secret: unknown) =>
     verify?.kind === "signature" ? toSigningKey(verify, secret) : toTokenKey(secret);
@@ -120,7 +123,7 @@ function checkSecrets(
   else if (verifyToken !== undefined) report("verifyToken is given, but the scheme asks for none");
 }
 
-function checkName(name: string, report: (problem: string) => void): void {
+function checkName(name: string, report: Report): void {
   try {
     requireName(name, "the source's name");
   } catch (error) {
@@ -129,10 +132,7 @@ function checkName(name: string, report: (problem: string) => void): void {
   if (name.includes("/")) report("a source's name is one part of a path and has no slash");
 }
 
-export function schemeOf(
-  scheme: unknown,
-  report: (problem: string) => void,
-): WebhookScheme | Record<string, unknown> {
+export function schemeOf(scheme: unknown, report: Report): WebhookScheme | Record<string, unknown> {
   if (typeof scheme !== "string") return scheme as WebhookScheme;
   if (Object.hasOwn(schemes, scheme)) return schemes[scheme as SchemeName];
   report(`the scheme ${JSON.stringify(scheme)} is not known; known: ${schemeNames.join(", ")}`);

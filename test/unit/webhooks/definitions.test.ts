@@ -126,6 +126,35 @@ describe("the definition of sources", () => {
     for (const [sources, problem] of wrong) expect(() => define(sources), String(problem)).toThrow(problem);
   });
 
+  it("FUN-01 whatever is wrong at whichever place of a scheme is told in one kind of error", () => {
+    const junk = [null, 5, true, "", [], {}, [null], [5], "{", { a: null }];
+    const places = (value: unknown, path: string[] = []): string[][] =>
+      typeof value === "object" && value !== null
+        ? [path, ...Object.entries(value).flatMap(([key, inner]) => places(inner, [...path, key]))]
+        : [path];
+    let refused = 0;
+    for (const name of schemeNames) {
+      for (const path of places(schemes[name]).filter((one) => one.length > 0)) {
+        for (const wrong of junk) {
+          const copy = structuredClone(schemes[name]) as unknown as Record<string, unknown>;
+          const at = path.slice(0, -1).reduce((inner, key) => inner[key] as Record<string, unknown>, copy);
+          at[path.at(-1)!] = wrong;
+          try {
+            define({
+              own: { scheme: copy, secrets: "c2VjcmV0", ...(name === "meta" ? { verifyToken: "v" } : {}) },
+            });
+          } catch (error) {
+            expect(error, `${name} ${path.join(".")} ${JSON.stringify(wrong)}`).toBeInstanceOf(
+              InvalidArgumentError,
+            );
+            refused++;
+          }
+        }
+      }
+    }
+    expect(refused).toBeGreaterThan(500);
+  });
+
   it("FUN-01 options of the route are checked", () => {
     const good = { x: { scheme: "stripe", secrets: "s" } };
     expect(() => define(good)).not.toThrow();

@@ -51,11 +51,14 @@ describe("secrets that are fetched", () => {
 
   it("FUN-02 nothing, an empty text or an empty list fails closed: nobody gets in, not even by an empty secret", async () => {
     for (const nothing of ["", "  ", "\n", [], ["good", ""], undefined, null, 5, {}, [undefined]]) {
-      const { route, messages } = await reception({ sources: source((() => nothing) as never) });
+      const { route, messages, logs } = await reception({ sources: source((() => nothing) as never) });
       expect((await route(by("good"))).status, JSON.stringify(nothing)).toBe(503);
       const unsigned = post("stripe", { body, headers: { "stripe-signature": "t=1,v1=" } });
       expect((await route(unsigned)).status).toBe(503);
       expect(await messages()).toEqual([]);
+      expect(logs.map(({ level, fields }) => [level, fields.reason])).toEqual(
+        Array(2).fill(["error", "A webhook secret that was fetched is missing or empty."]),
+      );
     }
   });
 

@@ -1,0 +1,59 @@
+import { type Place, parseTemplate, type TemplatePart, type Templates } from "./template.js";
+
+/** Takes one problem of what is being checked. */
+export type Report = (problem: string) => void;
+
+export type Alternatives = readonly (readonly TemplatePart[])[];
+
+export function parseAll(
+  templates: Templates | undefined,
+  places: readonly Place[],
+  name: string,
+  report: Report,
+): Alternatives {
+  return asList(templates).flatMap((template) => {
+    const parts = parseTemplate(template, places);
+    if (typeof parts !== "string") return [parts];
+    report(`${name} ${parts}`);
+    return [];
+  });
+}
+
+export function checkHeaderPart(
+  part: { readonly header?: unknown; readonly separator?: unknown; readonly prefix?: unknown } | undefined,
+  name: string,
+  report: Report,
+): void {
+  if (!isHeaderName(part?.header)) report(`${name}.header must be a header's name`);
+  checkText(part?.separator, `${name}.separator`, report);
+  checkText(part?.prefix, `${name}.prefix`, report);
+}
+
+export function checkText(value: unknown, name: string, report: Report): void {
+  if (value !== undefined && !isText(value)) report(`${name} must be a non-empty string`);
+}
+
+export function checkTexts(value: unknown, name: string, report: Report): void {
+  if (value !== undefined && !(Array.isArray(value) && value.every(isText)))
+    report(`${name} must be a list of strings`);
+}
+
+export function oneOf(value: unknown, known: readonly string[], name: string, report: Report): void {
+  if (value !== undefined && !known.includes(value as string))
+    report(`${name} must be one of ${known.join(", ")}`);
+}
+
+export function refuseFields(value: object, known: readonly string[], name: string, report: Report): void {
+  if (!isObject(value)) report(`${name} must be an object`);
+  for (const field of Object.keys(value ?? {})) {
+    if (!known.includes(field)) report(`${name} has an unknown field ${field}; known: ${known.join(", ")}`);
+  }
+}
+
+export const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
+export const isHeaderName = (value: unknown): value is string =>
+  typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
+export const asList = <T>(value: T | readonly T[] | undefined): readonly T[] =>
+  value === undefined ? [] : Array.isArray(value) ? value : [value as T];
