@@ -88,8 +88,7 @@ left join "infra"."inbox_done" d on d.seq = m.seq;
 do $body1$
 begin
   execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_revive boolean, p_now timestamptz,
-  out content_changed boolean, out enqueued boolean, out old_status smallint)
+  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_revive boolean, p_now timestamptz) returns text
 language plpgsql
 as $body$
 declare
@@ -97,6 +96,9 @@ declare
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_status smallint;
+  v_changed boolean;
+  v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
@@ -113,35 +115,33 @@ begin
     if found then
       insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
       values (v_seq, 1, coalesce(p_due_at, v_now), p_expires_at);
-      content_changed := false;
-      enqueued := true;
-      return;
+      return ''enqueued'';
     end if;
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
-  select s.status into old_status from "infra"."inbox_state" s where s.seq = v_seq for update;
-  if not found then old_status := 3; end if;
-  content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status in (0, 2) or (p_revive and old_status = 4);
+  select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  if not found then v_status := 3; end if;
+  v_changed := coalesce(v_hash <> p_hash, false);
+  v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
 
-  if old_status = 3 then -- it keeps the content that was handled
+  if v_status = 3 then -- it keeps the content that was handled
     update "infra"."inbox" m
-    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_receive".content_changed
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return;
+    return case when v_changed then ''conflict'' else ''done'' end;
   end if;
 
   update "infra"."inbox" m
   set topic = p_topic, payload = p_payload, hash = coalesce(p_hash, m.hash), correlation_id = p_correlation_id, headers = p_headers, due_at = p_due_at, expires_at = p_expires_at,
-    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = "inbox_receive".content_changed
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
   where m.seq = v_seq;
 
-  if enqueued then
+  if v_enqueued then
     update "infra"."inbox_state" s
     set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif old_status = 1 then -- a lease stays as it is, and a back-off that has begun is not cut short
+  elsif v_status = 1 then -- a lease stays as it is, and a back-off that has begun is not cut short
     update "infra"."inbox_state" s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -154,6 +154,12 @@ begin
         or (s.locked_until is null
           and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
   end if;
+  return case
+    when v_changed then ''conflict''
+    when v_enqueued then ''enqueued''
+    when v_status = 4 then ''dead''
+    else ''duplicate''
+  end;
 end
 $body$';
 end
@@ -163,7 +169,7 @@ do $body1$
 begin
   execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
   execute 'create function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
-returns table (source text, message_id text, content_changed boolean, enqueued boolean, old_status smallint)
+returns table (source text, message_id text, outcome text)
 language plpgsql
 as $body$
 #variable_conflict use_column
@@ -188,7 +194,7 @@ begin
   select coalesce(array_agg(p.seq), ''{}'') into v_new from placed p;
 
   return query
-  select m.source::text, m.message_id::text, false, true, null::smallint
+  select m.source::text, m.message_id::text, ''enqueued''
   from "infra"."inbox" m
   where m.seq = any (v_new);
   if cardinality(v_new) = json_array_length(p_items) then return; end if;
@@ -202,9 +208,8 @@ begin
     )
   loop
     return query
-    select v_item.source, v_item.message_id, r.content_changed, r.enqueued, r.old_status
-    from "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now) r;
+    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now);
   end loop;
 end
 $body$';

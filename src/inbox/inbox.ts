@@ -86,6 +86,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const { logger } = resolved;
 
   const outcomeOf = (row: SqlRow): ReceiveOutcome => {
+    if (row.outcome !== undefined) return row.outcome as ReceiveOutcome;
     if (isTrue(row.content_changed)) return "conflict";
     if (isTrue(row.enqueued)) return "enqueued";
     const before = Number(row.old_status);

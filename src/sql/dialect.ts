@@ -45,7 +45,7 @@ export interface QueueStatements {
 }
 
 export interface InboxStatements extends QueueStatements {
-  /** One message, scalar parameters → deliveries, content_changed, enqueued, old_status */
+  /** One message, scalar parameters → outcome; or content_changed, enqueued, old_status, of which it is made */
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */
   readonly receiveMany: SqlStatement;

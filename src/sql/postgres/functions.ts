@@ -50,13 +50,15 @@ const receive = (n: QueueNames): string =>
   create(
     n.object("_receive"),
     types,
-    `(${parameters.map(([name, type]) => `p_${name} ${type}`).join(", ")},
-  out content_changed boolean, out enqueued boolean, out old_status smallint)`,
+    `(${parameters.map(([name, type]) => `p_${name} ${type}`).join(", ")}) returns text`,
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_status smallint;
+  v_changed boolean;
+  v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
@@ -73,35 +75,33 @@ begin
     if found then
       insert into ${n.state} (seq, status, visible_at, expires_at)
       values (v_seq, ${status.ready}, coalesce(p_due_at, v_now), p_expires_at);
-      content_changed := false;
-      enqueued := true;
-      return;
+      return 'enqueued';
     end if;
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
-  select s.status into old_status from ${n.state} s where s.seq = v_seq for update;
-  if not found then old_status := ${status.done}; end if;
-  content_changed := coalesce(v_hash <> p_hash, false);
-  enqueued := old_status in (${status.seen}, ${status.held}) or (p_revive and old_status = ${status.dead});
+  select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
+  if not found then v_status := ${status.done}; end if;
+  v_changed := coalesce(v_hash <> p_hash, false);
+  v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
 
-  if old_status = ${status.done} then -- it keeps the content that was handled
+  if v_status = ${status.done} then -- it keeps the content that was handled
     update ${n.message} m
-    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_receive")}.content_changed
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return;
+    return case when v_changed then 'conflict' else 'done' end;
   end if;
 
   update ${n.message} m
   set ${contents.map((name) => `${name} = ${name === "hash" ? "coalesce(p_hash, m.hash)" : `p_${name}`}`).join(", ")},
-    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = ${n.bare("_receive")}.content_changed
+    last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
   where m.seq = v_seq;
 
-  if enqueued then
+  if v_enqueued then
     update ${n.state} s
     set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif old_status = ${status.ready} then -- a lease stays as it is, and a back-off that has begun is not cut short
+  elsif v_status = ${status.ready} then -- a lease stays as it is, and a back-off that has begun is not cut short
     update ${n.state} s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -114,6 +114,12 @@ begin
         or (s.locked_until is null
           and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
   end if;
+  return case
+    when v_changed then 'conflict'
+    when v_enqueued then 'enqueued'
+    when v_status = ${status.dead} then 'dead'
+    else 'duplicate'
+  end;
 end`,
   );
 
@@ -123,7 +129,7 @@ const receiveMany = (n: QueueNames): string =>
     n.object("_receive_many"),
     "json, boolean, timestamptz",
     `(p_items json, p_revive boolean, p_now timestamptz)
-returns table (source text, message_id text, content_changed boolean, enqueued boolean, old_status smallint)`,
+returns table (source text, message_id text, outcome text)`,
     `#variable_conflict use_column
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -146,7 +152,7 @@ begin
   select coalesce(array_agg(p.seq), '{}') into v_new from placed p;
 
   return query
-  select m.source::text, m.message_id::text, false, true, null::smallint
+  select m.source::text, m.message_id::text, 'enqueued'
   from ${n.message} m
   where m.seq = any (v_new);
   if cardinality(v_new) = json_array_length(p_items) then return; end if;
@@ -160,9 +166,8 @@ begin
     )
   loop
     return query
-    select v_item.source, v_item.message_id, r.content_changed, r.enqueued, r.old_status
-    from ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now) r;
+    select v_item.source, v_item.message_id, ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now);
   end loop;
 end`,
   );

@@ -297,8 +297,8 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   return {
     ...queueStatements(n),
     // The usual cases, a new message and the same one again, are one statement; only what changes something known
-    // goes through the function, which decides step by step. It is not called when its condition, which is known
-    // before, does not hold. Neither state nor Done to be seen: another delivery committed it while this one ran.
+    // goes through the function, which decides step by step. Neither state nor Done to be seen: another delivery
+    // committed it while this one ran.
     receive: statement(
       "receive",
       `with arrived as (
@@ -323,17 +323,18 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   from arrived
   where is_new
 )
-select false as content_changed, a.is_new as enqueued, case when not a.is_new then coalesce(
-    (select s.status from ${n.state} s where s.seq = a.seq),
-    (select ${status.done} from ${doneTable(n)} d where d.seq = a.seq),
-    ${status.ready}
-  ) end as old_status
-from arrived a
-union all
-select r.content_changed, r.enqueued, r.old_status
-from ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
-  :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz) r
-where not exists (select from arrived)`,
+select case
+  when a.seq is null then ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
+    :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz)
+  when a.is_new then 'enqueued'
+  else coalesce(
+    (select case s.status when ${status.dead} then 'dead' else 'duplicate' end from ${n.state} s where s.seq = a.seq),
+    (select 'done' from ${doneTable(n)} d where d.seq = a.seq),
+    'duplicate'
+  )
+end as outcome
+from (values (1)) always
+left join arrived a on true`,
     ),
     receiveMany: statement(
       "receive many",
