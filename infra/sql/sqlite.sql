@@ -9,7 +9,7 @@ create table if not exists "oncebox_migrations" (
 ) strict;
 
 create table "Inbox" (
-  seq integer primary key autoincrement,
+  seq integer primary key,
   source text not null,
   message_id text not null,
   topic text not null,
@@ -51,10 +51,11 @@ create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not 
 
 create table "InboxCursor" (
   id integer primary key check (id = 1),
-  seq integer not null
+  seq integer not null,
+  last_deleted integer not null
 ) strict;
 
-insert into "InboxCursor" (id, seq) values (1, 0);
+insert into "InboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
 create trigger "InboxPlaced"
 after insert on "Inbox"
@@ -92,6 +93,9 @@ create trigger "InboxForgotten"
 after delete on "Inbox"
 begin
   delete from "InboxState" where seq = old.seq;
+  update "InboxCursor"
+  set last_deleted = old.seq
+  where last_deleted < old.seq and not exists (select 1 from "Inbox" where seq > old.seq);
 end;
 
 insert into "oncebox_migrations" (queue, number, name) values ('inbox:Inbox', 1, 'inbox');
@@ -127,7 +131,7 @@ from "Inbox" m
 left join "InboxState" s on s.seq = m.seq;
 
 create table "Outbox" (
-  seq integer primary key autoincrement,
+  seq integer primary key,
   id text not null unique,
   message_id text not null,
   topic text not null,
@@ -163,10 +167,11 @@ create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is no
 
 create table "OutboxCursor" (
   id integer primary key check (id = 1),
-  seq integer not null
+  seq integer not null,
+  last_deleted integer not null
 ) strict;
 
-insert into "OutboxCursor" (id, seq) values (1, 0);
+insert into "OutboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
 create trigger "OutboxPlaced"
 after insert on "Outbox"
@@ -185,6 +190,9 @@ create trigger "OutboxForgotten"
 after delete on "Outbox"
 begin
   delete from "OutboxState" where seq = old.seq;
+  update "OutboxCursor"
+  set last_deleted = old.seq
+  where last_deleted < old.seq and not exists (select 1 from "Outbox" where seq > old.seq);
 end;
 
 insert into "oncebox_migrations" (queue, number, name) values ('outbox:Outbox', 1, 'outbox');

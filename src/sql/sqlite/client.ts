@@ -219,7 +219,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     statement: SqlStatement,
     params: SqlParams,
   ): readonly SqlRow[] => {
-    if (statement.steps.length === 1) return run(statement, params);
+    if (statement.steps.length === 1 && statement.constants === undefined) return run(statement, params);
     begin.run();
     try {
       const rows = run(statement, params);

@@ -57,10 +57,18 @@ export const isFresh = (n: QueueNames, seq: string) =>
 const createCursor = (n: QueueNames) => [
   `create table ${cursorTable(n)} (
   id integer primary key check (id = 1),
-  seq integer not null
+  seq integer not null,
+  last_deleted integer not null
 ) strict`,
-  `insert into ${cursorTable(n)} (id, seq) values (1, 0)`,
+  `insert into ${cursorTable(n)} (id, seq, last_deleted) values (1, 0, 0)`,
 ];
+
+/**
+ * The next message's number: never one that was used before, as `autoincrement` would promise too, but by writing
+ * a page more for every message.
+ */
+export const nextSeq = (n: QueueNames) =>
+  `(select max(last_deleted, coalesce((select max(seq) from ${n.message}), 0)) + 1 from ${cursorTable(n)})`;
 
 /** Whatever is not simply due at once gets its state row with the message: one statement, one commit. */
 const insertTrigger = (n: QueueNames) => `create trigger ${n.object("Placed")}
@@ -80,6 +88,9 @@ const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("Forgotten")
 after delete on ${n.message}
 begin
   delete from ${n.state} where seq = old.seq;
+  update ${cursorTable(n)}
+  set last_deleted = old.seq
+  where last_deleted < old.seq and not exists (select 1 from ${n.message} where seq > old.seq);
 end`;
 
 /** Seen, or Processing by hand only: nobody would ever claim it as it is. */
@@ -113,7 +124,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       up: (n) => [
         // What claims and counts look at stands before the payload, which may fill pages of its own.
         `create table ${n.message} (
-  seq integer primary key autoincrement,
+  seq integer primary key,
   source text not null,
   message_id text not null,
   topic text not null,
@@ -145,7 +156,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       name: "outbox",
       up: (n) => [
         `create table ${n.message} (
-  seq integer primary key autoincrement,
+  seq integer primary key,
   id text not null unique,
   message_id text not null,
   topic text not null,

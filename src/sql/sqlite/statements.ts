@@ -9,7 +9,7 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { cursorTable, isFresh, stateOf, unclaimable, visibleAt } from "./schema.js";
+import { cursorTable, isFresh, nextSeq, stateOf, unclaimable, visibleAt } from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
 const now = ":now";
@@ -346,13 +346,16 @@ returning seq`,
 }
 
 /** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
-const scalarInbox = `select :source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at`;
+const scalarInbox = `:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at`;
 const field = (name: string) => `json_extract(i.value, '$.${name}')`;
-const jsonInbox = `select ${field("source")}, ${field("message_id")}, ${field("topic")}, ${field("payload")}, unhex(${field("hash")}),
+const jsonInbox = `${field("source")}, ${field("message_id")}, ${field("topic")}, ${field("payload")}, unhex(${field("hash")}),
   ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
-const scalarOutbox = `select :id, :message_id, :topic, :payload, :correlation_id, :headers, :due_at, :expires_at`;
-const jsonOutbox = `select ${field("id")}, ${field("message_id")}, ${field("topic")}, ${field("payload")},
+const scalarOutbox = `:id, :message_id, :topic, :payload, :correlation_id, :headers, :due_at, :expires_at`;
+const jsonOutbox = `${field("id")}, ${field("message_id")}, ${field("topic")}, ${field("payload")},
   ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
+
+/** Of a batch; read before it, because an insert that reads its own table keeps all its rows aside first. */
+const firstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq`;
 
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
   const m = n.message;
@@ -365,14 +368,14 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
   // RETURNING is computed before the AFTER triggers run, so the status it reads is the one of before.
-  const receive = (
-    incoming: string,
-    from: string,
-  ) => `insert into ${m} (source, message_id, topic, payload, hash,
+  const add = (values: string) => `insert into ${m} (seq, source, message_id, topic, payload, hash,
   correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
-${incoming}, ${now}, ${now}
-${from}
-where true
+${values}`;
+  const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${now}, ${now})`);
+  const many = add(
+    `select :first_seq + i.key, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`,
+  );
+  const receive = (insert: string) => `${insert}
 on conflict (source, message_id) do update
 set ${contents.map(unlessDone).join(",\n  ")},
   last_seen_at = excluded.last_seen_at,
@@ -384,9 +387,7 @@ returning source, message_id, content_changed, deliveries = 1 or exists (select 
   const keepsItself = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"]
     .map((column) => `${m}.${column} is excluded.${column}`)
     .join(" and ");
-  const receivePlainly = `insert into ${m} (source, message_id, topic, payload, hash,
-  correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
-values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at, ${now}, ${now})
+  const receivePlainly = `${one}
 on conflict (source, message_id) do update
 set last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
@@ -408,17 +409,20 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
   return {
     ...queueStatements(n),
     receive: options.reviveDead
-      ? statement("receive", revive("values (:source, :message_id)"), receive(scalarInbox, ""))
-      : { ...statement("receive", receive(scalarInbox, "")), shortcut: receivePlainly },
-    receiveMany: statement(
-      "receive many",
-      ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
-      receive(jsonInbox, "from json_each(:items) i"),
-    ),
+      ? statement("receive", revive("values (:source, :message_id)"), receive(one))
+      : { ...statement("receive", receive(one)), shortcut: receivePlainly },
+    receiveMany: {
+      constants: firstSeq(n),
+      ...statement(
+        "receive many",
+        ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
+        receive(many),
+      ),
+    },
     alreadyProcessed: statement(
       "already processed",
-      `insert into ${m} (source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
-values (:source, :message_id, '', '', :hash, ${now}, ${now})
+      `insert into ${m} (seq, source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+values (${nextSeq(n)}, :source, :message_id, '', '', :hash, ${now}, ${now})
 on conflict (source, message_id) do update
 set hash = case when ${oldStatus} = ${status.done} then coalesce(${m}.hash, excluded.hash) else coalesce(excluded.hash, ${m}.hash) end,
   last_seen_at = excluded.last_seen_at,
@@ -430,8 +434,8 @@ returning coalesce(${oldStatus} = ${status.done}, 0) as processed, content_chang
     // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
     mark: statement(
       "mark",
-      `insert into ${m} (source, message_id, topic, payload, first_seen_at, last_seen_at)
-values (:source, :message_id, '', '', ${now}, ${now})
+      `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
+values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
 on conflict (source, message_id) do update
 set last_seen_at = excluded.last_seen_at
 returning seq`,
@@ -456,19 +460,20 @@ returning seq`,
 
 export function outboxStatements(n: QueueNames): OutboxStatements {
   // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
-  const enqueue = (
-    incoming: string,
-    from: string,
-  ) => `insert into ${n.message} (id, message_id, topic, payload,
+  const enqueue = (values: string) => `insert into ${n.message} (seq, id, message_id, topic, payload,
   correlation_id, headers, due_at, expires_at, created_at)
-${incoming}, ${now}
-${from}
-where true
+${values}
 on conflict (id) do nothing`;
 
   return {
     ...queueStatements(n),
-    enqueue: statement("enqueue", enqueue(scalarOutbox, "")),
-    enqueueMany: statement("enqueue many", enqueue(jsonOutbox, "from json_each(:items) i")),
+    enqueue: statement("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${now})`)),
+    enqueueMany: {
+      constants: firstSeq(n),
+      ...statement(
+        "enqueue many",
+        enqueue(`select :first_seq + i.key, ${jsonOutbox}, ${now} from json_each(:items) i where true`),
+      ),
+    },
   };
 }
