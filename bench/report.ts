@@ -5,7 +5,7 @@ export type Target = { readonly atLeast: number } | { readonly atMost: number };
 export interface ResultRow {
   readonly name: string;
   readonly database: string;
-  /** What oncebox did, in `unit`. */
+  /** What oncebox did, in `unit`. This and the other numbers are NaN where they could not be measured. */
   readonly rate: number;
   readonly unit: string;
   readonly referenceRate: number;
@@ -55,16 +55,20 @@ function cells(row: ResultRow): readonly string[] {
     formatRate(row.rate),
     formatRate(row.referenceRate),
     row.unit,
-    row.ratio.toFixed(2),
-    `${(row.spread * 100).toFixed(0)}%`,
+    Number.isNaN(row.ratio) ? "–" : row.ratio.toFixed(2),
+    Number.isNaN(row.spread) ? "–" : `${(row.spread * 100).toFixed(0)}%`,
     row.target === undefined ? "" : formatTarget(row.target),
-    row.target === undefined ? "" : isMet(row.target, row.ratio) ? "met" : "MISSED",
+    row.target === undefined || Number.isNaN(row.ratio)
+      ? ""
+      : isMet(row.target, row.ratio)
+        ? "met"
+        : "MISSED",
     row.ratioTo,
   ];
 }
 
 const formatRate = (rate: number): string =>
-  rate.toLocaleString("en-US", { maximumFractionDigits: rate < 100 ? 2 : 0 });
+  Number.isNaN(rate) ? "–" : rate.toLocaleString("en-US", { maximumFractionDigits: rate < 100 ? 2 : 0 });
 
 const formatTarget = (target: Target): string =>
   "atLeast" in target ? `≥ ${target.atLeast.toFixed(2)}` : `≤ ${target.atMost.toFixed(2)}`;

@@ -1,5 +1,7 @@
 import type { Database, Inbox } from "../../src/index.js";
 import type { BareIngest, BareQueue } from "../bare/bare-sql.js";
+import type { PeerName } from "../peers/peer.js";
+import type { StartedPeer } from "../peers/start-peer.js";
 
 export interface OpenInbox {
   readonly inbox: Inbox;
@@ -17,6 +19,8 @@ export interface BenchDatabase {
   openInbox(connections: number, backlog?: Backlog): Promise<OpenInbox>;
   openBareIngest(connections: number): Promise<BareIngest>;
   openBareQueue(pending: number): Promise<BareQueue>;
+  /** Another queue on the same server; where there is none on such a database, undefined. */
+  readonly startPeer?: (name: PeerName) => Promise<StartedPeer>;
   /** How often `work` went to the database with anything. */
   countRoundTrips(opened: OpenInbox, work: () => Promise<unknown>): Promise<number>;
   close(): Promise<void>;

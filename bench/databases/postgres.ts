@@ -6,6 +6,7 @@ import { doneTable } from "../../src/sql/postgres/names.js";
 import { startPostgres } from "../../test/support/start-postgres.js";
 import { bareIngest, bareQueue } from "../bare/postgres.js";
 import { payloadBytes } from "../messages.js";
+import { startPeer } from "../peers/start-peer.js";
 import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
 
 /** A server of our own with PostgreSQL's default settings: fsync and synchronous_commit are on. */
@@ -45,6 +46,10 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
     async openBareQueue(pending) {
       const schema = newSchema();
       return droppingAfter(await bareQueue(url, schema, pending, payloadBytes), schema);
+    },
+    async startPeer(name) {
+      const schema = newSchema();
+      return droppingAfter(await startPeer(name, url, schema), schema);
     },
     countRoundTrips: (_opened, work) => countClientQueries(work),
     close: () => server.stop(),

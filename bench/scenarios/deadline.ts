@@ -107,8 +107,8 @@ function functionOf({ inbox }: OpenInbox, mix: Mix): (budgetMs: number) => Promi
   };
 }
 
-/** What a dispatcher may at most fill with handlers: its least reserve is 100 ms; what it keeps beyond counts as lost. */
-const usableMs = ({ budgetMs }: Run): number => (budgetMs - 100) * concurrency;
+/** What a dispatcher may at most fill with handlers: its least reserve is 150 ms; what it keeps beyond counts as lost. */
+const usableMs = ({ budgetMs }: Run): number => (budgetMs - 150) * concurrency;
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 

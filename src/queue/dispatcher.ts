@@ -26,7 +26,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly retry?: Partial<RetryPolicy>;
   /**
    * Kept free at the end for handlers to stop and for the last settlements. By default it follows how fast the
-   * database answers: 0.5 s at first, then between 0.1 and 2 s.
+   * database answers: 0.5 s at first, then between 0.15 and 2 s.
    */
   readonly reserveMs?: number;
   /** What a handler is taken to need until its topic has been seen: 100 ms by default. */

@@ -15,32 +15,33 @@ export interface RunTime {
   answered(ms: number): void;
 }
 
-/** A busy machine comes late to a timer; this is what it may be late by. */
-const marginMs = 20;
+/** The run returns so long before the deadline, settled or not: a busy machine comes late to a timer. */
+const marginMs = 50;
 
-/** Below, a pause of the garbage collector could eat it all; above, a slow database is not worth waiting for. */
-const shortestReserveMs = 100;
+/** Below, one pause of a busy machine could eat it all; above, a slow database is not worth waiting for. */
+const shortestPartMs = 50;
 const longestReserveMs = 2_000;
 
 /** At the end three calls may follow one another: acknowledge, release, abandon. */
 const lastCalls = 3;
 
 /**
- * The reserve is what was asked for, or else learned from the store's answers: half of it for handlers to stop
- * in, half for the last calls. A learned one leaves at least half of the run to the handlers.
+ * The reserve is what was asked for, or else learned from the store's answers: one part for handlers to stop in, one
+ * for the last calls, and the margin. A learned one leaves at least half of the run to the handlers.
  */
 export function runTime(budget: Budget, askedMs: number | undefined, answers: DurationEstimate): RunTime {
   const halfMs = budget.remainingMs() / 2;
   const likelyAnswerMs = () => answers.quantileMs(0.9);
   const learnedMs = () => {
-    const needed = 2 * (lastCalls * likelyAnswerMs() + marginMs);
-    return Math.min(halfMs, longestReserveMs, Math.max(shortestReserveMs, needed));
+    const neededMs = marginMs + 2 * Math.max(shortestPartMs, lastCalls * likelyAnswerMs());
+    return Math.min(halfMs, longestReserveMs, neededMs);
   };
   let reserveMs = askedMs ?? learnedMs();
+  const returnMs = () => Math.min(marginMs, reserveMs / 4);
   return {
     usableMs: () => budget.remainingMs() - reserveMs,
-    untilGivenUpMs: () => budget.remainingMs() - reserveMs / 2,
-    untilReturnMs: () => budget.remainingMs() - Math.min(marginMs, reserveMs / 4),
+    untilGivenUpMs: () => budget.remainingMs() - (reserveMs + returnMs()) / 2,
+    untilReturnMs: () => budget.remainingMs() - returnMs(),
     answerMs: likelyAnswerMs,
     answered(ms) {
       answers.add(ms);

@@ -20,16 +20,31 @@ export interface TransientRetry {
 const waitsMs = [20, 80, 250, 800];
 
 export async function withTransientRetry<T>(work: () => Promise<T>, options: TransientRetry): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    return retryAfter(error, work, options);
+  }
+}
+
+/** For `work` that has just failed for the first time. */
+export async function retryAfter<T>(
+  failure: unknown,
+  work: () => Promise<T>,
+  options: TransientRetry,
+): Promise<T> {
+  let error = failure;
   for (let retry = 0; ; retry++) {
+    const wait = waitsMs[retry];
+    const fault = options.signal?.aborted ? "permanent" : options.classify(error);
+    const mayRepeat = fault === "rolledBack" || (fault === "unknown" && options.repeatable);
+    if (wait === undefined || !mayRepeat) throw error;
+    options.onRetry?.(error, retry + 1);
+    await pause(wait * (0.5 + Math.random()), options.signal);
     try {
       return await work();
-    } catch (error) {
-      const wait = waitsMs[retry];
-      const fault = options.signal?.aborted ? "permanent" : options.classify(error);
-      const mayRepeat = fault === "rolledBack" || (fault === "unknown" && options.repeatable);
-      if (wait === undefined || !mayRepeat) throw error;
-      options.onRetry?.(error, retry + 1);
-      await pause(wait * (0.5 + Math.random()), options.signal);
+    } catch (again) {
+      error = again;
     }
   }
 }

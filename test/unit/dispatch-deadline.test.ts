@@ -135,7 +135,7 @@ describe("a run and its deadline, in simulated time", () => {
       await enqueue(Array.from({ length: 120 }, (_, index) => topics[(index * 7 + (index >> 2)) % 4]!));
       const outcome = await runWithin(dispatcher, store, budgetMs);
       expect(outcome).toMatchObject({ stopped: "time", abandoned: 0 });
-      usableMs += 4 * (budgetMs - 100);
+      usableMs += 4 * (budgetMs - 150);
     }
     expect(handledMs / usableMs).toBeGreaterThan(0.9);
   });

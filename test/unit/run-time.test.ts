@@ -12,11 +12,11 @@ const often = (ms: number) => Array.from({ length: 32 }, () => ms);
 
 describe("runTime", () => {
   it.each([
-    { case: "nothing is known yet", answers: [], reserve: 490 },
-    { case: "the database is near", answers: often(1), reserve: 100 },
-    { case: "the database is far", answers: often(60), reserve: 400 },
+    { case: "nothing is known yet", answers: [], reserve: 500 },
+    { case: "the database is near", answers: often(1), reserve: 150 },
+    { case: "the database is far", answers: often(60), reserve: 410 },
     { case: "the database is slow", answers: often(5_000), reserve: 2_000 },
-    { case: "one answer among many was slow", answers: [900, ...often(1).slice(1)], reserve: 100 },
+    { case: "one answer among many was slow", answers: [900, ...often(1).slice(1)], reserve: 150 },
   ])("FUN-03 the reserve follows the store's answers: $case", ({ answers, reserve }) => {
     expect(reserveOf(60_000, answers)).toBe(reserve);
   });
@@ -34,8 +34,8 @@ describe("runTime", () => {
   it("FUN-03 handlers are given up, and the run returns, while there is still time", () => {
     const time = runTime(budgetOf(10_000), 1_000, durationEstimate(75));
     expect(time.usableMs()).toBe(9_000);
-    expect(time.untilGivenUpMs()).toBe(9_500);
-    expect(time.untilReturnMs()).toBe(9_980);
+    expect(time.untilGivenUpMs()).toBe(9_475);
+    expect(time.untilReturnMs()).toBe(9_950);
   });
 
   it("FUN-03 a budget without an end has no end", () => {
