@@ -275,15 +275,14 @@ describe("the vendors' own libraries and ours", () => {
         const headers = { ...form, "x-twilio-signature": signature, ...more };
         return (await route(post("twilio", { body, headers, url: target }))).status;
       };
+      const staged = "http://10.0.0.7:8080/prod/webhooks/twilio?x=1";
       expect(await send({})).toBe(401);
-      expect(await send({}, forwarded)).toBe(401);
+      expect(await send({}, forwarded, staged)).toBe(401);
       expect(await send({ publicUrl: "https://api.example.com/prod" })).toBe(200);
       expect(await send({ publicUrl: "https://api.example.com/prod/" }, forwarded)).toBe(200);
-      const staged = "http://10.0.0.7:8080/prod/webhooks/twilio?x=1";
-      expect(await send({ trustForwardedHeaders: true }, forwarded, staged)).toBe(200);
-      expect(
-        await send({ trustForwardedHeaders: true }, { "x-forwarded-host": "evil.example.com/a?" }, staged),
-      ).toBe(401);
+      const trusting = { trustForwardedHeaders: true };
+      expect(await send(trusting, forwarded, staged)).toBe(200);
+      expect(await send(trusting, { ...forwarded, "x-forwarded-host": "api.example.com/prod" })).toBe(401);
     });
   });
 
