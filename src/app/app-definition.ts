@@ -1,0 +1,107 @@
+import * as z from "zod/mini";
+import { checked } from "../config/problems.js";
+import { type SecretReference, secretReference } from "../config/secret-reference.js";
+import type { Inbox, InboxOptions } from "../inbox/inbox.js";
+import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
+import type { DispatcherOptions } from "../queue/dispatcher.js";
+import type { Handlers } from "../queue/handlers.js";
+import type { Logger } from "../queue/logger.js";
+import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import type { Metrics } from "../queue/metrics.js";
+import type { Database } from "../sql/dialect.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import type { AppSource } from "./app-sources.js";
+
+/** What handlers may need to do their work. */
+export interface AppParts {
+  readonly db: Database;
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+}
+
+type HandlersOf<Message extends QueueMessage> =
+  | Handlers<Message, SqlExecutor>
+  | ((parts: AppParts) => Handlers<Message, SqlExecutor>);
+
+/** Everything about an app that is not the platform's: one file of the user's. */
+export interface AppDefinition {
+  /** A URL, where the URL is kept, or a function that opens it. `ONCEBOX_DATABASE_URL` wins over it. */
+  readonly database?: string | SecretReference | (() => Database | Promise<Database>);
+  /** Who may send webhooks, by the last part of their path. `ONCEBOX_WEBHOOKS` adds to them, and wins. */
+  readonly sources?: Readonly<Record<string, AppSource>>;
+  /** What is done with messages that came in, by topic. */
+  readonly handlers?: HandlersOf<InboxMessage>;
+  /** What is done with messages that go out, by topic. Without any, the outbox is left to others. */
+  readonly publishers?: HandlersOf<OutboxMessage>;
+  readonly inbox?: Omit<InboxOptions, "logger" | "schema">;
+  readonly outbox?: Omit<OutboxOptions, "logger" | "schema">;
+  /** The tables' schema, for both. */
+  readonly schema?: string;
+  readonly dispatch?: Pick<
+    DispatcherOptions<QueueMessage>,
+    "concurrency" | "batchSize" | "leaseMs" | "retry" | "reserveMs" | "firstGuessMs"
+  >;
+  readonly webhooks?: Pick<
+    WebhookRouteOptions,
+    "maxBodyBytes" | "toleranceMs" | "receiveMs" | "secretsMaxAgeMs" | "publicUrl" | "trustForwardedHeaders"
+  >;
+  /** How long Done messages are kept: 30 days by default. */
+  readonly retentionMs?: number;
+  /** Lines of JSON to the standard output by default. */
+  readonly logger?: Logger;
+  readonly metrics?: Metrics;
+}
+
+const anyFunction = z.custom<(...args: never[]) => unknown>(
+  (value) => typeof value === "function",
+  "must be a function",
+);
+const options = z.record(z.string(), z.unknown());
+const handlers = z.union(
+  [anyFunction, options],
+  "must be an object of functions by topic, or a function that answers one",
+);
+
+const definition = z.strictObject({
+  database: z.optional(
+    z.union(
+      [z.string().check(z.minLength(1)), secretReference, anyFunction],
+      "must be a URL, a reference to a secret, or a function that opens a database",
+    ),
+  ),
+  sources: z.optional(z.record(z.string(), options)),
+  handlers: z.optional(handlers),
+  publishers: z.optional(handlers),
+  inbox: z.optional(options),
+  outbox: z.optional(options),
+  schema: z.optional(z.string().check(z.minLength(1))),
+  dispatch: z.optional(options),
+  webhooks: z.optional(options),
+  retentionMs: z.optional(z.number().check(z.positive())),
+  logger: z.optional(
+    z.custom<Logger>(
+      (value) => typeof (value as Logger)?.info === "function",
+      "must have debug, info, warn and error",
+    ),
+  ),
+  metrics: z.optional(
+    z.custom<Metrics>((value) => typeof value === "object" && value !== null, "must be an object"),
+  ),
+});
+
+/**
+ * Says what the app is; nothing is opened yet.
+ *
+ * @example
+ * export default defineApp({
+ *   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } } },
+ *   handlers: ({ outbox }) => ({
+ *     "payment.received": (message) => outbox.enqueue({ topic: "receipt.send", payload: message.payload }),
+ *   }),
+ * });
+ */
+export function defineApp(app: AppDefinition): AppDefinition {
+  checked(definition, app, "defineApp");
+  return app;
+}

@@ -1,0 +1,38 @@
+import type { SourcesFromJson } from "../config/environment.js";
+import type { SecretReference, SecretResolver } from "../config/secret-reference.js";
+import type { Secret, Secrets } from "../webhooks/secrets.js";
+import type { WebhookSource } from "../webhooks/sources.js";
+
+type SecretOrReference = Secret | SecretReference;
+
+/** A webhook source whose secrets may also be references to where they are kept. */
+export interface AppSource extends Omit<WebhookSource, "secrets" | "verifyToken"> {
+  readonly secrets: SecretOrReference | readonly SecretOrReference[];
+  readonly verifyToken?: SecretOrReference | readonly SecretOrReference[];
+}
+
+/** The definition's sources and the environment's, which win; references become functions that fetch. */
+export function webhookSources(
+  defined: Readonly<Record<string, AppSource>>,
+  fromJson: SourcesFromJson,
+  resolve: SecretResolver,
+): Readonly<Record<string, WebhookSource>> {
+  const all = { ...defined, ...(fromJson as unknown as Readonly<Record<string, AppSource>>) };
+  return Object.fromEntries(Object.entries(all).map(([name, source]) => [name, toSource(source, resolve)]));
+}
+
+function toSource(source: AppSource, resolve: SecretResolver): WebhookSource {
+  const { secrets, verifyToken, ...rest } = source;
+  return {
+    ...rest,
+    secrets: fetching(secrets, resolve),
+    ...(verifyToken === undefined ? {} : { verifyToken: fetching(verifyToken, resolve) }),
+  };
+}
+
+const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets =>
+  [secrets].flat().map((secret) => (isReference(secret) ? () => resolve(secret) : secret));
+
+/** What is neither is left for the source's own checks to refuse. */
+const isReference = (secret: unknown): secret is SecretReference =>
+  typeof secret === "object" && secret !== null && "from" in secret;

@@ -1,0 +1,13 @@
+export type { Environment } from "../config/environment.js";
+export { readEnvironment } from "../config/environment.js";
+export { openDatabase } from "../config/open-database.js";
+export type { SecretReference, SecretResolver } from "../config/secret-reference.js";
+export type { LogLevel } from "../telemetry/json-logger.js";
+export { jsonLogger } from "../telemetry/json-logger.js";
+export type { AppDefinition, AppParts } from "./app-definition.js";
+export { defineApp } from "./app-definition.js";
+export type { AppSource } from "./app-sources.js";
+export type { App, MaintenanceReport, Platform } from "./create-app.js";
+export { createApp } from "./create-app.js";
+export type { DispatchReport } from "./dispatch-all.js";
+export type { WakeUp } from "./wake-up.js";

@@ -1,0 +1,40 @@
+import { InvalidArgumentError } from "../errors.js";
+import type { Database } from "../sql/dialect.js";
+
+export const databaseUrlForms =
+  "sqlite:file.db, postgres://user:password@host/database, mssql://user:password@host/database, or an ADO connection string (Server=…;Database=…)";
+
+/**
+ * The database that a URL names; only its dialect is loaded. No message quotes the URL: it may hold a password.
+ * A bundle has the dialects it was built with.
+ */
+export async function openDatabase(
+  url: string,
+  options: { readonly maxConnections?: number } = {},
+): Promise<Database> {
+  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  if (scheme === "sqlite" || scheme === "file") {
+    const { openSqlite } = await import("../sql/sqlite/index.js");
+    return openSqlite({ file: sqliteFile(url) });
+  }
+  if (scheme === "postgres" || scheme === "postgresql") {
+    const { openPostgres } = await import("../sql/postgres/index.js");
+    return openPostgres({ url, ...options });
+  }
+  if (scheme === "mssql" || scheme === "sqlserver") {
+    const { openSqlServer } = await import("../sql/sqlserver/index.js");
+    return openSqlServer({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
+  }
+  if (/(^|;)\s*(server|data source|addr|address|network address)\s*=/i.test(url)) {
+    const { openSqlServer } = await import("../sql/sqlserver/index.js");
+    return openSqlServer({ connectionString: url, ...options });
+  }
+  throw new InvalidArgumentError(`The database URL is of no known kind. Write ${databaseUrlForms}.`);
+}
+
+/** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `sqlite::memory:` */
+function sqliteFile(url: string): string {
+  const file = url.replace(/^(sqlite|file):/i, "").replace(/^\/\/(?=\/|[^/]*$)/, "");
+  if (file === "") throw new InvalidArgumentError('The database URL "sqlite:" names no file.');
+  return decodeURI(file);
+}
