@@ -9,7 +9,7 @@ import {
 } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
-import { withTransientRetry } from "../queue/transient-retry.js";
+import { retryAfter } from "../queue/transient-retry.js";
 import type {
   Abandonment,
   AckOptions,
@@ -62,6 +62,8 @@ export interface StoreKernel<Key> {
   announceDead(keys: readonly Key[], reason: string): void;
 }
 
+const noOptions: CallOptions = {};
+
 interface Numbered<Key> {
   readonly seq: number;
   readonly key: Key;
@@ -105,11 +107,14 @@ export function createQueueStore<
   const now = () => (options.clock === undefined ? null : dialect.toTime(options.clock()));
 
   /** Every statement may be repeated: receive and enqueue find their own key, a settlement its own owner. */
-  const persistently = async <T>(what: string, work: () => Promise<T>, call: CallOptions): Promise<T> => {
-    call.signal?.throwIfAborted();
-    if (options.enableSchemaDeployment) await deploy();
+  const retryFailed = async <T>(
+    failure: unknown,
+    what: string,
+    work: () => Promise<T>,
+    call: CallOptions,
+  ): Promise<T> => {
     try {
-      return await withTransientRetry(work, {
+      return await retryAfter(failure, work, {
         classify: dialect.classify,
         repeatable: true,
         signal: call.signal,
@@ -125,26 +130,45 @@ export function createQueueStore<
     }
   };
 
-  const withPolicy = (params: SqlParams): SqlParams => Object.assign({}, policy, params, { now: now() });
+  const withPolicy = (params: SqlParams): SqlParams => Object.assign({ now: now() }, policy, params);
 
-  const execute = (statement: SqlStatement, params: SqlParams, call: CallOptions = {}): Promise<Rows> =>
-    persistently(
-      statement.name,
-      () => driver.query(statement, withPolicy(params), { signal: call.signal }),
-      call,
-    );
+  /** Called for every single message: what only a fault needs is made when there is one. */
+  const execute = async (
+    statement: SqlStatement,
+    params: SqlParams,
+    call: CallOptions = noOptions,
+  ): Promise<Rows> => {
+    call.signal?.throwIfAborted();
+    if (options.enableSchemaDeployment) await deploy();
+    try {
+      return await driver.query(statement, withPolicy(params), call);
+    } catch (error) {
+      const again = () => driver.query(statement, withPolicy(params), call);
+      return retryFailed(error, statement.name, again, call);
+    }
+  };
 
-  const atomically = <T>(work: (tx: SqlExecutor) => Promise<T>, call: CallOptions): Promise<T> =>
-    persistently("transaction", () => driver.transaction(work, { signal: call.signal }), call);
+  const atomically = async <T>(work: (tx: SqlExecutor) => Promise<T>, call: CallOptions): Promise<T> => {
+    call.signal?.throwIfAborted();
+    if (options.enableSchemaDeployment) await deploy();
+    const attempt = () => driver.transaction(work, call);
+    try {
+      return await attempt();
+    } catch (error) {
+      return retryFailed(error, "transaction", attempt, call);
+    }
+  };
+
+  const executeIn: StoreKernel<Key>["executeIn"] = (tx, statement, params, call) =>
+    tx === undefined ? execute(statement, params, call) : executeInside(tx, statement, params, call);
 
   /** In a transaction nothing is repeated: what to do about a fault is its owner's to decide. */
-  const executeIn = async (
-    tx: SqlExecutor | undefined,
+  const executeInside = async (
+    tx: SqlExecutor,
     statement: SqlStatement,
     params: SqlParams,
     call: CallOptions,
   ): Promise<Rows> => {
-    if (tx === undefined) return execute(statement, params, call);
     if (options.enableSchemaDeployment && !isDeployed) {
       throw new InvalidOperationError(
         `The schema cannot be deployed inside of a transaction. Await ${kind}.init() before the first one.`,
@@ -152,7 +176,7 @@ export function createQueueStore<
     }
     call.signal?.throwIfAborted();
     try {
-      return await tx.query(statement, withPolicy(params), { signal: call.signal });
+      return await tx.query(statement, withPolicy(params), call);
     } catch (error) {
       throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
     }
@@ -188,13 +212,15 @@ export function createQueueStore<
 
   /** The common case without any look at keys: all of them were claimed. */
   const allNumbered = (messages: readonly Key[]): readonly Numbered<Key>[] | undefined => {
-    const entries = new Map<number, Numbered<Key>>();
+    const entries: Numbered<Key>[] = [];
+    let ascending = true; // as a claim brings them; then no number comes twice
     for (const key of messages) {
       const seq = (key as { seq?: unknown } | null)?.seq;
       if (typeof seq !== "number") return undefined;
-      entries.set(seq, { seq, key });
+      ascending &&= entries.length === 0 || seq > entries[entries.length - 1]!.seq;
+      entries.push({ seq, key });
     }
-    return [...entries.values()];
+    return ascending ? entries : [...new Map(entries.map((entry) => [entry.seq, entry])).values()];
   };
 
   const settlement = (
@@ -202,10 +228,10 @@ export function createQueueStore<
     entries: readonly Numbered<Key>[],
     rows: Rows,
   ): Settlement<Key> => {
+    if (rows.length === messages.length && rows[0]?.dead === undefined)
+      return { changed: entries.map((entry) => entry.key), lost: [], dead: [] };
     const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
     const changed = rows.map((row) => bySeq.get(Number(row.seq))!);
-    if (changed.length === messages.length && rows[0]?.dead === undefined)
-      return { changed, lost: [], dead: [] };
     const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
     const settled = new Set(changed.map(shape.keyText));
     const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));

@@ -35,7 +35,7 @@ interface Run {
   readonly params: SqlParams;
   readonly now: unknown;
   readonly random: number;
-  readonly constants: SqlRow;
+  constants: SqlRow;
 }
 
 type StepRunner = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
@@ -65,21 +65,21 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     return step;
   };
 
+  const execute = (text: string, run: Run, before: readonly SqlRow[]): readonly SqlRow[] | number => {
+    const step = prepare(text);
+    return step.run(bind(step.order, run, before), run.constants);
+  };
+
   return (statement, params) => {
     // One time and one throw of the dice for all steps.
-    let run: Run = { params, now: params.now ?? now(), random: Math.random(), constants: {} };
-    const execute = (text: string, before: readonly SqlRow[]): readonly SqlRow[] | number => {
-      const step = prepare(text);
-      return step.run(bind(step.order, run, before), run.constants);
-    };
+    const run: Run = { params, now: params.now ?? now(), random: Math.random(), constants: noColumns };
     if (statement.constants !== undefined) {
-      const [constants] = execute(statement.constants, noRows) as readonly SqlRow[];
-      run = Object.assign({}, run, { constants });
+      run.constants = (execute(statement.constants, run, noRows) as readonly SqlRow[])[0]!;
     }
     let rows =
-      statement.shortcut === undefined ? noRows : answerOf(execute(statement.shortcut, noRows), params);
+      statement.shortcut === undefined ? noRows : answerOf(execute(statement.shortcut, run, noRows), params);
     for (let index = rows.length === 0 ? 0 : 1; index < statement.steps.length; index++) {
-      const answer = execute(statement.steps[index]!, rows);
+      const answer = execute(statement.steps[index]!, run, rows);
       if (typeof answer !== "number") rows = answer;
     }
     return rows;
@@ -87,6 +87,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 }
 
 const noRows: readonly SqlRow[] = [];
+const noColumns: SqlRow = {};
 
 /** Of a shortcut: its rows, or all of :items when it changed them. */
 function answerOf(answer: readonly SqlRow[] | number, params: SqlParams): readonly SqlRow[] {
@@ -105,12 +106,16 @@ function rowReader(statement: SqliteStatement): PreparedStep["run"] {
   }
   const names = statement.columns().map((column) => column.name);
   statement.setReturnArrays(true);
-  return (values, constants) =>
-    (statement.all(...values) as unknown[][]).map((cells) => {
-      const row: Record<string, unknown> = Object.assign({}, constants);
+  const none = Object.fromEntries(names.map((name) => [name, null]));
+  return (values, constants) => {
+    // Filling the copy of an empty row is cheaper than adding its properties one by one.
+    const empty: Record<string, unknown> = { ...constants, ...none };
+    return (statement.all(...values) as unknown[][]).map((cells) => {
+      const row = { ...empty };
       for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
       return row;
     });
+  };
 }
 
 const bind = (order: readonly string[], run: Run, rows: readonly SqlRow[]): unknown[] =>
@@ -240,6 +245,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     const end = (): void => {
       scope.end();
       inside.open = false;
+      insideTransaction.disable(); // before Node 24, one in use makes every promise of the process dearer
     };
     try {
       const result = await insideTransaction.run(inside, () => work(scope.tx));
