@@ -1,96 +1,112 @@
-import { createDispatcher, type InboxMessage } from "../../src/index.js";
+import { createDispatcher, type DispatchResult, type InboxMessage, timeBudget } from "../../src/index.js";
 import type { BenchDatabase, OpenInbox } from "../databases/bench-database.js";
-import { type Contender, compare, elapsedMs, type Rounds, ratePerSecond } from "../measure.js";
+import { type Contender, compare, type Rounds, ratePerSecond } from "../measure.js";
+import { message } from "../messages.js";
+import type { Sizes } from "../options.js";
 import { type PeerName, peerNames } from "../peers/peer.js";
 import type { ResultRow } from "../report.js";
-import type { Scenario } from "./scenario.js";
+import type { Scenario, ScenarioInput } from "./scenario.js";
 
 const batchSize = 50;
 const slices = 9;
 /** As `openPostgres` has by default: a claim and an acknowledgement can be on their way at once. */
 const connections = 4;
 
-/**
- * No-op handlers behind the dispatcher, as a function runs it, in slices that take turns; against a bare claim-and-ack
- * loop, and against other queues where there are any.
- */
-export const dispatch: Scenario = async ({ database, sizes }) => {
-  // compare() runs one slice more, to warm up
-  const slice = Math.floor(sizes.drained / (slices + 1) / batchSize) * batchSize;
-  const rounds: Rounds = { rounds: slices, maxMs: sizes.maxMs };
-  const common = {
-    name: `dispatch ${sizes.drained.toLocaleString("en-US")}`,
-    database: database.title,
-    unit: "messages/s",
-  };
+/** What the other queues' settings for speed amount to. */
+const largeBatch = 500;
 
-  const againstBare = async (): Promise<ResultRow> => {
-    const bare = await database.openBareQueue(sizes.drained);
-    const draining: Contender = () =>
-      ratePerSecond(slice, async () => {
-        for (let settled = 0; settled < slice; ) settled += await bare.ack(await bare.claim(batchSize));
-      });
-    const result = await comparedWith(draining);
-    await bare.close();
-    const target = { atLeast: database.startPeer === undefined ? 0.7 : 0.8 };
-    return { ...common, ...result, ratioTo: "the fastest bare loop, narrow rows", target };
-  };
-
-  const againstPeer = async (
-    name: PeerName,
-    startPeer: NonNullable<BenchDatabase["startPeer"]>,
-  ): Promise<ResultRow> => {
-    const target = { atLeast: 1.7 };
-    const peer = await startPeer(name).catch((error: Error) => error);
-    if (peer instanceof Error)
-      return {
-        ...common,
-        ...notMeasured,
-        ratioTo: `${name}, which could not be had: ${peer.message}`,
-        target,
-      };
-    // twice as many, because it is started and stopped every time
-    const result = await comparedWith(() => peer.drain(2 * slice));
-    await peer.close();
-    return { ...common, ...result, ratioTo: name, target };
-  };
-
-  const comparedWith = async (reference: Contender) => {
-    // a slice is ended by a signal, and what is being handled then belongs to it
-    const opened = await database.openInbox(connections, { pending: sizes.drained + 1_000, done: 0 });
-    const result = await compare(dispatching(opened, slice), reference, rounds);
-    await opened.close();
-    return result;
-  };
-
-  const rows = [await againstBare()];
-  if (database.startPeer !== undefined)
-    for (const name of peerNames) rows.push(await againstPeer(name, database.startPeer));
+/** No-op handlers behind the dispatcher; against a bare claim-and-ack loop, and other queues where there are any. */
+export const dispatch: Scenario = async (input) => {
+  const { startPeer } = input.database;
+  const rows = [await againstBare(input)];
+  for (const name of startPeer === undefined ? [] : peerNames)
+    rows.push(await againstPeer(input, name, startPeer!));
   return rows;
 };
 
+const common = ({ database, sizes }: ScenarioInput) => ({
+  name: `dispatch ${sizes.drained.toLocaleString("en-US")}`,
+  database: database.title,
+  unit: "messages/s",
+});
+
+/** In slices of one backlog that take turns, each ended by a signal as a function's is by its time. */
+async function againstBare(input: ScenarioInput): Promise<ResultRow> {
+  const { database, sizes } = input;
+  const slice = sliceOf(sizes);
+  // what is being handled when the signal comes still belongs to the slice
+  const opened = await database.openInbox(connections, { pending: sizes.drained + 1_000, done: 0 });
+  const bare = await database.openBareQueue(sizes.drained);
+  const draining: Contender = () =>
+    ratePerSecond(slice, async () => {
+      for (let settled = 0; settled < slice; ) settled += await bare.ack(await bare.claim(batchSize));
+    });
+  const result = await compare(dispatching(opened, slice), draining, roundsOf(sizes));
+  await opened.close();
+  await bare.close();
+  const target = { atLeast: database.startPeer === undefined ? 0.7 : 0.8 };
+  return { ...common(input), ...result, ratioTo: "the fastest bare loop, narrow rows", target };
+}
+
+/** Both are filled and then run until they are empty, every round. */
+async function againstPeer(
+  input: ScenarioInput,
+  name: PeerName,
+  startPeer: NonNullable<BenchDatabase["startPeer"]>,
+): Promise<ResultRow> {
+  const { database, sizes } = input;
+  const target = { atLeast: 1.7 };
+  const peer = await startPeer(name).catch((error: Error) => error);
+  if (peer instanceof Error)
+    return { ...common(input), ...notMeasured, ratioTo: `${name}, not to be had: ${peer.message}`, target };
+  const opened = await database.openInbox(connections);
+  // twice a slice, because starting and stopping count
+  const count = 2 * sliceOf(sizes);
+  const result = await compare(fillingAndDraining(opened, count), () => peer.drain(count), roundsOf(sizes));
+  await opened.close();
+  await peer.close();
+  return { ...common(input), ...result, ratioTo: `${name}, batches of ${largeBatch} and more`, target };
+}
+
 const notMeasured = { rate: Number.NaN, referenceRate: Number.NaN, ratio: Number.NaN, spread: Number.NaN };
 
-/** Runs until so many have been handled, and answers the rate at which they were acknowledged. */
+// compare() runs one slice more, to warm up
+const sliceOf = ({ drained }: Sizes): number => Math.floor(drained / (slices + 1) / batchSize) * batchSize;
+const roundsOf = ({ maxMs }: Sizes): Rounds => ({ rounds: slices, maxMs });
+
 function dispatching({ inbox }: OpenInbox, slice: number): Contender {
   let stop = new AbortController();
   let left = 0;
-  const dispatcher = createDispatcher<InboxMessage>({
-    handlers: {
-      "order.created": () => {
-        if (--left === 0) stop.abort();
-      },
-    },
-  });
+  const stopAtEnd = (): void => {
+    if (--left === 0) stop.abort();
+  };
+  const dispatcher = createDispatcher<InboxMessage>({ batchSize, handlers: { "order.created": stopAtEnd } });
   return async () => {
     stop = new AbortController();
     left = slice;
-    let acked = 0;
-    const ms = await elapsedMs(async () => {
-      const budget = { signal: stop.signal, remainingMs: () => 60_000 };
-      ({ acked } = await dispatcher.run(inbox, budget));
-    });
-    if (acked < slice) throw new Error(`dispatch: ${acked} were acknowledged instead of ${slice}.`);
-    return (acked / ms) * 1000;
+    return rateOf(() => dispatcher.run(inbox, timeBudget(60_000, stop.signal)), slice);
   };
+}
+
+function fillingAndDraining({ inbox }: OpenInbox, count: number): Contender {
+  const dispatcher = createDispatcher<InboxMessage>({
+    batchSize: largeBatch,
+    handlers: { "order.created": () => {} },
+  });
+  return async (round) => {
+    for (let from = 0; from < count; from += largeBatch) {
+      const ids = Array.from({ length: Math.min(largeBatch, count - from) }, (_, index) => from + index);
+      await inbox.enqueue(ids.map((id) => message(`${round}-${id}`)));
+    }
+    return rateOf(() => dispatcher.run(inbox, timeBudget(60_000)), count);
+  };
+}
+
+/** At which a run acknowledged at least as many as it should have. */
+async function rateOf(run: () => Promise<DispatchResult>, least: number): Promise<number> {
+  const startedAt = performance.now();
+  const { acked } = await run();
+  const ms = performance.now() - startedAt;
+  if (acked < least) throw new Error(`dispatch: ${acked} were acknowledged instead of ${least}.`);
+  return (acked / ms) * 1000;
 }
