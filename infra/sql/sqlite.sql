@@ -45,8 +45,6 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
-create index "InboxDead" on "InboxState" (seq) where status = 4;
-
 create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2);
 
 create table "InboxCursor" (
@@ -160,8 +158,6 @@ create table "OutboxState" (
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
 create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
-
-create index "OutboxDead" on "OutboxState" (seq) where status = 4;
 
 create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2);
 

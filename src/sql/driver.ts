@@ -15,9 +15,14 @@ export interface SqlStatement {
   readonly constants?: string;
   /**
    * SQLite: the usual case of the first step, tried in its place. When it answers no rows, the first step runs
-   * after all. One without rows of its own changes every row number of `:items`, which then is the answer, or none.
+   * after all.
    */
   readonly shortcut?: string;
+  /**
+   * SQLite: the same without row numbers in the answer, which take as long as the rest. It answers how many it
+   * `changed`; when these are all of `:items`, they are known, and otherwise it is undone and the steps run.
+   */
+  readonly whole?: SqlStatement;
   /** Planned anew each time: for texts whose best plan depends on the parameters. */
   readonly unprepared?: boolean;
 }

@@ -9,7 +9,7 @@ import { closedError, transactionScope } from "../transaction-scope.js";
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
 export interface SqliteStatement {
   all(...params: unknown[]): unknown[];
-  run(...params: unknown[]): { readonly changes: number | bigint };
+  run(...params: unknown[]): unknown;
   setReturnArrays?(enabled: boolean): void;
   columns?(): { readonly name: string }[];
 }
@@ -26,8 +26,7 @@ export interface SqliteHandle extends SqliteConnection {
 interface PreparedStep {
   /** The name of each `?`, in order. */
   readonly order: readonly string[];
-  /** The rows, or how many it changed. */
-  readonly run: (values: readonly unknown[], constants: SqlRow) => readonly SqlRow[] | number;
+  readonly run: (values: readonly unknown[], constants: SqlRow) => readonly SqlRow[] | undefined;
 }
 
 /** What a statement's steps share beside the parameters. */
@@ -58,14 +57,14 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       const statement = connection.prepare(anonymous);
       step = {
         order,
-        run: answersRows(text) ? rowReader(statement) : (values) => Number(statement.run(...values).changes),
+        run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
     }
     return step;
   };
 
-  const execute = (text: string, run: Run, before: readonly SqlRow[]): readonly SqlRow[] | number => {
+  const execute = (text: string, run: Run, before: readonly SqlRow[]): readonly SqlRow[] | undefined => {
     const step = prepare(text);
     return step.run(bind(step.order, run, before), run.constants);
   };
@@ -77,10 +76,11 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       run.constants = (execute(statement.constants, run, noRows) as readonly SqlRow[])[0]!;
     }
     let rows =
-      statement.shortcut === undefined ? noRows : answerOf(execute(statement.shortcut, run, noRows), params);
+      statement.shortcut === undefined
+        ? noRows
+        : (execute(statement.shortcut, run, noRows) as readonly SqlRow[]);
     for (let index = rows.length === 0 ? 0 : 1; index < statement.steps.length; index++) {
-      const answer = execute(statement.steps[index]!, run, rows);
-      if (typeof answer !== "number") rows = answer;
+      rows = execute(statement.steps[index]!, run, rows) ?? rows;
     }
     return rows;
   };
@@ -88,12 +88,6 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 
 const noRows: readonly SqlRow[] = [];
 const noColumns: SqlRow = {};
-
-/** Of a shortcut: its rows, or all of :items when it changed them. */
-function answerOf(answer: readonly SqlRow[] | number, params: SqlParams): readonly SqlRow[] {
-  if (typeof answer !== "number") return answer;
-  return answer === 0 ? noRows : (JSON.parse(params.items as string) as number[]).map((seq) => ({ seq }));
-}
 
 /** `select …`, or `… returning …` outside of a quoted name. */
 const answersRows = (text: string): boolean =>
@@ -106,16 +100,12 @@ function rowReader(statement: SqliteStatement): PreparedStep["run"] {
   }
   const names = statement.columns().map((column) => column.name);
   statement.setReturnArrays(true);
-  const none = Object.fromEntries(names.map((name) => [name, null]));
-  return (values, constants) => {
-    // Filling the copy of an empty row is cheaper than adding its properties one by one.
-    const empty: Record<string, unknown> = { ...constants, ...none };
-    return (statement.all(...values) as unknown[][]).map((cells) => {
-      const row = { ...empty };
+  return (values, constants) =>
+    (statement.all(...values) as unknown[][]).map((cells) => {
+      const row: Record<string, unknown> = Object.assign({}, constants);
       for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
       return row;
     });
-  };
 }
 
 const bind = (order: readonly string[], run: Run, rows: readonly SqlRow[]): unknown[] =>
@@ -137,6 +127,25 @@ function parameter(name: string, { params, now, random, constants }: Run, rows: 
       const value = params[name] ?? constants[name] ?? null;
       return typeof value === "boolean" ? Number(value) : value;
     }
+  }
+}
+
+/** Whether a statement that answers how many it changed changed so many; otherwise it is undone. */
+function changesAll(
+  { handle, run, begin, commit }: Opened,
+  statement: SqlStatement,
+  params: SqlParams,
+  count: number,
+): boolean {
+  begin.run();
+  try {
+    const isAll = run(statement, params)[0]!.changed === count;
+    if (isAll) commit.run();
+    else rollBack(handle);
+    return isAll;
+  } catch (error) {
+    rollBack(handle);
+    throw error;
   }
 }
 
@@ -219,11 +228,12 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   };
 
   /** All of it at once: a pause between begin and commit would hold the lock for as long as others keep the thread. */
-  const runSteps = (
-    { handle, run, begin, commit }: Opened,
-    statement: SqlStatement,
-    params: SqlParams,
-  ): readonly SqlRow[] => {
+  const runSteps = (opened: Opened, statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
+    const { handle, run, begin, commit } = opened;
+    if (statement.whole !== undefined) {
+      const items = JSON.parse(params.items as string) as readonly number[];
+      if (changesAll(opened, statement.whole, params, items.length)) return items.map((seq) => ({ seq }));
+    }
     if (statement.steps.length === 1 && statement.constants === undefined) return run(statement, params);
     begin.run();
     try {

@@ -114,8 +114,6 @@ function queueStatements(n: QueueNames): QueueStatements {
   const ack = `update ${n.state} as s
 set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
 where s.seq in ${seqs} and ${ownedBy("s")}`;
-  // Returning the numbers takes as long again as the update; when all are the owner's, they are known.
-  const allOwned = `(select count(*) from ${n.state} o where o.seq in ${seqs} and ${ownedBy("o")}) = json_array_length(:items)`;
   const ready = `select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${now}`;
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
@@ -126,7 +124,8 @@ where s.seq in ${seqs} and ${ownedBy("s")}`;
       shortcut: `select m.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
   case when not (${isPlain(n)}) then ${rest(n)} end as rest
 from ${n.message} m
-where m.seq > (select seq from ${cursor}) and ${isFresh(n, "m.seq")}
+where m.seq > (select seq from ${cursor})
+  and (m.seq > (select max(seq) from ${n.state}) or ${isFresh(n, "m.seq")})
   and not exists (${ready})
   and not exists (${crashed})
 order by m.seq
@@ -172,7 +171,10 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = ${claimed.lastError}`,
       ),
     },
-    ack: { ...statement("ack", `${ack}\nreturning seq`), shortcut: `${ack}\n  and ${allOwned}` },
+    ack: {
+      ...statement("ack", `${ack}\nreturning seq`),
+      whole: statement("ack", ack, "select changes() as changed"),
+    },
     abandon: statement(
       "abandon",
       `update ${n.state} as s
