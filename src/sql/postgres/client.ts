@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Pool, PoolClient, PoolConfig } from "pg";
+import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import { abortable } from "../abortable.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
@@ -149,15 +149,21 @@ function isConnectionError(error: unknown): boolean {
   return /^(08|57P|E[A-Z]{3,})/.test(code) || /Connection terminated|not queryable/.test(message);
 }
 
-async function loadPool(config: PoolConfig): Promise<Pool> {
-  let module: typeof import("pg");
+async function loadPg(): Promise<typeof import("pg")["default"]> {
   try {
-    module = await import("pg");
+    return (await import("pg")).default;
   } catch (error) {
     throw new DriverMissingError("pg", "PostgreSQL", error);
   }
-  const made = new module.default.Pool(config);
+}
+
+async function loadPool(config: PoolConfig): Promise<Pool> {
+  const made = new (await loadPg()).Pool(config);
   // An idle client that the server closed is dropped by the pool; unheard, the event would end the process.
   made.on("error", () => {});
   return made;
 }
+
+/** A client outside of any pool, not connected yet: listening belongs to one connection. */
+export const pgListener = async (config: ClientConfig): Promise<Client> =>
+  new (await loadPg()).Client(config);

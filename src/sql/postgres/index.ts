@@ -7,6 +7,8 @@ import { type PgQueryable, pgClient, pgQuery } from "./client.js";
 import { postgresDialect } from "./dialect.js";
 
 export { postgresDialect } from "./dialect.js";
+export { type WakeUpOptions, wakeUpOnNotify } from "./listen.js";
+export { disableNotify, enableNotify, type NotifyQueue } from "./notify.js";
 
 export interface PostgresOptions {
   /** `postgres://user:password@host/database?sslmode=verify-full` */

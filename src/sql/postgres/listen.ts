@@ -1,0 +1,95 @@
+import type { Client, ClientConfig } from "pg";
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import { guardedLogger, type Logger, silentLogger } from "../../queue/logger.js";
+import { describeThrown } from "../../queue/settlement.js";
+import type { WakeUpSource } from "../../queue/worker.js";
+import { pgListener } from "./client.js";
+import { channelOf, type NotifyQueue, namesOf } from "./notify.js";
+
+export interface WakeUpOptions extends NotifyQueue {
+  /** Of the server itself: a pooler that shares connections between transactions cannot listen. */
+  readonly url?: string;
+  /** Anything else `pg.Client` takes. */
+  readonly config?: ClientConfig;
+  readonly logger?: Logger;
+}
+
+const firstRetryMs = 500;
+const longestRetryMs = 30_000;
+/** A connection that a firewall has forgotten says nothing: it has to be asked. */
+const heartbeatMs = 60_000;
+
+/**
+ * Wakes a worker as soon as a message is committed, after `enableNotify` on the queue. It has a connection of its own and
+ * makes it anew whenever it is lost; meanwhile, and for messages that become due later, the worker's polls remain.
+ *
+ * @example
+ * createWorker({ dispatcher, store: outbox, wakeUp: wakeUpOnNotify({ url, kind: "outbox" }) });
+ */
+export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
+  refuseUnknown(options, ["url", "config", "logger", "kind", "schema", "table"], "wakeUpOnNotify");
+  if (options.url === undefined && options.config === undefined)
+    throw new InvalidArgumentError("wakeUpOnNotify needs a url or a config.");
+  if (options.kind !== "inbox" && options.kind !== "outbox")
+    throw new InvalidArgumentError('wakeUpOnNotify: kind must be "inbox" or "outbox".');
+  const channel = channelOf(namesOf(options));
+  const logger = guardedLogger(options.logger ?? silentLogger);
+  const config: ClientConfig = {
+    connectionTimeoutMillis: 15_000,
+    query_timeout: 15_000,
+    keepAlive: true,
+    ...options.config,
+    ...(options.url === undefined ? {} : { connectionString: options.url }),
+  };
+
+  return async (wake) => {
+    let stopped = false;
+    let client: Client | undefined;
+    let retryMs = firstRetryMs;
+    let retry: NodeJS.Timeout | undefined;
+
+    const connect = async (): Promise<void> => {
+      let mine: Client | undefined;
+      const lost = (error: unknown): void => {
+        if (mine !== undefined && mine !== client) return; // this one has been reported
+        client = undefined;
+        void mine?.end().catch(() => {});
+        if (stopped) return;
+        logger.warn("listening was interrupted", { retryMs, error: describeThrown(error) });
+        retry = setTimeout(connect, retryMs * (0.5 + Math.random() / 2)).unref();
+        retryMs = Math.min(retryMs * 2, longestRetryMs);
+      };
+      try {
+        mine = await pgListener(config);
+        if (stopped) return;
+        client = mine;
+        mine.on("error", lost);
+        mine.on("end", () => lost(new Error("The server closed the connection.")));
+        mine.on("notification", wake);
+        await mine.connect();
+        (mine as Client & { unref(): void }).unref(); // in the library since 8.0, not in its types
+        await mine.query(`listen "${channel}"`);
+        retryMs = firstRetryMs;
+        wake(); // what came while nobody listened
+      } catch (error) {
+        lost(error);
+      }
+    };
+
+    const heartbeat = setInterval(() => {
+      const asked = client;
+      asked?.query("select 1").catch((error) => asked.emit("error", error));
+    }, heartbeatMs).unref();
+
+    // Not waited for: a server that is away must not keep the worker from its polls.
+    const connecting = connect();
+    return async () => {
+      stopped = true;
+      clearInterval(heartbeat);
+      clearTimeout(retry);
+      await client?.end().catch(() => {});
+      await connecting;
+    };
+  };
+}

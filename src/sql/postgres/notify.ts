@@ -1,0 +1,77 @@
+import { createHash } from "node:crypto";
+import type { Database } from "../dialect.js";
+import { status } from "../dialect.js";
+import { statement } from "../driver.js";
+import { literal } from "../literal.js";
+import { type QueueNames, requireIdentifier } from "../names.js";
+import { postgresDialect } from "./dialect.js";
+
+/** Which queue: as it was given to `migrate` and `createInbox` or `createOutbox`. */
+export interface NotifyQueue {
+  readonly kind: "inbox" | "outbox";
+  readonly schema?: string;
+  readonly table?: string;
+}
+
+export function namesOf({ kind, schema, table }: NotifyQueue): QueueNames {
+  const { defaults, names } = postgresDialect;
+  const chosen = { schema: schema ?? defaults.schema, table: table ?? defaults[kind] };
+  requireIdentifier(chosen.schema, "schema");
+  requireIdentifier(chosen.table, "table");
+  return names(kind, chosen.schema, chosen.table);
+}
+
+/** A channel's name has at most 63 bytes; schema and table together may have more. */
+export function channelOf({ schema, table }: QueueNames): string {
+  const digest = createHash("sha256")
+    .update(JSON.stringify([schema, table]))
+    .digest("hex");
+  return `oncebox_${digest.slice(0, 16)}`;
+}
+
+/**
+ * From now on every commit that brings the queue a new message notifies those who listen (`wakeUpOnNotify`), whoever
+ * wrote it and in whatever transaction. Run it once, where you run `migrate`; it may be repeated.
+ *
+ * PostgreSQL lets only one notifying transaction commit at a time, in the whole server. That is felt from some
+ * thousand commits a second on; those who have so many need no wake-up, because their workers never sleep.
+ *
+ * @example
+ * await enableNotify(db, { kind: "outbox" });
+ */
+export async function enableNotify(db: Database, queue: NotifyQueue): Promise<void> {
+  const n = namesOf(queue);
+  // Only for what can be claimed: a duplicate changes nothing, and a message that was merely seen waits for nobody.
+  await run(db, n, [
+    `create or replace function ${n.object("_notify")}() returns trigger
+language plpgsql
+as $notify$
+begin
+  if exists (select from added where status = ${status.ready}) then
+    perform pg_notify(${literal(channelOf(n))}, '');
+  end if;
+  return null;
+end
+$notify$`,
+    `drop trigger if exists ${n.bare("_notify")} on ${n.state}`,
+    `create trigger ${n.bare("_notify")}
+after insert on ${n.state}
+referencing new table as added
+for each statement
+execute function ${n.object("_notify")}()`,
+  ]);
+}
+
+/** Takes it back; without it, enqueueing costs what it did before. */
+export async function disableNotify(db: Database, queue: NotifyQueue): Promise<void> {
+  const n = namesOf(queue);
+  await run(db, n, [
+    `drop trigger if exists ${n.bare("_notify")} on ${n.state}`,
+    `drop function if exists ${n.object("_notify")}()`,
+  ]);
+}
+
+const run = (db: Database, { schema }: QueueNames, texts: readonly string[]): Promise<void> =>
+  db.exclusively(schema, async (tx) => {
+    for (const text of texts) await tx.query({ ...statement("notify", text), unprepared: true }, {});
+  });

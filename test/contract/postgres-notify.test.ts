@@ -1,0 +1,190 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import {
+  createDispatcher,
+  createInbox,
+  createOutbox,
+  createWorker,
+  type Database,
+  InvalidArgumentError,
+  migrate,
+  type OutboxMessage,
+  type Worker,
+} from "../../src/index.js";
+import {
+  disableNotify,
+  enableNotify,
+  fromPg,
+  openPostgres,
+  wakeUpOnNotify,
+} from "../../src/sql/postgres/index.js";
+import { channelOf, namesOf } from "../../src/sql/postgres/notify.js";
+
+const url = inject("postgresUrl");
+const anHour = 3_600_000;
+
+describe("PostgreSQL wakes workers by NOTIFY", () => {
+  let schema: string;
+  let db: Database;
+  const workers: Worker[] = [];
+  const clients: pg.Client[] = [];
+
+  beforeEach(async () => {
+    schema = `n_${randomUUID().slice(0, 8)}`;
+    db = openPostgres({ url });
+    await migrate(db, { schema });
+  });
+
+  afterEach(async () => {
+    await Promise.all(workers.splice(0).map((worker) => worker.stop()));
+    await query(`drop schema "${schema}" cascade`);
+    await Promise.all(clients.splice(0).map((client) => client.end()));
+    await db.close();
+  });
+
+  const connected = async (): Promise<pg.Client> => {
+    const client = new pg.Client(url);
+    clients.push(client);
+    await client.connect();
+    return client;
+  };
+  const query = async (text: string, values: unknown[] = []) =>
+    (await (clients[0] ?? (await connected())).query(text, values)).rows;
+
+  const channel = (kind: "inbox" | "outbox") => channelOf(namesOf({ kind, schema }));
+  const listeners = async (): Promise<readonly number[]> =>
+    (await query("select pid from pg_stat_activity where query = $1", [`listen "${channel("outbox")}"`])).map(
+      (row) => row.pid as number,
+    );
+  const untilListening = (count: number) =>
+    expect.poll(async () => (await listeners()).length, { timeout: 20_000 }).toBe(count);
+
+  /** A worker that would not look again for an hour, and what it has handled. */
+  const startWorker = (handled: string[]): void => {
+    const dispatcher = createDispatcher<OutboxMessage>({
+      handlers: { t: (message) => void handled.push(message.payload) },
+    });
+    const wakeUp = wakeUpOnNotify({ url, kind: "outbox", schema });
+    const store = createOutbox(db, { schema });
+    workers.push(createWorker({ dispatcher, store, wakeUp, pollMs: anHour, idlePollMs: anHour }));
+  };
+  const enqueue = (payload: string) => createOutbox(db, { schema }).enqueue({ topic: "t", payload });
+  const untilHandled = (handled: readonly string[], payloads: readonly string[]) =>
+    expect.poll(() => [...handled].sort(), { timeout: 20_000 }).toEqual([...payloads].sort());
+
+  /** Everything that is notified until `work` is done. */
+  const notifiedBy = async (kind: "inbox" | "outbox", work: () => Promise<unknown>): Promise<number> => {
+    const client = await connected();
+    const name = channel(kind);
+    let count = 0;
+    const ended = new Promise<void>((resolve) => {
+      client.on("notification", ({ payload }) => {
+        if (payload === "end") resolve();
+        else count++;
+      });
+    });
+    await client.query(`listen "${name}"`);
+    await work();
+    await query("select pg_notify($1, 'end')", [name]); // they come in the order of their commits
+    await ended;
+    return count;
+  };
+
+  it("ADD-09 a message is handled at once, though the next poll is an hour away", async () => {
+    await enableNotify(db, { kind: "outbox", schema });
+    const handled: string[] = [];
+    startWorker(handled);
+    await untilListening(1);
+    await enqueue("first");
+    await untilHandled(handled, ["first"]);
+    await enqueue("second");
+    await untilHandled(handled, ["first", "second"]);
+  });
+
+  it("ADD-09 a message of the caller's own transaction wakes with its commit, and one rolled back never", async () => {
+    await enableNotify(db, { kind: "outbox", schema });
+    const outbox = createOutbox(db, { schema });
+    const notified = await notifiedBy("outbox", async () => {
+      const client = await connected();
+      for (const end of ["rollback", "commit"]) {
+        await client.query("begin");
+        await outbox.enqueue({ topic: "t", payload: "1" }, { tx: fromPg(client) });
+        await outbox.enqueue({ topic: "t", payload: "2" }, { tx: fromPg(client) });
+        await client.query(end);
+      }
+    });
+    expect(notified).toBe(1);
+  });
+
+  it("ADD-09 a listener whose session is ended listens again, and misses nothing", async () => {
+    await enableNotify(db, { kind: "outbox", schema });
+    const handled: string[] = [];
+    startWorker(handled);
+    await untilListening(1);
+    const [pid] = await listeners();
+    await query("select pg_terminate_backend($1)", [pid]);
+    await enqueue("while nobody listened");
+    await untilHandled(handled, ["while nobody listened"]);
+    await untilListening(1);
+    expect(await listeners()).not.toEqual([pid]);
+    await enqueue("again");
+    await untilHandled(handled, ["while nobody listened", "again"]);
+  });
+
+  it("ADD-09 two workers are both woken, and share the messages", async () => {
+    await enableNotify(db, { kind: "outbox", schema });
+    const handled: string[] = [];
+    startWorker(handled);
+    startWorker(handled);
+    await untilListening(2);
+    const payloads = Array.from({ length: 40 }, String);
+    await Promise.all(payloads.map(enqueue));
+    await untilHandled(handled, payloads);
+  });
+
+  it("ADD-09 stopping the worker ends its listener", async () => {
+    await enableNotify(db, { kind: "outbox", schema });
+    startWorker([]);
+    await untilListening(1);
+    await workers.splice(0)[0]!.stop();
+    await untilListening(0);
+  });
+
+  it("ADD-09 only what can be claimed notifies, once per transaction", async () => {
+    await enableNotify(db, { kind: "inbox", schema });
+    await enableNotify(db, { kind: "inbox", schema }); // again, harmlessly
+    const inbox = createInbox(db, { schema });
+    const message = (messageId: string) => ({ source: "s", messageId, topic: "t", payload: "p" });
+    expect(await notifiedBy("inbox", () => inbox.receive(message("1")))).toBe(1);
+    expect(await notifiedBy("inbox", () => inbox.receive(message("1")))).toBe(0);
+    expect(await notifiedBy("inbox", () => inbox.alreadyProcessed({ source: "s", messageId: "2" }))).toBe(0);
+    expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(1);
+    expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(0);
+  });
+
+  it("ADD-09 without it, or after it was taken back, nothing is notified", async () => {
+    expect(await notifiedBy("outbox", () => enqueue("before"))).toBe(0);
+    await enableNotify(db, { kind: "outbox", schema });
+    expect(await notifiedBy("outbox", () => enqueue("with"))).toBe(1);
+    await disableNotify(db, { kind: "outbox", schema });
+    expect(await notifiedBy("outbox", () => enqueue("after"))).toBe(0);
+    await disableNotify(db, { kind: "outbox", schema });
+  });
+
+  it("ADD-09 a server that is away is reported, keeps nobody waiting, and can be given up", async () => {
+    const warnings: string[] = [];
+    const note = (message: string): void => void warnings.push(message);
+    const logger = { debug: note, info: note, warn: note, error: note };
+    const source = wakeUpOnNotify({ url: "postgres://nobody@127.0.0.1:1/none", kind: "inbox", logger });
+    const stop = await source(() => {}, new AbortController().signal);
+    await expect.poll(() => warnings, { timeout: 20_000 }).toContain("listening was interrupted");
+    await stop();
+  });
+
+  it("refuses what it does not know", () => {
+    expect(() => wakeUpOnNotify({ kind: "inbox" })).toThrow(InvalidArgumentError);
+    expect(() => wakeUpOnNotify({ url, kind: "queue" as "inbox" })).toThrow(InvalidArgumentError);
+    expect(() => wakeUpOnNotify({ url, kind: "inbox", chanel: "x" } as never)).toThrow(InvalidArgumentError);
+  });
+});
