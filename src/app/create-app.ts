@@ -12,7 +12,7 @@ import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/mainte
 import type { QueueMessage } from "../queue/message.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { type MigrateResult, migrate } from "../sql/migrate.js";
+import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { createWebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
@@ -33,6 +33,8 @@ export interface App extends AppParts {
   dispatch(budget: Budget, options?: { readonly wokenUp?: boolean }): Promise<DispatchReport>;
   reap(budget: Budget): Promise<MaintenanceReport>;
   cleanup(budget: Budget): Promise<MaintenanceReport>;
+  /** The schema and tables that this app uses. */
+  readonly migrateOptions: MigrateOptions;
   migrate(): Promise<MigrateResult>;
   close(): Promise<void>;
 }
@@ -78,15 +80,19 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const incoming = dispatcherOf(definition.handlers);
   const outgoing = dispatcherOf(definition.publishers);
 
-  const route = createWebhookRoute({
-    ...definition.webhooks,
-    ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
-    ...metrics,
-    inbox,
-    logger,
-    sources: webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret),
-    ...(wakeUp === undefined ? {} : { afterEnqueue: () => wakeUp.wake() }),
-  });
+  const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
+  const hasSources = Object.keys(sources).length > 0; // a function that only dispatches needs none
+  const route = hasSources
+    ? createWebhookRoute({
+        ...definition.webhooks,
+        ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
+        ...metrics,
+        inbox,
+        logger,
+        sources,
+        ...(wakeUp === undefined ? {} : { afterEnqueue: () => wakeUp.wake() }),
+      })
+    : noWebhooks;
 
   const retentionMs = definition.retentionMs === undefined ? {} : { retentionMs: definition.retentionMs };
   const tableOf = (kind: "inbox" | "outbox") => {
@@ -94,9 +100,12 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     return table === undefined ? {} : { [kind]: table };
   };
 
+  const migrateOptions: MigrateOptions = { ...schema, ...tableOf("inbox"), ...tableOf("outbox") };
+
   return {
     ...parts,
     logger,
+    migrateOptions,
     webhook: route,
     async dispatch(budget, options = {}) {
       const jobs = {
@@ -116,10 +125,13 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
         outbox: await purgeWithin(outbox, budget, retentionMs),
       };
     },
-    migrate: () => migrate(db, { ...schema, ...tableOf("inbox"), ...tableOf("outbox") }),
+    migrate: () => migrate(db, migrateOptions),
     close: () => db.close(),
   };
 }
+
+const noWebhooks = async (): Promise<Response> =>
+  Response.json({ error: "There are no webhook sources here." }, { status: 404 });
 
 /** The timer would go on later anyway, so a failure is only told. */
 async function wakeSuccessor(wakeUp: WakeUp | undefined, logger: Logger): Promise<void> {

@@ -26,8 +26,11 @@ export interface Environment {
   readonly env: NodeJS.ProcessEnv;
 }
 
+/** For those who pass it on. */
+export const processEnv: NodeJS.ProcessEnv = process.env;
+
 /** Says everything that is wrong in one error, by the variables' names and without their values. */
-export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
+export function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Environment {
   const problems: string[] = [];
   const attempt = <T>(read: () => T, otherwise: T): T => {
     try {

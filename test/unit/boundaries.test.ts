@@ -69,6 +69,7 @@ describe("boundaries of the code", () => {
     const known = imports.filter(
       (entry) =>
         !/^sql\/(sqlserver|postgres|sqlite)\//.test(entry.file) &&
+        entry.file !== "config/open-database.ts" && // which loads the one that a URL names
         isRelative(entry) &&
         /^sql\/(sqlserver|postgres|sqlite)\//.test(target(entry)),
     );
@@ -84,10 +85,13 @@ describe("boundaries of the code", () => {
     expect(readers).toEqual([]);
   });
 
-  it("the package has no runtime dependencies", () => {
+  it("only the app layer uses zod, the one runtime dependency, and only its small variant", () => {
     const manifest = JSON.parse(readFileSync(join(root, "../package.json"), "utf8")) as {
       dependencies?: object;
     };
-    expect(manifest.dependencies ?? {}).toEqual({});
+    expect(Object.keys(manifest.dependencies ?? {})).toEqual(["zod"]);
+    const users = imports.filter((entry) => entry.from.startsWith("zod"));
+    expect(users.filter((entry) => !/^(app|config)\//.test(entry.file))).toEqual([]);
+    expect(users.filter((entry) => !/^zod\/(mini|v4\/locales\/en\.js)$/.test(entry.from))).toEqual([]);
   });
 });

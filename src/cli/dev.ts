@@ -1,0 +1,117 @@
+import { once } from "node:events";
+import { startLocalRun } from "../adapters/local/local-run.js";
+import type { AppDefinition } from "../app/app-definition.js";
+import type { Environment } from "../config/environment.js";
+import { jsonLogger } from "../telemetry/json-logger.js";
+import { signWebhook } from "../webhooks/sign.js";
+import {
+  type Command,
+  count,
+  databaseHelp,
+  databaseOptions,
+  exitCodes,
+  type Terminal,
+  text,
+} from "./command.js";
+import { developmentSecrets } from "./development-secrets.js";
+import { definitionFor } from "./load-app.js";
+
+export const devCommand: Command = {
+  name: "dev",
+  summary: "run the functions on this machine: webhooks by HTTP, timers for the rest",
+  usage: "dev [--app FILE] [--port N] [--try] [options]",
+  options: {
+    ...databaseOptions,
+    port: { type: "string" },
+    host: { type: "string" },
+    try: { type: "boolean" },
+  },
+  help: {
+    port: "instead of PORT; 7071 by default, 0 for any that is free",
+    host: "127.0.0.1 by default: this machine alone",
+    try: "send an example webhook, twice, to see what happens",
+    ...databaseHelp,
+    json: "log lines of JSON only",
+  },
+  examples: [
+    "oncebox dev --app app.js",
+    "PORT=8080 ONCEBOX_DATABASE_URL=postgres://app@localhost/orders oncebox dev --app app.js",
+  ],
+  async run(input) {
+    const { values, terminal } = input;
+    const loaded = await definitionFor(input);
+    const definition: AppDefinition = { database: "sqlite:oncebox.db", ...loaded.definition };
+    const port = count(values, "port") ?? loaded.environment.port;
+    const host = text(values, "host") ?? "127.0.0.1";
+    const secrets = isLocal(host) ? developmentSecrets(definition, loaded.environment) : {};
+    const environment: Environment = {
+      ...loaded.environment,
+      port,
+      env: { ...loaded.environment.env, ...secrets },
+    };
+    const local = await startLocalRun(definition, {
+      environment,
+      host,
+      logger: jsonLogger(environment.logLevel, terminal.out),
+    });
+    if (!values.json) introduce(terminal, local.url, local.app.db.id, secretsOf(definition, environment));
+    if (values.try) await tryOut(terminal, local.url, secretsOf(definition, environment));
+    if (!terminal.signal.aborted) await once(terminal.signal, "abort");
+    if (!values.json) terminal.out("Stopping: what runs is finished first.");
+    await local.stop();
+    return exitCodes.ok;
+  },
+};
+
+const isLocal = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
+
+interface Known {
+  readonly source: string;
+  readonly scheme: string;
+  readonly secret: string | undefined;
+}
+
+/** The sources of schemes that are known by name, with the secret when it may be printed: one made for development. */
+function secretsOf(definition: AppDefinition, environment: Environment): readonly Known[] {
+  const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
+  const made = developmentSecrets(definition, { ...environment, env: {} });
+  return Object.entries(sources).flatMap(([source, { scheme, secrets }]) => {
+    if (typeof scheme !== "string") return [];
+    const [first] = [secrets].flat();
+    const name = typeof first === "object" && first.from === "env" ? first.name : undefined;
+    const secret = name === undefined ? undefined : environment.env[name];
+    return [{ source, scheme, secret: name !== undefined && secret === made[name] ? secret : undefined }];
+  });
+}
+
+function introduce(terminal: Terminal, url: string, database: string, sources: readonly Known[]): void {
+  terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
+  terminal.out(`  how it stands     curl ${url}/status`);
+  for (const { source, scheme, secret } of sources) {
+    const shown = secret ?? "SECRET";
+    terminal.out(
+      `  a ${source} webhook  npx oncebox sign ${scheme} --secret ${shown} --url ${url}/webhooks/${source} --send`,
+    );
+  }
+  if (sources.length === 0) {
+    terminal.out("  There are no webhook sources: give --app FILE, or set ONCEBOX_WEBHOOKS.");
+  }
+}
+
+/** The main job, shown: a webhook arrives, and again. The rest is in the log lines that follow. */
+async function tryOut(terminal: Terminal, url: string, sources: readonly Known[]): Promise<void> {
+  const known = sources.find(({ secret }) => secret !== undefined);
+  if (known === undefined) return;
+  const id = `evt_${Date.now()}`;
+  const request = signWebhook(known.scheme as "stripe", {
+    url: `${url}/webhooks/${known.source}`,
+    body: JSON.stringify({ id, type: "payment.received", data: { object: { amount: 4200 } } }),
+    secrets: known.secret!,
+    messageId: id,
+    topic: "payment.received",
+  });
+  for (const what of ["a webhook arrives", "the provider sends it again"]) {
+    const response = await fetch(request.url, request as RequestInit);
+    terminal.out(`${what}: ${response.status} ${await response.text()}`);
+  }
+}

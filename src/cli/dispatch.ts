@@ -1,0 +1,42 @@
+import { timeBudget } from "../queue/budget.js";
+import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
+import { withApp } from "./load-app.js";
+import { withProgress } from "./progress.js";
+
+export const dispatchCommand: Command = {
+  name: "dispatch",
+  summary: "handle what is due, as the timer's function does",
+  usage: "dispatch --once --app FILE [--time SECONDS] [options]",
+  options: { ...databaseOptions, once: { type: "boolean" }, time: { type: "string" } },
+  help: {
+    once: "until nothing is left or the time is up (required: `oncebox dev` is what goes on for ever)",
+    time: "at most so long; 60 by default",
+    ...databaseHelp,
+  },
+  examples: ["oncebox dispatch --once --app dist/app.js --time 300"],
+  async run(input) {
+    const { values, terminal } = input;
+    if (!values.once)
+      throw new UsageError("dispatch needs --once. For a run that goes on, use `oncebox dev`.");
+    if (values.app === undefined) throw new UsageError("dispatch needs --app FILE, which has the handlers.");
+    const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
+    return withApp(input, async (app) => {
+      const report = await withProgress(terminal, "dispatching", () => app.dispatch(budget));
+      if (values.json) terminal.out(JSON.stringify(report));
+      else {
+        for (const name of ["inbox", "outbox"] as const) {
+          const result = report[name];
+          const text = result === null ? "no handlers" : describe(result);
+          terminal.out(`${name.padEnd(7)} ${text}`);
+        }
+      }
+      return report.more ? exitCodes.more : exitCodes.ok;
+    });
+  },
+};
+
+const describe = (result: object): string =>
+  Object.entries(result)
+    .filter(([, value]) => value !== 0)
+    .map(([name, value]) => `${name} ${value}`)
+    .join("  ");

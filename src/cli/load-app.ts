@@ -1,0 +1,57 @@
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { type AppDefinition, defineApp } from "../app/app-definition.js";
+import { type App, createApp } from "../app/create-app.js";
+import { type Environment, readEnvironment } from "../config/environment.js";
+import { jsonLogger } from "../telemetry/json-logger.js";
+import { type CommandInput, text, UsageError } from "./command.js";
+
+/** The app that `--app` names, or one without sources and handlers; and the environment with what the options say. */
+export async function definitionFor({ values, terminal }: CommandInput): Promise<{
+  readonly definition: AppDefinition;
+  readonly environment: Environment;
+}> {
+  const database = text(values, "database");
+  const env = database === undefined ? terminal.env : { ...terminal.env, ONCEBOX_DATABASE_URL: database };
+  const environment = readEnvironment(env);
+  const file = text(values, "app");
+  const app = file === undefined ? {} : await imported(file);
+  const schema = text(values, "schema");
+  return { definition: defineApp(schema === undefined ? app : { ...app, schema }), environment };
+}
+
+async function imported(file: string): Promise<AppDefinition> {
+  let module: { readonly default?: unknown };
+  try {
+    module = await import(pathToFileURL(resolve(file)).href);
+  } catch (error) {
+    const { code, message } = error as { code?: string; message?: string };
+    if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
+      throw new UsageError(
+        `--app ${file}: this Node cannot run TypeScript. Use Node 22.18 or later, run it through tsx, or name the compiled file.`,
+      );
+    }
+    throw new UsageError(`--app ${file} could not be loaded: ${message}`);
+  }
+  if (typeof module.default !== "object" || module.default === null) {
+    throw new UsageError(`--app ${file} has no default export made by defineApp({ … }).`);
+  }
+  return module.default as AppDefinition;
+}
+
+/** For commands that do one thing and end: their logs go to the error output, so that the output is the answer alone. */
+export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
+  const { definition, environment } = await definitionFor(input);
+  const app = await createApp(definition, {
+    environment,
+    logger: jsonLogger(
+      input.terminal.env.ONCEBOX_LOG_LEVEL ? environment.logLevel : "warn",
+      input.terminal.err,
+    ),
+  });
+  try {
+    return await work(app);
+  } finally {
+    await app.close();
+  }
+}

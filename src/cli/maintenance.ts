@@ -1,0 +1,50 @@
+import type { App, MaintenanceReport } from "../app/create-app.js";
+import type { Budget } from "../queue/budget.js";
+import { timeBudget } from "../queue/budget.js";
+import { type Command, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
+import { withApp } from "./load-app.js";
+import { withProgress } from "./progress.js";
+
+interface Job {
+  readonly name: "reap" | "cleanup";
+  readonly summary: string;
+  /** What it did, for people. */
+  readonly did: string;
+}
+
+/** The two scheduled jobs, which differ in their words alone. */
+const maintenanceCommand = ({ name, summary, did }: Job): Command => ({
+  name,
+  summary,
+  usage: `${name} [--time SECONDS] [options]`,
+  options: { ...databaseOptions, time: { type: "string" } },
+  help: { time: "at most so long; 60 by default", ...databaseHelp },
+  examples: [`oncebox ${name} --database postgres://app@localhost/orders`],
+  async run(input) {
+    const { values, terminal } = input;
+    const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
+    return withApp(input, async (app) => {
+      const report = await withProgress(terminal, name, () => run(app, name, budget));
+      const queues = Object.entries(report) as [string, MaintenanceReport["inbox"]][];
+      if (values.json) terminal.out(JSON.stringify(report));
+      else
+        for (const [queue, { done, dead }] of queues)
+          terminal.out(`${queue.padEnd(7)} ${did} ${done}  dead ${dead}`);
+      return queues.some(([, { more }]) => more) ? exitCodes.more : exitCodes.ok;
+    });
+  },
+});
+
+const run = (app: App, name: Job["name"], budget: Budget): Promise<MaintenanceReport> => app[name](budget);
+
+export const reapCommand = maintenanceCommand({
+  name: "reap",
+  summary: "end leases that have expired, and messages that have",
+  did: "freed",
+});
+
+export const cleanupCommand = maintenanceCommand({
+  name: "cleanup",
+  summary: "delete Done messages that are older than the retention",
+  did: "deleted",
+});

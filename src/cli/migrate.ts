@@ -1,0 +1,28 @@
+import { renderSchema } from "../sql/migrate.js";
+import { type Command, databaseHelp, databaseOptions, exitCodes } from "./command.js";
+import { withApp } from "./load-app.js";
+
+export const migrateCommand: Command = {
+  name: "migrate",
+  summary: "create or update the tables",
+  usage: "migrate [--print] [options]",
+  options: { ...databaseOptions, print: { type: "boolean" } },
+  help: { print: "print the SQL for a DBA instead of running it", ...databaseHelp },
+  examples: [
+    "oncebox migrate --database postgres://app@localhost/orders",
+    "oncebox migrate --print --database mssql://db.example/orders > schema.sql",
+  ],
+  run: (input) =>
+    withApp(input, async (app) => {
+      const { values, terminal } = input;
+      if (values.print) {
+        terminal.out(renderSchema(app.db.dialect, app.migrateOptions));
+        return exitCodes.ok;
+      }
+      const { applied } = await app.migrate();
+      if (values.json) terminal.out(JSON.stringify({ applied }));
+      else
+        terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);
+      return exitCodes.ok;
+    }),
+};

@@ -1,0 +1,73 @@
+import { parseArgs } from "node:util";
+import { InvalidArgumentError } from "../errors.js";
+import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
+import { devCommand } from "./dev.js";
+import { dispatchCommand } from "./dispatch.js";
+import { commandHelp, overview } from "./help.js";
+import { cleanupCommand, reapCommand } from "./maintenance.js";
+import { migrateCommand } from "./migrate.js";
+import { signCommand } from "./sign.js";
+import { statusCommand } from "./status.js";
+
+export const commands: readonly Command[] = [
+  devCommand,
+  migrateCommand,
+  statusCommand,
+  dispatchCommand,
+  reapCommand,
+  cleanupCommand,
+  signCommand,
+];
+
+/** Runs the command that `args` name, and answers the exit code. Says what went wrong, and what to do, on the error output. */
+export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
+    const wanted = commands.find((command) => command.name === rest[0]);
+    terminal.out(wanted === undefined ? overview(commands) : commandHelp(wanted));
+    return name === undefined ? exitCodes.usage : exitCodes.ok;
+  }
+  const command = commands.find((known) => known.name === name);
+  if (command === undefined) {
+    terminal.err(`oncebox: there is no command "${name}".\n\n${overview(commands)}`);
+    return exitCodes.usage;
+  }
+  try {
+    const { values, positionals } = parsed(command, rest);
+    if (values.help) {
+      terminal.out(commandHelp(command));
+      return exitCodes.ok;
+    }
+    return await command.run({ values, positionals, terminal });
+  } catch (error) {
+    return complain(command, error, terminal);
+  }
+}
+
+function parsed(
+  command: Command,
+  args: readonly string[],
+): { values: Values; positionals: readonly string[] } {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: { ...command.options, help: { type: "boolean", short: "h" } },
+      allowPositionals: true,
+    });
+    const most = command.positionals ?? 0;
+    if (positionals.length > most) throw new UsageError(`"${positionals[most]}" is one argument too many.`);
+    return { values: values as Values, positionals };
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError((error as Error).message.split(". To specify")[0]!);
+  }
+}
+
+function complain(command: Command, error: unknown, terminal: Terminal): number {
+  const isUsage = error instanceof UsageError || error instanceof InvalidArgumentError;
+  const { message, code } = error as { message?: string; code?: string };
+  const text = message || code || "failed without saying why"; // a refused connection has a code and no message
+  terminal.err(`oncebox ${command.name}: ${text}`);
+  if (isUsage) terminal.err(`Try: oncebox ${command.name} --help`);
+  return isUsage ? exitCodes.usage : exitCodes.failed;
+}

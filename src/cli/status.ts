@@ -1,0 +1,35 @@
+import type { QueueStats } from "../queue/work-store.js";
+import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
+import { withApp } from "./load-app.js";
+
+export const statusCommand: Command = {
+  name: "status",
+  summary: "how many messages are in which state, and how old the oldest due one is",
+  usage: "status [--max-age SECONDS] [--max-dead N] [options]",
+  options: { ...databaseOptions, "max-age": { type: "string" }, "max-dead": { type: "string" } },
+  help: {
+    "max-age": `exit with ${exitCodes.exceeded} when a message has been due for longer`,
+    "max-dead": `exit with ${exitCodes.exceeded} when there are more dead messages`,
+    ...databaseHelp,
+  },
+  examples: ["oncebox status --database sqlite:app.db", "oncebox status --max-age 300 --max-dead 0 --json"],
+  run: (input) =>
+    withApp(input, async (app) => {
+      const { values, terminal } = input;
+      const maxAgeMs =
+        values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
+      const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
+      const [inbox, outbox] = [await app.inbox.stats(), await app.outbox.stats()];
+      if (values.json) terminal.out(JSON.stringify({ inbox, outbox }));
+      else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));
+      const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
+      const tooMany = inbox.counts.Dead + outbox.counts.Failed > maxDead;
+      return tooOld || tooMany ? exitCodes.exceeded : exitCodes.ok;
+    }),
+};
+
+function line(name: string, { counts, due, oldestDueAgeMs }: QueueStats<string>): string {
+  const states = Object.entries(counts).map(([state, number]) => `${state} ${number}`);
+  const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
+  return `${name.padEnd(7)} ${states.join("  ")}  (due now: ${due}${age})`;
+}

@@ -1,0 +1,160 @@
+import { describe, expect, it } from "vitest";
+import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+import { timeBudget } from "../../../src/index.js";
+import { signWebhook } from "../../../src/webhooks/index.js";
+
+const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;
+const quiet = { ONCEBOX_LOG_LEVEL: "silent" };
+
+const running = async (
+  definition: AppDefinition,
+  env: NodeJS.ProcessEnv = {},
+  platform: { wakeUp?: { wake(): Promise<void> } } = {},
+) => {
+  const app = await createApp(defineApp({ ...memory, ...definition }), {
+    environment: readEnvironment({ ...quiet, ...env }),
+    ...platform,
+  });
+  await app.migrate();
+  return app;
+};
+
+const stripe = (id: string, secret = "whsec_test") => {
+  const signed = signWebhook("stripe", {
+    url: "http://localhost/webhooks/stripe",
+    body: JSON.stringify({ id, type: "payment.received" }),
+    secrets: secret,
+  });
+  return new Request(signed.url, { ...signed, body: signed.body as string });
+};
+
+describe("defineApp", () => {
+  it("FUN-09 refuses what it does not know, all problems in one error", () => {
+    const wrong = { handler: {}, retentionMs: -1, sources: [] } as unknown as AppDefinition;
+    expect(() => defineApp(wrong)).toThrow(InvalidArgumentError);
+    expect(() => defineApp(wrong)).toThrow(/sources.*retentionMs.*handler|handler.*sources/s);
+  });
+});
+
+describe("an app", () => {
+  it("FUN-01 FUN-03 FUN-04 takes webhooks, handles, publishes, reaps and cleans up", async () => {
+    const handled: string[] = [];
+    const published: string[] = [];
+    const app = await running(
+      {
+        handlers: ({ outbox }) => ({
+          "payment.received": async ({ messageId }) => {
+            handled.push(messageId);
+            await outbox.enqueue({ topic: "receipt.send", payload: "", correlationId: messageId });
+          },
+        }),
+        publishers: { "receipt.send": ({ correlationId }) => void published.push(correlationId!) },
+      },
+      {
+        ONCEBOX_WEBHOOKS: '{"stripe": {"scheme": "stripe", "secrets": {"from": "env", "name": "S"}}}',
+        S: "whsec_test",
+      },
+    );
+    expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
+    expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
+    expect((await app.webhook(stripe("evt_2", "whsec_wrong"))).status).toBe(401);
+    const report = await app.dispatch(timeBudget(10_000));
+    expect(report).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 }, more: false });
+    expect({ handled, published }).toEqual({ handled: ["evt_1"], published: ["evt_1"] });
+    expect(await app.reap(timeBudget(10_000))).toMatchObject({
+      inbox: { more: false },
+      outbox: { more: false },
+    });
+    expect(await app.cleanup(timeBudget(10_000))).toMatchObject({ inbox: { done: 0, more: false } });
+    await app.close();
+  });
+
+  it("FUN-06 wakes the dispatcher after a new webhook and not after a duplicate, and survives its failure", async () => {
+    let woken = 0;
+    const wake = async () => {
+      woken++;
+      throw new Error("the queue is away");
+    };
+    const sources = { stripe: { scheme: "stripe", secrets: "whsec_test" } } as const;
+    const app = await running({ sources }, {}, { wakeUp: { wake } });
+    expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
+    expect(woken).toBe(1);
+    expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
+    expect(woken).toBe(1);
+    await app.close();
+  });
+
+  it("FUN-06 with time used up and work left it wakes a successor", async () => {
+    let woken = 0;
+    const app = await running(
+      {
+        handlers: { slow: () => new Promise((resolve) => setTimeout(resolve, 150)) },
+        dispatch: { concurrency: 1 },
+      },
+      {},
+      { wakeUp: { wake: async () => void woken++ } },
+    );
+    await app.inbox.enqueue(
+      Array.from({ length: 20 }, (_, i) => ({
+        source: "s",
+        messageId: String(i),
+        topic: "slow",
+        payload: "",
+      })),
+    );
+    const report = await app.dispatch(timeBudget(1_000));
+    expect(report.more).toBe(true);
+    expect(woken).toBe(1);
+    await app.close();
+  });
+
+  it("FUN-06 a run that was woken looks once more for what arrived behind it", async () => {
+    const handled: string[] = [];
+    const app = await running({ handlers: { t: ({ messageId }) => void handled.push(messageId) } });
+    const message = (messageId: string) => ({ source: "s", messageId, topic: "t", payload: "" });
+    await app.inbox.receive(message("1"));
+    const run = app.dispatch(timeBudget(30_000), { wokenUp: true });
+    await expect.poll(() => handled).toEqual(["1"]);
+    await app.inbox.receive(message("2"));
+    expect(await run).toMatchObject({ inbox: { acked: 2 }, more: false });
+    await app.close();
+  });
+
+  it("without sources it answers 404, without a database it says what to set", async () => {
+    const app = await running({});
+    expect((await app.webhook(stripe("evt_1"))).status).toBe(404);
+    await app.close();
+    const nowhere = createApp(defineApp({}), { environment: readEnvironment(quiet) });
+    await expect(nowhere).rejects.toThrow(InvalidOperationError);
+    await expect(nowhere).rejects.toThrow(/ONCEBOX_DATABASE_URL/);
+  });
+});
+
+describe("coalesced wake-ups", () => {
+  it("FUN-06 a burst wakes once per interval; one that failed does not count", async () => {
+    let now = 0;
+    let sent = 0;
+    let fails = true;
+    const wakeUp = coalesced(
+      {
+        async wake() {
+          sent++;
+          if (fails) throw new Error("away");
+        },
+      },
+      () => now,
+    );
+    await expect(wakeUp.wake()).rejects.toThrow("away");
+    fails = false;
+    await Promise.all([wakeUp.wake(), wakeUp.wake(), wakeUp.wake()]);
+    expect(sent).toBe(2);
+    now += wakeUpIntervalMs - 1;
+    await wakeUp.wake();
+    expect(sent).toBe(2);
+    now += 1;
+    await wakeUp.wake();
+    expect(sent).toBe(3);
+  });
+});

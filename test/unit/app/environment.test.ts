@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import { readEnvironment } from "../../../src/config/environment.js";
+import { openDatabase } from "../../../src/config/open-database.js";
+import { secretsFromEnvironment } from "../../../src/config/secret-reference.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+
+describe("the environment", () => {
+  it("FUN-11 has defaults for everything", () => {
+    expect(readEnvironment({})).toMatchObject({
+      databaseUrl: undefined,
+      sources: undefined,
+      logLevel: "info",
+      port: 7071,
+    });
+  });
+
+  it("FUN-01 reads webhook sources from JSON, with references to where secrets are kept", () => {
+    const json = {
+      stripe: { scheme: "stripe", secrets: ["whsec_a", { from: "env", name: "OLD_SECRET" }] },
+      github: {
+        scheme: "github",
+        secrets: { from: "aws-secrets-manager", id: "prod/github", key: "webhook" },
+      },
+      shop: {
+        scheme: "shopify",
+        secrets: [{ from: "azure-key-vault", vault: "https://v.vault.azure.net", name: "shop" }],
+      },
+    };
+    expect(readEnvironment({ ONCEBOX_WEBHOOKS: JSON.stringify(json) }).sources).toEqual(json);
+  });
+
+  it("says everything that is wrong at once, and quotes no value", () => {
+    const read = () =>
+      readEnvironment({
+        ONCEBOX_WEBHOOKS:
+          '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"secrets": {"from": "attic-5"}}}',
+        ONCEBOX_DATABASE_URL: '{"from": "hunter2"',
+        ONCEBOX_LOG_LEVEL: "loud",
+        PORT: "70710",
+      });
+    expect(read).toThrow(InvalidArgumentError);
+    expect(read).toThrow(/ONCEBOX_WEBHOOKS: .*stripe\.secrets.*x\.scheme.*PORT/s);
+    expect(read).toThrow(/ONCEBOX_DATABASE_URL is not valid JSON/);
+    expect(read).toThrow(/ONCEBOX_LOG_LEVEL must be one of/);
+    expect(read).not.toThrow(/hunter2|attic-5|70710/);
+  });
+
+  it("a secret that should be in a variable and is not there is an error by the variable's name", async () => {
+    const resolve = secretsFromEnvironment({ A: "a", EMPTY: "" });
+    expect(await resolve({ from: "env", name: "A" })).toBe("a");
+    await expect(resolve({ from: "env", name: "EMPTY" })).rejects.toThrow(/EMPTY.*not set/);
+    await expect(resolve({ from: "aws-secrets-manager", id: "x" })).rejects.toThrow(InvalidOperationError);
+  });
+});
+
+describe("opening a database by its URL", () => {
+  it.each([
+    ["sqlite:app.db", "sqlite", "sqlite:app.db"],
+    ["sqlite:///var/lib/app.db", "sqlite", "sqlite:/var/lib/app.db"],
+    ["sqlite://app.db", "sqlite", "sqlite:app.db"],
+    ["sqlite::memory:", "sqlite", "sqlite::memory:"],
+    ["file:a%20b.db", "sqlite", "sqlite:a b.db"],
+    ["postgres://app:pw@db.example/orders", "postgres", "postgres:db.example/orders"],
+    ["postgresql://app:pw@db.example/orders", "postgres", "postgres:db.example/orders"],
+    ["mssql://app:pw@db.example/orders", "sqlserver", "sqlserver:db.example/orders"],
+    ["sqlserver://app:pw@db.example/orders", "sqlserver", "sqlserver:db.example/orders"],
+    [
+      "Server=tcp:db.example,1433;Database=orders;User Id=app;Password=pw",
+      "sqlserver",
+      "sqlserver:tcp:db.example,1433/orders",
+    ],
+    ["User Id=app;Data Source=db.example;Initial Catalog=orders", "sqlserver", "sqlserver:db.example/orders"],
+  ])("FUN-11 %s", async (url, dialect, id) => {
+    const db = await openDatabase(url);
+    expect({ dialect: db.dialect.name, id: db.id }).toEqual({ dialect, id });
+    await db.close();
+  });
+
+  it.each(["mysql://root:hunter2@db/x", "hunter2", "", "sqlite:"])(
+    "refuses what it does not know without quoting it: %s",
+    async (url) => {
+      const failed = await openDatabase(url).then(
+        () => undefined,
+        (error: Error) => error,
+      );
+      expect(failed).toBeInstanceOf(InvalidArgumentError);
+      expect(failed?.message).not.toContain("hunter2");
+    },
+  );
+});
