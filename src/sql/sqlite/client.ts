@@ -26,18 +26,22 @@ export interface SqliteHandle extends SqliteConnection {
 interface PreparedStep {
   /** The name of each `?`, in order. */
   readonly order: readonly string[];
+  readonly needsTime: boolean;
   readonly run: (values: readonly unknown[], constants: SqlRow) => readonly SqlRow[] | undefined;
 }
 
 /** What a statement's steps share beside the parameters. */
 interface Run {
   readonly params: SqlParams;
-  readonly now: unknown;
+  now: unknown;
   readonly random: number;
   constants: SqlRow;
 }
 
 type StepRunner = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
+
+/** In milliseconds. */
+export const databaseClock = "cast(round(unixepoch('subsec') * 1000) as integer)";
 
 /** Runs a statement's steps on one connection, in whatever transaction is open on it. */
 export function stepRunner(connection: SqliteConnection): StepRunner {
@@ -46,7 +50,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 
   /** The database's clock in milliseconds, read once for all steps and all rows. */
   const now = (): number => {
-    clock ??= connection.prepare("select cast(round(unixepoch('subsec') * 1000) as integer) as now");
+    clock ??= connection.prepare(`select ${databaseClock} as now`);
     return (clock.all() as { now: number }[])[0]!.now;
   };
   const prepare = (text: string): PreparedStep => {
@@ -57,6 +61,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       const statement = connection.prepare(anonymous);
       step = {
         order,
+        needsTime: order.includes("now"),
         run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
@@ -66,12 +71,13 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 
   const execute = (text: string, run: Run, before: readonly SqlRow[]): readonly SqlRow[] | undefined => {
     const step = prepare(text);
+    if (step.needsTime) run.now ??= now();
     return step.run(bind(step.order, run, before), run.constants);
   };
 
   return (statement, params) => {
     // One time and one throw of the dice for all steps.
-    const run: Run = { params, now: params.now ?? now(), random: Math.random(), constants: noColumns };
+    const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
     if (statement.constants !== undefined) {
       run.constants = (execute(statement.constants, run, noRows) as readonly SqlRow[])[0]!;
     }
@@ -115,6 +121,8 @@ function parameter(name: string, { params, now, random, constants }: Run, rows: 
   switch (name) {
     case "now":
       return now;
+    case "given_now":
+      return params.now ?? null;
     case "random":
       return random;
     case "rows":
