@@ -81,7 +81,7 @@ function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly Queue
 /** An outbox called "InboxState" would meet the inbox's own table of that name. */
 function requireDistinct(queues: readonly QueueNames[]): void {
   const objects = queues
-    .flatMap((queue) => [queue.message, queue.state, queue.view])
+    .flatMap((queue) => [queue.message, queue.state, queue.view, queue.object("Cursor")])
     .map((name) => name.toLowerCase());
   if (new Set(objects).size === objects.length) return;
   const tables = queues.map((queue) => `${queue.kind} "${queue.table}"`).join(" and ");

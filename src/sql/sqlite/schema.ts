@@ -47,7 +47,7 @@ const stateIndexes = (n: QueueNames) => [
 
 /**
  * A message without a state row is fresh: due since its birth and never claimed. Every one up to the cursor has
- * a state row, so a claim looks for fresh ones behind it only. See docs/decisions/0007.
+ * a state row, so a claim looks for fresh ones behind it only. See docs/decisions/0009.
  */
 export const cursorTable = (n: QueueNames) => n.object("Cursor");
 export const isFresh = (n: QueueNames, seq: string) =>
