@@ -1,0 +1,1 @@
+export { registerFunctions } from "./register-functions.js";

@@ -1,0 +1,27 @@
+import { retriable } from "../../app/retriable.js";
+import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
+import { InvalidOperationError } from "../../errors.js";
+import { azureCredential } from "./credential.js";
+
+/** Secrets of Azure Key Vault and of the environment; the client is loaded when one is kept there. */
+export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
+  const fromEnvironment = secretsFromEnvironment(env);
+  const fetchSecret = retriable(async () => {
+    const [{ SecretClient }, credential] = await Promise.all([
+      import("@azure/keyvault-secrets"),
+      azureCredential(),
+    ]);
+    return (vault: string, name: string) =>
+      new SecretClient(vault, credential, { retryOptions: { maxRetries: 1 } }).getSecret(name, {
+        abortSignal: AbortSignal.timeout(5_000),
+      });
+  });
+  return async (reference) => {
+    if (reference.from !== "azure-key-vault") return fromEnvironment(reference);
+    const { value } = await (await fetchSecret())(reference.vault, reference.name);
+    if (value === undefined || value === "") {
+      throw new InvalidOperationError(`The secret ${reference.name} in ${reference.vault} is empty.`);
+    }
+    return value;
+  };
+}

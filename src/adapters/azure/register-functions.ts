@@ -1,0 +1,88 @@
+import { app as functionApp, type HttpRequest, type InvocationContext } from "@azure/functions";
+import type { AppDefinition } from "../../app/app-definition.js";
+import type { App } from "../../app/create-app.js";
+import { readAzureSettings } from "../../config/azure-settings.js";
+import { type Budget, timeBudget } from "../../queue/budget.js";
+import { refusedAnswer } from "../../webhooks/answers.js";
+import { safeReason } from "../../webhooks/safe-reason.js";
+import { coldStart } from "./cold-start.js";
+import { runTimeMs } from "./function-timeout.js";
+import { toHttpResponse, toRequest } from "./http.js";
+import { inInvocation, invocationLogger } from "./invocation-logger.js";
+
+/** All of them, because the host answers 404 for those that are not named; the route itself says what is allowed. */
+const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+
+/**
+ * Registers an app's functions with the host: `webhook` by HTTP; `dispatch`, `reap` and `cleanup` by timers; and
+ * `wakeup`, which dispatches too, by a queue, if `ONCEBOX_WAKE_QUEUE` names one. They share the app, which is put
+ * together once per process.
+ *
+ * @example
+ * // main.ts, which package.json's "main" names
+ * import { registerFunctions } from "oncebox/azure";
+ * import app from "./app.js";
+ *
+ * registerFunctions(app);
+ */
+export function registerFunctions(definition: AppDefinition): void {
+  const settings = readAzureSettings();
+  const runMs = runTimeMs(settings);
+  const app = coldStart(definition, settings);
+  const stopping = new AbortController();
+  const runs = new Set<Promise<unknown>>();
+
+  const job = <Answer>(work: (app: App, budget: Budget) => Promise<Answer>) => {
+    return (_trigger: unknown, context: InvocationContext): Promise<Answer> => {
+      const budget = timeBudget(runMs, stopping.signal); // the host's clock runs while the app is put together
+      const run = inInvocation(context, async () => work(await app(), budget));
+      runs.add(run);
+      return run.finally(() => runs.delete(run));
+    };
+  };
+
+  functionApp.http("webhook", {
+    route: "webhooks/{source}",
+    methods: [...methods],
+    authLevel: "anonymous", // who sends is known by the signature
+    handler: (request, context) => inInvocation(context, () => receive(app, request)),
+  });
+  functionApp.timer("dispatch", {
+    schedule: settings.schedules.dispatch,
+    handler: job((running, budget) => running.dispatch(budget)),
+  });
+  functionApp.timer("reap", {
+    schedule: settings.schedules.reap,
+    handler: job((running, budget) => running.reap(budget)),
+  });
+  functionApp.timer("cleanup", {
+    schedule: settings.schedules.cleanup,
+    handler: job((running, budget) => running.cleanup(budget)),
+  });
+  if (settings.wakeUp !== undefined) {
+    functionApp.storageQueue("wakeup", {
+      queueName: settings.wakeUp.queue,
+      connection: "AzureWebJobsStorage",
+      handler: job((running, budget) => running.dispatch(budget, { wokenUp: true })),
+    });
+  }
+  // An instance that is taken away finishes what runs, hands back what it did not start, and closes its connections.
+  functionApp.hook.appTerminate(async () => {
+    stopping.abort();
+    await Promise.allSettled(runs);
+    await (await app()).close();
+  });
+}
+
+async function receive(app: () => Promise<App>, request: HttpRequest) {
+  let running: App;
+  try {
+    running = await app();
+  } catch (error) {
+    // The next one tries again: a secret store may have been away.
+    const reason = safeReason(error);
+    invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
+    return toHttpResponse(refusedAnswer("unavailable"));
+  }
+  return toHttpResponse(await running.webhook(toRequest(request)));
+}

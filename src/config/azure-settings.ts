@@ -1,0 +1,60 @@
+import { InvalidArgumentError } from "../errors.js";
+
+/** Where the function app's storage account is reached: with a key, or as who the app is. */
+export type QueueStorage =
+  | { readonly connectionString: string }
+  | { readonly queueServiceUrl: string; readonly clientId: string | undefined };
+
+export interface AzureSettings {
+  /** The queue that wakes the dispatcher. Without one there is only the timer. */
+  readonly wakeUp: { readonly queue: string; readonly storage: QueueStorage } | undefined;
+  /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
+  readonly schedules: { readonly dispatch: string; readonly reap: string; readonly cleanup: string };
+  /** What takes the place of host.json's `functionTimeout`. */
+  readonly functionTimeout: string | undefined;
+  /** Where host.json is, when not in the current folder. */
+  readonly appFolder: string | undefined;
+}
+
+/** Not all at the full minute, when every other timer of the world fires. */
+const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 17 * * * *" } as const;
+
+export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
+  const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
+  const queue = filled("ONCEBOX_WAKE_QUEUE");
+  return {
+    wakeUp: queue === undefined ? undefined : { queue: queueName(queue), storage: queueStorage(filled) },
+    schedules: {
+      dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
+      reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
+      cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? schedules.cleanup,
+    },
+    functionTimeout: filled("AzureFunctionsJobHost__functionTimeout"),
+    appFolder: filled("AzureWebJobsScriptRoot"),
+  };
+}
+
+function queueName(name: string): string {
+  if (!/^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) {
+    throw new InvalidArgumentError(
+      "ONCEBOX_WAKE_QUEUE must be a queue's name: 3 to 63 lower-case letters, digits and single hyphens.",
+    );
+  }
+  return name;
+}
+
+/** The same settings that the queue trigger reads, so that both mean the same account. */
+function queueStorage(filled: (name: string) => string | undefined): QueueStorage {
+  const connectionString = filled("AzureWebJobsStorage");
+  if (connectionString !== undefined) return { connectionString };
+  const account = filled("AzureWebJobsStorage__accountName");
+  const queueServiceUrl =
+    filled("AzureWebJobsStorage__queueServiceUri") ??
+    (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
+  if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) {
+    throw new InvalidArgumentError(
+      "ONCEBOX_WAKE_QUEUE needs a storage account: set AzureWebJobsStorage, or AzureWebJobsStorage__queueServiceUri to the URL of its queues.",
+    );
+  }
+  return { queueServiceUrl, clientId: filled("AzureWebJobsStorage__clientId") };
+}
