@@ -1,4 +1,5 @@
-import type { App, MaintenanceReport } from "../app/create-app.js";
+import type { App } from "../app/create-app.js";
+import type { MaintenanceReport } from "../app/maintenance-jobs.js";
 import type { Budget } from "../queue/budget.js";
 import { timeBudget } from "../queue/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";

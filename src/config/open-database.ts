@@ -1,12 +1,13 @@
 import { InvalidArgumentError } from "../errors.js";
 import type { Database } from "../sql/dialect.js";
+import { databaseOpeners } from "./database-openers.js";
 
 export const databaseUrlForms =
   "sqlite:file.db, postgres://user:password@host/database, mssql://user:password@host/database, or an ADO connection string (Server=…;Database=…)";
 
 /**
  * The database that a URL names; only its dialect is loaded. No message quotes the URL: it may hold a password.
- * A bundle has the dialects it was built with.
+ * A bundle has the dialect it was built with.
  */
 export async function openDatabase(
   url: string,
@@ -14,19 +15,19 @@ export async function openDatabase(
 ): Promise<Database> {
   const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
   if (scheme === "sqlite" || scheme === "file") {
-    const { openSqlite } = await import("../sql/sqlite/index.js");
+    const openSqlite = await databaseOpeners.sqlite();
     return openSqlite({ file: sqliteFile(url) });
   }
   if (scheme === "postgres" || scheme === "postgresql") {
-    const { openPostgres } = await import("../sql/postgres/index.js");
+    const openPostgres = await databaseOpeners.postgres();
     return openPostgres({ url, ...options });
   }
   if (scheme === "mssql" || scheme === "sqlserver") {
-    const { openSqlServer } = await import("../sql/sqlserver/index.js");
+    const openSqlServer = await databaseOpeners.sqlserver();
     return openSqlServer({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
   }
   if (/(^|;)\s*(server|data source|addr|address|network address)\s*=/i.test(url)) {
-    const { openSqlServer } = await import("../sql/sqlserver/index.js");
+    const openSqlServer = await databaseOpeners.sqlserver();
     return openSqlServer({ connectionString: url, ...options });
   }
   throw new InvalidArgumentError(`The database URL is of no known kind. Write ${databaseUrlForms}.`);

@@ -69,11 +69,18 @@ describe("boundaries of the code", () => {
     const known = imports.filter(
       (entry) =>
         !/^sql\/(sqlserver|postgres|sqlite)\//.test(entry.file) &&
-        entry.file !== "config/open-database.ts" && // which loads the one that a URL names
+        entry.file !== "config/database-openers.ts" && // which loads the one that a URL names
         isRelative(entry) &&
         /^sql\/(sqlserver|postgres|sqlite)\//.test(target(entry)),
     );
     expect(known).toEqual([]);
+  });
+
+  it("only a cloud's adapter knows the cloud's packages, and no other cloud's", () => {
+    const knows = (cloud: string, packages: RegExp) =>
+      imports.filter((entry) => packages.test(entry.from) && !entry.file.startsWith(`adapters/${cloud}/`));
+    expect(knows("aws", /^(@aws-sdk\/|@middy\/|aws-lambda$)/)).toEqual([]);
+    expect(knows("azure", /^@azure\//)).toEqual([]);
   });
 
   it("only config reads the environment", () => {

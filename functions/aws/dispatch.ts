@@ -1,0 +1,4 @@
+import { dispatchFunction } from "../../src/adapters/aws/index.js";
+import app from "../app.js";
+
+export const handler = dispatchFunction(app);

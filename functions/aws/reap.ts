@@ -1,0 +1,4 @@
+import { reapFunction } from "../../src/adapters/aws/index.js";
+import app from "../app.js";
+
+export const handler = reapFunction(app);

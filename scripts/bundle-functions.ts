@@ -1,0 +1,172 @@
+import { mkdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
+
+export const databases = ["sqlserver", "postgres", "sqlite"] as const;
+export type BundledDatabase = (typeof databases)[number];
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+interface Cloud {
+  /** One function each. */
+  readonly entryPoints: readonly string[];
+  /** What the cloud's runtime brings along. */
+  readonly external: readonly string[];
+}
+
+export const clouds = {
+  aws: {
+    entryPoints: ["webhook", "dispatch", "reap", "cleanup"].map((name) => `functions/aws/${name}.ts`),
+    // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3; a bundle with one would be 350 KB larger.
+    external: ["@aws-sdk/*"],
+  },
+} as const satisfies Record<string, Cloud>;
+export type CloudName = keyof typeof clouds;
+
+export interface BundleOptions {
+  readonly cloud: CloudName;
+  readonly database: BundledDatabase;
+  /** The file with the app's definition: functions/app.ts by default. */
+  readonly app?: string;
+  readonly outFolder: string;
+  /** Keep the packages for Microsoft Entra in a SQL Server bundle; they are run only when they are used. */
+  readonly entra?: boolean;
+}
+
+/** One minified ES module per function, its source map beside it. */
+export async function bundleFunctions(options: BundleOptions): Promise<Metafile> {
+  const { entryPoints, external } = clouds[options.cloud];
+  return bundle({
+    ...options,
+    app: options.app ?? join(root, "functions/app.ts"),
+    entryPoints: entryPoints.map((file) => join(root, file)),
+    external,
+  });
+}
+
+export interface BundleSettings extends Omit<BundleOptions, "cloud"> {
+  readonly entryPoints: readonly string[];
+  readonly external: readonly string[];
+}
+
+export async function bundle(settings: BundleSettings): Promise<Metafile> {
+  const { outFolder, database, app, entra = false } = settings;
+  await mkdir(outFolder, { recursive: true });
+  const { metafile } = await build({
+    ...esbuildOptions,
+    absWorkingDir: root,
+    entryPoints: [...settings.entryPoints],
+    outdir: outFolder,
+    // It finds its binary beside itself.
+    external: [...settings.external, "@photostructure/sqlite"],
+    plugins: [
+      ownPackage,
+      oneDatabase(database),
+      leanPg,
+      entraWhenUsed(entra),
+      ...(app === undefined ? [] : [appFrom(app)]),
+    ],
+  });
+  return metafile;
+}
+
+const esbuildOptions = {
+  bundle: true,
+  platform: "node",
+  target: "node20",
+  format: "esm",
+  outExtension: { ".js": ".mjs" },
+  minify: true,
+  sourcemap: "linked",
+  legalComments: "external",
+  metafile: true,
+  logLevel: "warning",
+  // Drivers are CommonJS and require Node's own modules.
+  banner: {
+    js: 'import { createRequire as oncebox } from "node:module"; const require = oncebox(import.meta.url);',
+  },
+} as const satisfies BuildOptions;
+
+/** `--app` takes the place of the example. */
+const appFrom = (app: string): Plugin => ({
+  name: "app",
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.\.\/app\.js$/ }, ({ importer }) =>
+      importer.startsWith(join(root, "functions")) ? { path: app } : undefined,
+    );
+  },
+});
+
+/** An app says `import … from "oncebox/app"`; here that is the source, not what was last built of it. */
+const ownPackage: Plugin = {
+  name: "own package",
+  setup({ onResolve }) {
+    onResolve({ filter: /^oncebox(\/\w+)?$/ }, ({ path }) => ({ path: join(root, sourceOf(path)) }));
+  },
+};
+
+function sourceOf(path: string): string {
+  const name = path === "oncebox" ? "" : basename(path);
+  if (name === "") return "src/index.ts";
+  if ((databases as readonly string[]).includes(name)) return `src/sql/${name}/index.ts`;
+  return name === "aws" || name === "azure" ? `src/adapters/${name}/index.ts` : `src/${name}/index.ts`;
+}
+
+/** One dialect, loaded at once: what is loaded later cannot be made as small. The others become a sentence. */
+const oneDatabase = (database: BundledDatabase): Plugin => ({
+  name: "one database",
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]src[\\/]config[\\/]database-openers\.ts$/ }, () => ({
+      contents: `import { ${openers[database]} } from "../sql/${database}/index.js";
+const refuse = (name) => async () => {
+  throw new Error(\`This bundle was built for ${database}. Build it with --database \${name} for this database.\`);
+};
+export const databaseOpeners = {
+  ${databases.map((name) => `${name}: ${name === database ? `async () => ${openers[name]}` : `refuse("${name}")`}`).join(",\n  ")},
+};`,
+      resolveDir: join(root, "src/config"),
+    }));
+  },
+});
+
+const openers = { sqlserver: "openSqlServer", postgres: "openPostgres", sqlite: "openSqlite" } as const;
+
+/** What pg can do and a function never does: use a native library, and read passwords from a file in a home folder. */
+const leanPg: Plugin = {
+  name: "lean pg",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(\.\/native|pgpass)$/ }, ({ path, importer }) =>
+      /[\\/]pg[\\/]lib[\\/]\w+\.js$/.test(importer) ? { path, namespace: "lean-pg" } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({
+      contents:
+        path === "pgpass"
+          ? "module.exports = (_, found) => found(undefined);"
+          : 'throw new Error("This bundle was built without pg-native.");',
+    }));
+  },
+};
+
+/**
+ * tedious requires Microsoft Entra's packages when it is loaded, half of its weight, for sign-ins that most do without.
+ * Here each is required when one of its exports is first asked for; or never, with a sentence that says how.
+ */
+const entraWhenUsed = (entra: boolean): Plugin => ({
+  name: "Entra when used",
+  setup({ onResolve, onLoad }) {
+    const packages = /^@azure\/(identity|keyvault-keys|core-auth)$/;
+    onResolve({ filter: packages }, ({ path, importer, namespace }) =>
+      namespace === "entra" || !/[\\/]tedious[\\/]/.test(importer)
+        ? undefined
+        : { path, namespace: "entra", pluginData: undefined },
+    );
+    onLoad({ filter: /.*/, namespace: "entra" }, ({ path }) => {
+      const message = `This bundle was built without ${path}. Build it with --entra.`;
+      const get = entra
+        ? `(_, name) => require(${JSON.stringify(path)})[name]`
+        : `(_, name) => { if (name === "isTokenCredential") return () => false; throw new Error(${JSON.stringify(message)}); }`;
+      return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: root };
+    });
+  },
+});

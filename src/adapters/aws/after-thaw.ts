@@ -1,0 +1,13 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/**
+ * Lambda freezes the process between invocations. Two turns of the event loop let everything that fell due meanwhile
+ * happen first: sockets that the other side closed are noticed, and idle connections whose time is up are dropped,
+ * before the handler takes one from the pool.
+ */
+export const afterThaw = {
+  async before(): Promise<void> {
+    await nextTurn();
+    await nextTurn();
+  },
+};

@@ -1,0 +1,26 @@
+import type { AppDefinition } from "../../app/app-definition.js";
+import { type OpenApp, openApp } from "../../app/open-app.js";
+import { retriable } from "../../app/retriable.js";
+import { readAwsSettings } from "../../config/aws-settings.js";
+import { readEnvironment } from "../../config/environment.js";
+import { awsSecrets } from "./secrets-manager.js";
+import { awsWakeUp } from "./wake-up.js";
+
+/**
+ * The function's job, made once for all invocations of an instance, and begun while the module loads, when Lambda
+ * gives the most processor. What failed then, or hung because it was frozen, is tried again by the first invocation.
+ */
+export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) => Job): () => Promise<Job> {
+  const job = retriable(async () => {
+    const environment = readEnvironment();
+    const wakeUp = awsWakeUp(readAwsSettings(environment.env));
+    const app = await openApp(definition, {
+      environment,
+      resolveSecret: awsSecrets(environment.env),
+      ...(wakeUp === undefined ? {} : { wakeUp }),
+    });
+    return jobOf(app);
+  });
+  const early = job().catch(() => undefined);
+  return async () => (await early) ?? job();
+}

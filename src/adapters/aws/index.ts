@@ -1,0 +1,6 @@
+export type { DispatchAnswer } from "./dispatch-function.js";
+export { dispatchFunction } from "./dispatch-function.js";
+export type { JobFunction } from "./job-function.js";
+export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
+export type { WebhookFunction } from "./webhook-function.js";
+export { webhookFunction } from "./webhook-function.js";

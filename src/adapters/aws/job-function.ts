@@ -1,0 +1,24 @@
+import middy, { type MiddyfiedHandler } from "@middy/core";
+import type { AppDefinition } from "../../app/app-definition.js";
+import type { OpenApp } from "../../app/open-app.js";
+import type { Budget } from "../../queue/budget.js";
+import { afterThaw } from "./after-thaw.js";
+import { coldStart } from "./cold-start.js";
+import { lambdaBudget } from "./lambda-budget.js";
+
+export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
+
+/** A function that works until its work or its time is used up, and answers a report. */
+export function jobFunction<Report>(
+  definition: AppDefinition,
+  jobOf: (app: OpenApp) => (budget: Budget, event: unknown) => Promise<Report>,
+): JobFunction<Report> {
+  const job = coldStart(definition, jobOf);
+  // The job itself ends in time; middy's timer could only cut it off.
+  return middy<unknown, Report>({ timeoutEarlyInMillis: 0 })
+    .use(afterThaw)
+    .handler(async (event, context) => {
+      const run = await job();
+      return run(lambdaBudget(context), event);
+    });
+}

@@ -1,0 +1,49 @@
+import { retriable } from "../../app/retriable.js";
+import {
+  type SecretReference,
+  type SecretResolver,
+  secretsFromEnvironment,
+} from "../../config/secret-reference.js";
+import { InvalidOperationError } from "../../errors.js";
+
+type AwsReference = Extract<SecretReference, { from: "aws-secrets-manager" }>;
+
+/** Secrets of AWS Secrets Manager and of the environment; the client is loaded when one is kept there. */
+export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
+  const fromEnvironment = secretsFromEnvironment(env);
+  const fetchSecret = retriable(async () => {
+    const { GetSecretValueCommand, SecretsManagerClient } = await import("@aws-sdk/client-secrets-manager");
+    const client = new SecretsManagerClient({ maxAttempts: 2 });
+    return (id: string) =>
+      client.send(new GetSecretValueCommand({ SecretId: id }), { abortSignal: AbortSignal.timeout(5_000) });
+  });
+  return async (reference) => {
+    if (reference.from !== "aws-secrets-manager") return fromEnvironment(reference);
+    const { SecretString: text } = await (await fetchSecret())(reference.id);
+    return picked(reference, text);
+  };
+}
+
+/** No message says anything of the secret's value. */
+function picked({ id, key }: AwsReference, text: string | undefined): string {
+  if (text === undefined || text === "") {
+    throw new InvalidOperationError(`The secret ${id} in AWS Secrets Manager holds no text.`);
+  }
+  if (key === undefined) return text;
+  const value = fieldOf(text, key);
+  if (typeof value !== "string" || value === "") {
+    throw new InvalidOperationError(
+      `The secret ${id} in AWS Secrets Manager is no JSON object with the text "${key}".`,
+    );
+  }
+  return value;
+}
+
+function fieldOf(text: string, key: string): unknown {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return Object.hasOwn(Object(parsed), key) ? (parsed as Record<string, unknown>)[key] : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,49 @@
+import middy, { type MiddyfiedHandler } from "@middy/core";
+import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import type { AppDefinition } from "../../app/app-definition.js";
+import { webhookJob } from "../../app/webhook-job.js";
+import { jsonLogger } from "../../telemetry/json-logger.js";
+import { refusedAnswer } from "../../webhooks/answers.js";
+import type { WebhookRoute } from "../../webhooks/route.js";
+import { safeReason } from "../../webhooks/safe-reason.js";
+import { afterThaw } from "./after-thaw.js";
+import { coldStart } from "./cold-start.js";
+import { toRequest, toResult } from "./http-event.js";
+
+export type WebhookFunction = MiddyfiedHandler<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>;
+
+/** Before Lambda kills the function, which the sender would be told as 502, it answers 503. */
+const answerEarlyMs = 100;
+
+/**
+ * Receives webhooks from an HTTP API (payload format 2.0) or a function URL. Middy's `use` adds middleware.
+ *
+ * @example
+ * import { webhookFunction } from "oncebox/aws";
+ * import app from "./app.js";
+ *
+ * export const handler = webhookFunction(app);
+ */
+export function webhookFunction(definition: AppDefinition): WebhookFunction {
+  const route = coldStart(definition, webhookJob);
+  return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
+    timeoutEarlyInMillis: answerEarlyMs,
+    timeoutEarlyResponse: () => unavailable("the function's time is up"),
+  })
+    .use(afterThaw)
+    .handler(async (event) => {
+      const request = toRequest(event);
+      let receive: WebhookRoute;
+      try {
+        receive = await route();
+      } catch (error) {
+        return unavailable(safeReason(error)); // the next one tries again: a secret store may have been away
+      }
+      return toResult(await receive(request));
+    });
+}
+
+function unavailable(reason: string): Promise<APIGatewayProxyStructuredResultV2> {
+  jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
+  return toResult(refusedAnswer("unavailable"));
+}

@@ -1,0 +1,62 @@
+import type { Budget } from "../queue/budget.js";
+import { createDispatcher } from "../queue/dispatcher.js";
+import type { Handlers } from "../queue/handlers.js";
+import type { Logger } from "../queue/logger.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import type { AppParts } from "./app-definition.js";
+import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
+import type { OpenApp } from "./open-app.js";
+import type { WakeUp } from "./wake-up.js";
+
+/** `wokenUp`: look once more after a moment, because a burst is announced once. */
+export type DispatchJob = (
+  budget: Budget,
+  options?: { readonly wokenUp?: boolean },
+) => Promise<DispatchReport>;
+
+/** Handles what came in and what goes out; when the time ends before the work, a successor is woken. */
+export function dispatchJob({ definition, logger, wakeUp, ...parts }: OpenApp): DispatchJob {
+  const dispatcherOf = <Message extends QueueMessage>(
+    handlers:
+      | Handlers<Message, SqlExecutor>
+      | ((parts: AppParts) => Handlers<Message, SqlExecutor>)
+      | undefined,
+  ) =>
+    handlers === undefined
+      ? undefined
+      : createDispatcher<Message, SqlExecutor>({
+          ...definition.dispatch,
+          ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
+          handlers: typeof handlers === "function" ? handlers(parts) : handlers,
+          logger,
+        });
+  const { inbox, outbox } = parts;
+  const incoming = dispatcherOf(definition.handlers);
+  const outgoing = dispatcherOf(definition.publishers);
+  const jobs = {
+    inbox: incoming && ((left: Budget) => incoming.run(inbox, left)),
+    outbox: outgoing && ((left: Budget) => outgoing.run(outbox, left)),
+  };
+  return async (budget, options = {}) => {
+    const report = await dispatchAll(jobs, budget, options.wokenUp ?? false);
+    if (report.more && hasProgressed(report)) await wakeSuccessor(wakeUp, logger);
+    return report;
+  };
+}
+
+/**
+ * A run that finished nothing (its time is too short for what waits, or others hold it) would be followed by runs that
+ * finish nothing, at once and for ever. That is left to the timer. What failed counts: attempts come to an end.
+ */
+const hasProgressed = ({ inbox, outbox }: DispatchReport): boolean =>
+  [inbox, outbox].some((result) => result !== null && result.acked + result.abandoned + result.failed > 0);
+
+/** The timer would go on later anyway, so a failure is only told. */
+async function wakeSuccessor(wakeUp: WakeUp | undefined, logger: Logger): Promise<void> {
+  try {
+    await wakeUp?.wake();
+  } catch (error) {
+    logger.warn("waking a successor failed", { error: (error as Error)?.name ?? "Error" });
+  }
+}

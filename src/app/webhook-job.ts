@@ -1,0 +1,30 @@
+import { createWebhookRoute, type WebhookRoute } from "../webhooks/route.js";
+import { webhookSources } from "./app-sources.js";
+import type { OpenApp } from "./open-app.js";
+import { coalesced } from "./wake-up.js";
+
+/** Receives webhooks, and wakes the dispatcher for them. */
+export function webhookJob({
+  definition,
+  environment,
+  resolveSecret,
+  inbox,
+  logger,
+  ...app
+}: OpenApp): WebhookRoute {
+  const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
+  if (Object.keys(sources).length === 0) return noWebhooks; // a process that only dispatches needs none
+  const wakeUp = app.wakeUp === undefined ? undefined : coalesced(app.wakeUp);
+  return createWebhookRoute({
+    ...definition.webhooks,
+    ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
+    ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
+    inbox,
+    logger,
+    sources,
+    ...(wakeUp === undefined ? {} : { afterEnqueue: () => wakeUp.wake() }),
+  });
+}
+
+const noWebhooks = async (): Promise<Response> =>
+  Response.json({ error: "There are no webhook sources here." }, { status: 404 });

@@ -1,0 +1,6 @@
+/** By dialect, loaded when asked for. A bundle is built with another file in this one's place, which knows one of them. */
+export const databaseOpeners = {
+  sqlserver: async () => (await import("../sql/sqlserver/index.js")).openSqlServer,
+  postgres: async () => (await import("../sql/postgres/index.js")).openPostgres,
+  sqlite: async () => (await import("../sql/sqlite/index.js")).openSqlite,
+} as const;
