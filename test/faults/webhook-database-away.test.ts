@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { createServer, connect as openSocket, type Server, type Socket } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox } from "../../src/inbox/inbox.js";
@@ -8,58 +7,10 @@ import { openPostgres } from "../../src/sql/postgres/index.js";
 import { rowCount } from "../../src/testing/inbox/support.js";
 import type { TestDatabase } from "../../src/testing/index.js";
 import { send, stripeEvent, stripeRoute } from "../../src/testing/webhooks/support.js";
+import { layLine } from "../support/line.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 const url = inject("postgresUrl");
-
-/** Stands between the pool and PostgreSQL, and can be taken away like a network. */
-interface Line {
-  readonly port: number;
-  /** All connections end, and no new one is made. */
-  cut(): Promise<void>;
-  mend(): Promise<void>;
-  /** Statements arrive, but nothing that the server says comes back any more. */
-  muteAnswers(): void;
-}
-
-async function layLine(host: string, port: number): Promise<Line> {
-  const sockets = new Set<Socket>();
-  let muted = false;
-  const server: Server = createServer((near) => {
-    const far = openSocket(port, host);
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        sockets.delete(socket);
-        near.destroy();
-        far.destroy();
-      });
-    }
-    near.pipe(far);
-    far.on("data", (chunk) => {
-      if (!muted) near.write(chunk);
-    });
-  });
-  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, "127.0.0.1", resolve));
-  await listen(0);
-  const own = (server.address() as { port: number }).port;
-  return {
-    port: own,
-    async cut() {
-      const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of sockets) socket.destroy();
-      await closed;
-    },
-    async mend() {
-      muted = false;
-      await listen(own);
-    },
-    muteAnswers() {
-      muted = true;
-    },
-  };
-}
 
 describe("webhooks while PostgreSQL is away", () => {
   let admin: TestDatabase;

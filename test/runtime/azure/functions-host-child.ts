@@ -1,0 +1,117 @@
+/**
+ * A small Functions host: loads the function app in the current folder as the worker does, answers its HTTP routes,
+ * polls its queues, and runs any other function on `POST /admin/functions/{name}`, as the real host does.
+ */
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { QueueServiceClient } from "@azure/storage-queue";
+import { installFunctionsCore, type RpcData, triggerOf } from "./functions-core.js";
+
+const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
+const core = installFunctionsCore((level, category, message, invocationId) =>
+  tell({ level, category, message, invocationId }),
+);
+const read = (name: string) => JSON.parse(readFileSync(name, "utf8"));
+await import(pathToFileURL(join(process.cwd(), read("package.json").main)).href);
+
+const { routePrefix } = read("host.json").extensions.http as { routePrefix: string };
+const routes = [...core.functions].flatMap(([name, registration]) => {
+  const { type, route, methods } = triggerOf(registration) as Record<string, unknown>;
+  if (type !== "httpTrigger") return [];
+  const prefix = routePrefix === "" ? "" : `/${routePrefix}`;
+  const pattern = new RegExp(`^${prefix}/${String(route).replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
+  return [{ name, pattern, methods: methods as string[] }];
+});
+
+async function httpData(
+  incoming: IncomingMessage,
+  url: URL,
+  params: Record<string, string>,
+): Promise<RpcData> {
+  const entries = Object.entries(incoming.headers).map(([key, value]) => [key, { value: String(value) }]);
+  const body = await buffer(incoming);
+  return {
+    http: {
+      method: incoming.method,
+      url: url.href,
+      nullableHeaders: Object.fromEntries(entries),
+      params,
+      ...(body.length === 0 ? {} : { body: { bytes: body } }),
+    },
+  };
+}
+
+interface RpcHttp {
+  readonly statusCode: string;
+  readonly headers: Record<string, string>;
+  readonly body?: { readonly bytes?: Uint8Array } | null;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers?: Record<string, string>;
+  readonly body?: Uint8Array | string;
+}
+
+async function answer(incoming: IncomingMessage): Promise<Answer> {
+  const url = new URL(incoming.url!, `http://${incoming.headers.host}`);
+  const admin = /^\/admin\/functions\/(\w+)$/.exec(url.pathname)?.[1];
+  if (admin !== undefined && core.functions.has(admin)) {
+    const result = await core.invoke(admin, { json: '{"IsPastDue":false}' }, randomUUID());
+    return { status: 200, body: String(result?.json ?? "null") };
+  }
+  for (const { name, pattern, methods } of routes) {
+    const match = pattern.exec(url.pathname);
+    if (match === null || !methods.includes(incoming.method!)) continue;
+    const result = await core.invoke(name, await httpData(incoming, url, { ...match.groups }), randomUUID());
+    const { statusCode, headers, body } = result!.http as RpcHttp;
+    return { status: Number(statusCode), headers, body: body?.bytes ?? "" };
+  }
+  return { status: 404 };
+}
+
+const server = createServer(async (incoming, outgoing) => {
+  try {
+    const { status, headers = {}, body = "" } = await answer(incoming);
+    outgoing.writeHead(status, headers).end(body);
+  } catch (error) {
+    tell({ level: "error", category: "host", message: String(error) });
+    outgoing.writeHead(500).end();
+  }
+});
+
+/** A message whose function failed comes again, as with the real trigger. */
+async function poll(name: string, queueName: string, connection: string): Promise<never> {
+  const queue = QueueServiceClient.fromConnectionString(process.env[connection]!).getQueueClient(queueName);
+  for (;;) {
+    const { receivedMessageItems: received } = (await queue.exists())
+      ? await queue.receiveMessages({ numberOfMessages: 1, visibilityTimeout: 30 })
+      : { receivedMessageItems: [] };
+    for (const { messageId, popReceipt, messageText } of received) {
+      const text = Buffer.from(messageText, "base64").toString();
+      await core.invoke(name, { string: text }, randomUUID());
+      await queue.deleteMessage(messageId, popReceipt);
+      tell({ level: "information", category: "host", message: `${name} took ${text}` });
+    }
+    if (received.length === 0) await sleep(50);
+  }
+}
+
+for (const [name, registration] of core.functions) {
+  const { type, queueName, connection } = triggerOf(registration) as Record<string, unknown>;
+  if (type === "queueTrigger") void poll(name, String(queueName), String(connection));
+}
+process.once("SIGTERM", async () => {
+  await core.terminate();
+  process.exit(0);
+});
+server.listen(0, "127.0.0.1", () => {
+  const functions = Object.fromEntries([...core.functions].map(([name, one]) => [name, triggerOf(one)]));
+  tell({ listening: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, functions });
+});

@@ -1,0 +1,34 @@
+/**
+ * The app that the clouds' scenarios run, in a process of its own. What its handlers do goes to a file, one write per
+ * line, so that the file of a killed process is whole up to its death.
+ */
+import { appendFileSync } from "node:fs";
+import { defineApp } from "../../src/app/index.js";
+
+const { SCENARIO_LOG: log = "", SCENARIO_SCHEMA: schema = "" } = process.env;
+const write = (word: string, id: string) => appendFileSync(log, `${word} ${id} ${process.pid}\n`);
+
+export default defineApp({
+  schema,
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "SCENARIO_SECRET" } } },
+  handlers: ({ outbox }) => ({
+    "payment.received": {
+      transactional: true,
+      async handle({ messageId, payload }, { tx }) {
+        await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
+        write("handled", messageId);
+      },
+    },
+    /** At first it never gives the processor back, so that nothing but a kill ends it. */
+    stuck({ messageId, attempt }) {
+      write(attempt === 0 ? "stuck" : "handled", messageId);
+      while (attempt === 0);
+    },
+  }),
+  publishers: { receipt: ({ correlationId }) => write("published", correlationId!) },
+  inbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },
+  outbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },
+  dispatch: { leaseMs: 2_000, batchSize: 10, concurrency: 4 },
+  webhooks: { maxBodyBytes: 64 * 1024 },
+  retentionMs: 1,
+});

@@ -1,0 +1,226 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { createInbox, type Inbox } from "../../src/inbox/inbox.js";
+import { createOutbox, type Outbox } from "../../src/outbox/outbox.js";
+import { newOwnerToken } from "../../src/queue/owner-token.js";
+import { migrate } from "../../src/sql/migrate.js";
+import { rowCount } from "../../src/testing/inbox/support.js";
+import { signWebhook } from "../../src/webhooks/index.js";
+import { type Line, layLine } from "../support/line.js";
+import { postgresHarness } from "../support/postgres-harness.js";
+
+/** An app's functions in a cloud's runtime, in a process of their own. */
+export interface RunningFunctions {
+  webhook(request: Request): Promise<Response>;
+  /** What the function answered. Rejects when it failed, or was killed at its time-out. */
+  run(name: "dispatch" | "reap" | "cleanup"): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+export interface CloudRuntime {
+  readonly name: string;
+  /** Starts test/runtime/scenario-app.ts, bundled for PostgreSQL. The function's time is up after `timeoutMs`. */
+  start(env: Readonly<Record<string, string>>, timeoutMs: number): Promise<RunningFunctions>;
+}
+
+export const scenarioApp = fileURLToPath(new URL("scenario-app.ts", import.meta.url));
+const secret = "whsec_scenarios";
+
+/** A request that Stripe would send. */
+export function stripeWebhook(id: string, type = "payment.received", content: object = {}): Request {
+  const body = JSON.stringify({ id, type, ...content });
+  const signed = signWebhook("stripe", { url: "http://localhost/webhooks/stripe", body, secrets: secret });
+  return new Request(signed.url, { ...signed, body });
+}
+
+/** A database of its own, behind a line that can be cut, and what the app needs to find it. */
+export interface Scenario {
+  readonly env: Readonly<Record<string, string>>;
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+  readonly line: Line;
+  rows(): Promise<number>;
+  /** What handlers wrote, by their word: the ids in order. */
+  log(word: string): Promise<string[]>;
+  /** The processes that wrote. */
+  processes(): Promise<Set<string>>;
+  close(): Promise<void>;
+}
+
+export async function openScenario(): Promise<Scenario> {
+  const url = new URL(inject("postgresUrl"));
+  const admin = await postgresHarness(url.href).open();
+  await migrate(admin.db, { schema: admin.schema! });
+  const line = await layLine(url.hostname, Number(url.port || 5432));
+  url.hostname = "127.0.0.1";
+  url.port = String(line.port);
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-scenario-"));
+  const file = join(folder, "log");
+  const lines = async () => {
+    const text = await readFile(file, "utf8").catch(() => "");
+    return text.split("\n").flatMap((one) => (one === "" ? [] : [one.split(" ")]));
+  };
+  const inbox = createInbox(admin.db, { schema: admin.schema! });
+  return {
+    env: {
+      ONCEBOX_DATABASE_URL: url.href,
+      ONCEBOX_LOG_LEVEL: "warn",
+      SCENARIO_SCHEMA: admin.schema!,
+      SCENARIO_LOG: file,
+      SCENARIO_SECRET: secret,
+    },
+    inbox,
+    outbox: createOutbox(admin.db, { schema: admin.schema! }),
+    line,
+    rows: () => rowCount(admin, admin.db.dialect.names("inbox", admin.schema!, "inbox").message),
+    log: async (word) => (await lines()).filter(([first]) => first === word).map(([, id]) => id!),
+    processes: async () => new Set((await lines()).map(([, , pid]) => pid!)),
+    async close() {
+      await line.cut().catch(() => {}); // it may be cut already
+      await admin.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const ids = (count: number, prefix: string) => Array.from({ length: count }, (_, i) => `${prefix}_${i}`);
+
+async function answerOf(response: Response): Promise<{ status: number; outcome: string | undefined }> {
+  const { outcome } = (await response.json()) as { outcome?: string };
+  return { status: response.status, outcome };
+}
+
+/** What every cloud's functions do alike. */
+export function describeFunctions(runtime: CloudRuntime): void {
+  describe(`functions in ${runtime.name}`, () => {
+    const closing: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const close of closing.splice(0).reverse()) await close();
+    });
+
+    const opened = async (): Promise<Scenario> => {
+      const scenario = await openScenario();
+      closing.push(() => scenario.close());
+      return scenario;
+    };
+    const started = async (scenario: Scenario, timeoutMs = 60_000): Promise<RunningFunctions> => {
+      const functions = await runtime.start(scenario.env, timeoutMs);
+      closing.push(() => functions.stop());
+      return functions;
+    };
+
+    it("FUN-01 FUN-03 FUN-04 webhooks are stored once or refused, handled once, reaped and cleaned up", async () => {
+      const scenario = await opened();
+      const functions = await started(scenario);
+      const send = async (request: Request) => answerOf(await functions.webhook(request));
+
+      expect(await send(stripeWebhook("evt_1"))).toEqual({ status: 200, outcome: "enqueued" });
+      expect(await send(stripeWebhook("evt_1"))).toEqual({ status: 200, outcome: "duplicate" });
+      const forged = stripeWebhook("evt_2");
+      forged.headers.set("stripe-signature", `t=${Math.floor(Date.now() / 1_000)},v1=${"0".repeat(64)}`);
+      expect((await send(forged)).status).toBe(401);
+      expect(
+        (await send(stripeWebhook("evt_3", "payment.received", { fill: "x".repeat(70_000) }))).status,
+      ).toBe(413);
+      expect((await send(new Request("http://localhost/webhooks/stripe", { method: "PUT" }))).status).toBe(
+        405,
+      );
+
+      await scenario.line.cut();
+      const refused = await functions.webhook(stripeWebhook("evt_4"));
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
+      await scenario.line.mend();
+      expect(await send(stripeWebhook("evt_4"))).toEqual({ status: 200, outcome: "enqueued" });
+      expect(await scenario.rows()).toBe(2);
+
+      expect(await functions.run("dispatch")).toMatchObject({ inbox: { acked: 2 }, outbox: { acked: 2 } });
+      expect((await scenario.log("handled")).sort()).toEqual(["evt_1", "evt_4"]);
+      expect((await scenario.log("published")).sort()).toEqual(["evt_1", "evt_4"]);
+      expect(await send(stripeWebhook("evt_1"))).toEqual({ status: 200, outcome: "done" });
+
+      // Somebody claimed a message and was never heard of again.
+      await send(stripeWebhook("evt_5"));
+      expect(await scenario.inbox.claim({ owner: newOwnerToken(), batchSize: 1, leaseMs: 1 })).toHaveLength(
+        1,
+      );
+      expect(await functions.run("reap")).toMatchObject({ inbox: { done: 1 }, outbox: { done: 0 } });
+      expect(await functions.run("cleanup")).toMatchObject({ inbox: { done: 2 }, outbox: { done: 2 } });
+      expect(await scenario.rows()).toBe(1);
+    });
+
+    it("FUN-01 the bytes of a body are what was signed, whatever they are", async () => {
+      const scenario = await opened();
+      const functions = await started(scenario);
+      const body = '{"id":"evt_1",\r\n "type":"payment.received", "text":"\\u00e9é 😀 \u2028"}\n';
+      const signed = signWebhook("stripe", {
+        url: "http://localhost/webhooks/stripe",
+        body,
+        secrets: secret,
+      });
+      const answer = await functions.webhook(new Request(signed.url, { ...signed, body }));
+      expect(await answerOf(answer)).toEqual({ status: 200, outcome: "enqueued" });
+      const [stored] = await scenario.inbox.claim({
+        owner: newOwnerToken(),
+        batchSize: 1,
+        leaseMs: 1_000,
+      });
+      expect(stored?.payload).toBe(body);
+    });
+
+    it("FUN-05 overlapping dispatch invocations, in one instance and in two, handle each message once", async () => {
+      const scenario = await opened();
+      const [one, two] = await Promise.all([started(scenario), started(scenario)]);
+      const all = ids(300, "evt");
+      await scenario.inbox.enqueue(
+        all.map((messageId) => ({ source: "stripe", messageId, topic: "payment.received", payload: "{}" })),
+      );
+      await Promise.all([one.run("dispatch"), one.run("dispatch"), two.run("dispatch")]);
+      expect((await scenario.log("handled")).sort()).toEqual([...all].sort());
+      expect((await scenario.processes()).size).toBe(2);
+      // Two ran at the same time: an outbox message may have come after the one that looked last.
+      await one.run("dispatch");
+      expect((await scenario.log("published")).sort()).toEqual([...all].sort());
+    });
+
+    it("FUN-01 200 webhooks at the same time, of which half are duplicates, are 100 rows", async () => {
+      const scenario = await opened();
+      const functions = await started(scenario);
+      const all = ids(100, "evt");
+      const answers = await Promise.all(
+        [...all, ...all].map(async (id) => answerOf(await functions.webhook(stripeWebhook(id)))),
+      );
+      expect(answers.every(({ status }) => status === 200)).toBe(true);
+      expect(answers.filter(({ outcome }) => outcome === "enqueued")).toHaveLength(100);
+      expect(answers.filter(({ outcome }) => outcome === "duplicate")).toHaveLength(100);
+      expect(await scenario.rows()).toBe(100);
+    });
+
+    it("FUN-03 FUN-05 a kill at the function's time-out loses nothing", async () => {
+      const scenario = await opened();
+      const doomed = await started(scenario, 3_000);
+      const all = ids(30, "evt");
+      for (const [index, id] of all.entries()) {
+        const topic = index === 12 ? "stuck" : "payment.received";
+        expect((await doomed.webhook(stripeWebhook(id, topic))).status).toBe(200);
+      }
+      await expect(doomed.run("dispatch")).rejects.toThrow();
+      expect(await scenario.log("stuck")).toEqual(["evt_12"]);
+      expect((await scenario.inbox.stats()).counts.Done).toBeLessThan(all.length);
+
+      const functions = await started(scenario);
+      // What the killed one held comes back when its leases have expired.
+      while ((await scenario.inbox.stats()).counts.Done < all.length) {
+        await functions.run("reap");
+        await functions.run("dispatch");
+      }
+      expect(new Set(await scenario.log("handled"))).toEqual(new Set(all));
+      await functions.run("dispatch");
+      expect(new Set(await scenario.log("published"))).toEqual(new Set(all.filter((id) => id !== "evt_12")));
+      expect((await scenario.inbox.stats()).counts.Dead).toBe(0);
+    });
+  });
+}
