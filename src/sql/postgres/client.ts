@@ -62,6 +62,8 @@ export interface PgClientOptions {
 /** A pool, made at first use; the driver is loaded then too. */
 export function pgClient(options: PgClientOptions): SqlDriver {
   let opening: Promise<Pool> | undefined;
+  /** The same when it is there: each message would wait for the promise once more. */
+  let opened: Pool | undefined;
   let closed = false;
 
   const pool = async (): Promise<Pool> => {
@@ -70,7 +72,9 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       opening = undefined;
       throw error;
     });
-    return opening;
+    const made = await opening;
+    if (!closed) opened = made;
+    return made;
   };
 
   const withClient = async <T>(
@@ -78,25 +82,17 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     signal?: AbortSignal,
   ): Promise<T> => {
     signal?.throwIfAborted();
-    const from = await pool();
-    const client = await abortable(from.connect(), signal, { late: (client) => client.release() });
-    let broken: Error | undefined;
-    // A client lost while checked out reports it here; its query rejects, and the pool must not get it back.
-    const onError = (error: Error): void => {
-      broken = error;
-    };
-    client.on("error", onError);
+    const from = opened ?? (await pool());
+    const client = signal === undefined ? await from.connect() : await connected(from, signal);
+    let failed: Error | undefined;
     try {
-      return await abortable(work(client), signal);
+      return await (signal === undefined ? work(client) : abortable(work(client), signal));
     } catch (error) {
-      if (signal?.aborted) {
-        void cancel(from, client);
-        broken ??= error as Error;
-      } else if (isConnectionError(error)) broken ??= error as Error;
+      if (signal?.aborted) void cancel(from, client);
+      if (signal?.aborted || isConnectionError(error)) failed = error as Error;
       throw error;
     } finally {
-      client.off("error", onError);
-      client.release(broken);
+      client.release(lostClients.get(client) ?? failed);
     }
   };
 
@@ -130,12 +126,19 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       withClient((client) => runTransaction(client, work), queryOptions?.signal),
     async close() {
       closed = true;
+      opened = undefined;
       const open = await opening?.catch(() => undefined);
       opening = undefined;
       await open?.end();
     },
   };
 }
+
+const connected = (from: Pool, signal: AbortSignal): Promise<PoolClient> =>
+  abortable(from.connect(), signal, { late: (client) => client.release() });
+
+/** Clients whose connection was lost, while they were in use too: the pool must not get them back. */
+const lostClients = new WeakMap<object, Error>();
 
 /** A closed socket alone does not stop a statement that waits for a lock: it would still commit later. */
 async function cancel(from: Pool, client: PoolClient): Promise<void> {
@@ -161,6 +164,8 @@ async function loadPool(config: PoolConfig): Promise<Pool> {
   const made = new (await loadPg()).Pool(config);
   // An idle client that the server closed is dropped by the pool; unheard, the event would end the process.
   made.on("error", () => {});
+  // One that is lost while in use tells only whoever listens; its query rejects by itself.
+  made.on("connect", (client) => client.on("error", (error: Error) => lostClients.set(client, error)));
   return made;
 }
 
