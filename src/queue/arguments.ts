@@ -38,6 +38,13 @@ export function optionalName(value: unknown, name: string): string | null {
   return value;
 }
 
+/** As requireName; an empty one is a mistake, because the messages would be in no order. */
+export function optionalPartitionKey(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  requireName(value, "partitionKey");
+  return value;
+}
+
 export function requirePayload(value: unknown): asserts value is string {
   if (typeof value !== "string") {
     throw new InvalidArgumentError(

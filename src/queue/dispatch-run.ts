@@ -48,6 +48,8 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   let claimed = 0;
   let handled = 0;
   let leftOver = false;
+  /** Messages with a partition key that have been started and are not settled: others wait for their turn. */
+  let turns = 0;
   let suspectLeft = false;
   const wholeMs = time.usableMs();
 
@@ -84,9 +86,27 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     return Math.min(config.batchSize, Math.max(1, rounds) * config.concurrency);
   };
 
+  const start = (message: Message, lane: Lane<Message, Tx>): void => {
+    if (message.partitionKey !== null) turns++;
+    running.start(message, lane);
+  };
+
+  /** When it is settled the next of its key may be claimed, so that there is something to claim again. */
+  const passTurn = async (): Promise<void> => {
+    await settling.flush();
+    turns--;
+    drained = false;
+    changed.notify();
+  };
+
   const onOutcome = (message: Message, lane: Lane<Message, Tx>, outcome: Outcome): void => {
     handled++;
     changed.notify();
+    settle(message, lane, outcome);
+    if (message.partitionKey !== null) void passTurn();
+  };
+
+  const settle = (message: Message, lane: Lane<Message, Tx>, outcome: Outcome): void => {
     // The message may be ours again under a new lease: that one is not given up with this.
     if (outcome.kind === "lost") {
       counts.lost++;
@@ -122,7 +142,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     releaseUnstarted();
     await settling.flush();
     const lane = lanes.of(suspect.topic);
-    if (!stopping() && fitsInto(lane, time.usableMs())) return running.start(suspect, lane);
+    if (!stopping() && fitsInto(lane, time.usableMs())) return start(suspect, lane);
     unstarted = [suspect];
     suspectLeft = true; // the next claim would bring it again
   };
@@ -138,7 +158,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       const message = unstarted[index]!;
       const lane = lanes.of(message.topic);
       const isFull = running.size >= config.concurrency || performance.now() > turnEnds || stopping();
-      if (!isFull && canStart(message, lane, time.usableMs())) running.start(message, lane);
+      if (!isFull && canStart(message, lane, time.usableMs())) start(message, lane);
       else unstarted[kept++] = message;
     }
     unstarted.length = kept;
@@ -171,6 +191,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     const usableMs = time.usableMs();
     return (
       claiming ||
+      turns > 0 ||
       wantsMore() ||
       unstarted.some((message) => message.afterCrash || fitsInto(lanes.of(message.topic), usableMs))
     );

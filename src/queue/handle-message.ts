@@ -1,3 +1,4 @@
+import { handlerContext } from "./handler-context.js";
 import type { HandlerContext, ResolvedHandler } from "./handlers.js";
 import type { QueueMessage } from "./message.js";
 import { type HandlingEnd, PermanentFailure, permanentFailure, RetryAfter } from "./settlement.js";
@@ -49,7 +50,10 @@ export function handleMessage<Message extends QueueMessage, Tx, Of extends Handl
   if (around.middleware.length > 0 || schema !== undefined || timeoutMs !== undefined || transactional)
     return handleWithin(handling, handler, around);
   try {
-    const answer = handler.handle(message, contextOf(handling, around, undefined));
+    const answer = handler.handle(
+      message,
+      handlerContext<Tx, Of>(around.store, undefined, handling, around.signalOf),
+    );
     return isThenable(answer) ? Promise.resolve(answer).then(answered, thrown) : answered(answer);
   } catch (error) {
     return thrown(error);
@@ -63,18 +67,6 @@ const answered = (answer: unknown): Handled => (isSteering(answer) ? thrown(answ
 
 const isSteering = (answer: unknown): boolean =>
   answer instanceof PermanentFailure || answer instanceof RetryAfter;
-
-const contextOf = <Message, Tx, Of extends Handling<Message, Tx>>(
-  handling: Of,
-  around: Surroundings<Message, Tx, Of>,
-  tx: Tx | undefined,
-): HandlerContext<Tx> => ({
-  get signal() {
-    return around.signalOf(handling);
-  },
-  tx,
-  store: around.store,
-});
 
 /** With all that a handler can have around it. */
 async function handleWithin<Message extends QueueMessage, Tx, Of extends Handling<Message, Tx>>(
@@ -106,7 +98,7 @@ async function runHandler<Message extends QueueMessage, Tx, Of extends Handling<
 ): Promise<void> {
   const message = handler.schema === undefined ? handling.message : await withData(handling.message, handler);
   const attempt = async (tx: Tx | undefined): Promise<void> => {
-    const context = contextOf(handling, around, tx);
+    const context = handlerContext(around.store, tx, handling, around.signalOf);
     const chain = around.middleware.reduceRight<() => Promise<unknown>>(
       (next, wrap) => () => wrap(message, context, next),
       async () => handler.handle(message, context),

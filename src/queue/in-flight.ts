@@ -34,6 +34,8 @@ export interface InFlight<Message, Tx> {
 interface Entry<Message, Tx> extends Handling<Message, Tx> {
   readonly lane: Lane<Message, Tx>;
   readonly startedAt: number;
+  /** Among those that run. */
+  place: number;
   abort: AbortController | undefined;
   /** Why it was told to stop. */
   reason: Error | undefined;
@@ -49,11 +51,25 @@ export function inFlight<Message extends QueueMessage, Tx>(
   logger: Logger,
   onOutcome: (message: Message, lane: Lane<Message, Tx>, outcome: Outcome) => void,
 ): InFlight<Message, Tx> {
-  const running = new Map<number, Entry<Message, Tx>>();
+  // Few at a time and many in a run: in a Map, every rehash would leave a table behind that keeps the next one, and
+  // with it finished messages, from being collected young.
+  const running: Entry<Message, Tx>[] = [];
   let suspects = 0;
   // Not even the fields are put together for nobody.
   const log = logger === silentLogger ? undefined : logger;
   const { metrics } = config;
+
+  const find = (message: Message): Entry<Message, Tx> | undefined => {
+    for (const entry of running) if (entry.message.seq === message.seq) return entry;
+    return undefined;
+  };
+
+  const remove = (entry: Entry<Message, Tx>): void => {
+    const last = running.pop()!;
+    if (last === entry) return;
+    running[entry.place] = last;
+    last.place = entry.place;
+  };
 
   const signalOf = (entry: Entry<Message, Tx>): AbortSignal => {
     entry.abort ??= new AbortController();
@@ -113,7 +129,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
   const conclude = (entry: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): void => {
     const { message, lane } = entry;
     entry.ended = true;
-    running.delete(message.seq);
+    remove(entry);
     lane.running--;
     if (message.afterCrash) suspects--;
     // It would have taken at least so long; with less it need not be tried again.
@@ -142,9 +158,9 @@ export function inFlight<Message extends QueueMessage, Tx>(
 
   return {
     get size() {
-      return running.size;
+      return running.length;
     },
-    has: (message) => running.has(message.seq),
+    has: (message) => find(message) !== undefined,
     hasSuspect: () => suspects > 0,
     start(message, lane) {
       const entry: Entry<Message, Tx> = {
@@ -152,12 +168,13 @@ export function inFlight<Message extends QueueMessage, Tx>(
         handler: lane.handler,
         lane,
         startedAt: performance.now(),
+        place: running.length,
         abort: undefined,
         reason: undefined,
         lost: false,
         ended: false,
       };
-      running.set(message.seq, entry);
+      running.push(entry);
       lane.running++;
       if (message.afterCrash) suspects++;
       log?.info("handle", fieldsOf(message));
@@ -166,17 +183,17 @@ export function inFlight<Message extends QueueMessage, Tx>(
       else onHandled(entry, handled);
     },
     loseLease(message) {
-      const entry = running.get(message.seq);
+      const entry = find(message);
       if (entry === undefined) return;
       entry.lost = true;
       abort(entry, new LeaseLostError());
     },
     abortAll() {
       const reason = new DOMException("The function's time is up.", "TimeoutError");
-      for (const entry of running.values()) abort(entry, reason);
+      for (const entry of running) abort(entry, reason);
     },
     giveUpAll() {
-      for (const entry of [...running.values()]) conclude(entry, { kind: "cutOff" }, false);
+      for (const entry of [...running]) conclude(entry, { kind: "cutOff" }, false);
     },
   };
 }

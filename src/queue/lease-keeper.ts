@@ -28,13 +28,15 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
     readonly leaseMs: number;
     renewAt: number;
   }
-  const held = new Map<number, Held>();
+  // By row number. Not a Map: with thousands that come and go, every rehash would leave a table behind that keeps the
+  // next one, and with it finished messages, from being collected young.
+  const held: Record<number, Held> = Object.create(null);
   const everyMs = Math.max(10, config.leaseMs / 6);
   let busy = false;
 
   const renewDue = async (): Promise<void> => {
     const now = performance.now();
-    const due = [...held.values()].filter((entry) => entry.renewAt <= now);
+    const due = Object.values(held).filter((entry) => entry.renewAt <= now);
     for (const leaseMs of new Set(due.map((entry) => entry.leaseMs))) {
       const group = due.filter((entry) => entry.leaseMs === leaseMs);
       const { lost } = await store.renew(
@@ -45,20 +47,24 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
       for (const entry of group) entry.renewAt = now + leaseMs / 3;
       for (const { message } of group) {
         if (!lost.includes(message)) continue;
-        if (!held.delete(message.seq)) continue; // settled while the renewal was on its way
+        if (held[message.seq] === undefined) continue; // settled while the renewal was on its way
+        delete held[message.seq];
         onLost(message);
       }
     }
   };
 
   const timer = setInterval(async () => {
-    if (busy || held.size === 0) return;
+    if (busy) return;
     busy = true;
     try {
       await renewDue();
     } catch (error) {
       // The next tick tries again; two thirds of the lease are left for it.
-      logger.error("renewing leases failed", { held: held.size, error: describeThrown(error) });
+      logger.error("renewing leases failed", {
+        held: Object.keys(held).length,
+        error: describeThrown(error),
+      });
     } finally {
       busy = false;
     }
@@ -72,11 +78,11 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
         const leaseMs = Math.max(config.leaseMs, config.handlers.get(message.topic)?.leaseMs ?? 0);
         // A topic with a longer lease gets it with the first tick.
         const renewAt = leaseMs > config.leaseMs ? now : now + leaseMs / 3;
-        held.set(message.seq, { message, leaseMs, renewAt });
+        held[message.seq] = { message, leaseMs, renewAt };
       }
     },
     letGo(message) {
-      held.delete(message.seq);
+      delete held[message.seq];
     },
     stop() {
       clearInterval(timer);

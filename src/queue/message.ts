@@ -6,6 +6,8 @@ export interface QueueMessage {
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
+  /** Messages with the same one are handled one at a time and in order. */
+  readonly partitionKey: string | null;
   /** Failed attempts so far: 0 at the first delivery. */
   readonly attempt: number;
   readonly dueAt: Date | null;

@@ -103,7 +103,7 @@ export function timeTests(context: DispatchContext): void {
       await dispatcher.run(watched, testBudget());
       expect(asked[0]).toBe(50);
       asked.length = 0;
-      await dispatcher.run(watched, testBudget(110)); // two rounds of two
+      await dispatcher.run(watched, testBudget(100)); // two rounds of two
       expect(asked[0]).toBeLessThanOrEqual(4);
     });
 
