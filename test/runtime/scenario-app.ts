@@ -3,6 +3,7 @@
  * line, so that the file of a killed process is whole up to its death.
  */
 import { appendFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { defineApp } from "../../src/app/index.js";
 
 const { SCENARIO_LOG: log = "", SCENARIO_SCHEMA: schema = "" } = process.env;
@@ -18,6 +19,11 @@ export default defineApp({
         await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {});
         write("handled", messageId);
       },
+    },
+    async slow({ messageId }) {
+      write("started", messageId);
+      await sleep(200);
+      write("handled", messageId);
     },
     /** At first it never gives the processor back, so that nothing but a kill ends it. */
     stuck({ messageId, attempt }) {

@@ -174,7 +174,8 @@ export function describeFunctions(runtime: CloudRuntime): void {
     it("FUN-05 overlapping dispatch invocations, in one instance and in two, handle each message once", async () => {
       const scenario = await opened();
       const [one, two] = await Promise.all([started(scenario), started(scenario)]);
-      const all = ids(300, "evt");
+      await Promise.all([one.run("dispatch"), two.run("dispatch")]); // both are connected before there is work
+      const all = ids(400, "evt");
       await scenario.inbox.enqueue(
         all.map((messageId) => ({ source: "stripe", messageId, topic: "payment.received", payload: "{}" })),
       );

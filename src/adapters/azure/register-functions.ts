@@ -49,28 +49,31 @@ export function registerFunctions(definition: AppDefinition): void {
   });
   functionApp.timer("dispatch", {
     schedule: settings.schedules.dispatch,
-    handler: job((running, budget) => running.dispatch(budget)),
+    handler: job((ready, budget) => ready.dispatch(budget)),
   });
   functionApp.timer("reap", {
     schedule: settings.schedules.reap,
-    handler: job((running, budget) => running.reap(budget)),
+    handler: job((ready, budget) => ready.reap(budget)),
   });
   functionApp.timer("cleanup", {
     schedule: settings.schedules.cleanup,
-    handler: job((running, budget) => running.cleanup(budget)),
+    handler: job((ready, budget) => ready.cleanup(budget)),
   });
   if (settings.wakeUp !== undefined) {
     functionApp.storageQueue("wakeup", {
       queueName: settings.wakeUp.queue,
       connection: "AzureWebJobsStorage",
-      handler: job((running, budget) => running.dispatch(budget, { wokenUp: true })),
+      handler: job((ready, budget) => ready.dispatch(budget, { wokenUp: true })),
     });
   }
   // An instance that is taken away finishes what runs, hands back what it did not start, and closes its connections.
   functionApp.hook.appTerminate(async () => {
     stopping.abort();
     await Promise.allSettled(runs);
-    await (await app()).close();
+    await app().then(
+      (ready) => ready.close(),
+      () => {}, // there never was one
+    );
   });
 }
 

@@ -10,7 +10,6 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { QueueServiceClient } from "@azure/storage-queue";
 import { installFunctionsCore, type RpcData, triggerOf } from "./functions-core.js";
 
 const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -87,8 +86,9 @@ const server = createServer(async (incoming, outgoing) => {
 });
 
 /** A message whose function failed comes again, as with the real trigger. */
-async function poll(name: string, queueName: string, connection: string): Promise<never> {
-  const queue = QueueServiceClient.fromConnectionString(process.env[connection]!).getQueueClient(queueName);
+async function poll(name: string, queueName: string, storage: string): Promise<never> {
+  const { QueueServiceClient } = await import("@azure/storage-queue");
+  const queue = QueueServiceClient.fromConnectionString(storage).getQueueClient(queueName);
   for (;;) {
     const { receivedMessageItems: received } = (await queue.exists())
       ? await queue.receiveMessages({ numberOfMessages: 1, visibilityTimeout: 30 })
@@ -103,9 +103,13 @@ async function poll(name: string, queueName: string, connection: string): Promis
   }
 }
 
+/** The host has its own way in where the app has an identity only, or a wrong key. */
+const storageOf = (connection: string): string =>
+  process.env.SCENARIO_HOST_STORAGE ?? process.env[connection]!;
+
 for (const [name, registration] of core.functions) {
   const { type, queueName, connection } = triggerOf(registration) as Record<string, unknown>;
-  if (type === "queueTrigger") void poll(name, String(queueName), String(connection));
+  if (type === "queueTrigger") void poll(name, String(queueName), storageOf(String(connection)));
 }
 process.once("SIGTERM", async () => {
   await core.terminate();

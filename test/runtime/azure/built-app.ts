@@ -1,0 +1,17 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bundleFunctions } from "../../../scripts/bundle-functions.js";
+import { scenarioApp } from "../scenarios.js";
+
+export interface BuiltApp {
+  readonly folder: string;
+  remove(): Promise<void>;
+}
+
+/** The scenarios' app as it would be deployed. */
+export async function buildApp(): Promise<BuiltApp> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-azure-"));
+  await bundleFunctions({ cloud: "azure", database: "postgres", app: scenarioApp, outFolder: folder });
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
+}
