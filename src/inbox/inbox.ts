@@ -47,16 +47,22 @@ export interface InboxOptions extends StoreOptions<InboxKey> {
   readonly deadOnRedelivery?: "keep" | "revive";
 }
 
+export interface InboxCallOptions extends CallOptions {
+  /** The caller's transaction: what is recorded counts with its commit, and not without. */
+  readonly tx?: SqlExecutor | undefined;
+}
+
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor> {
   /** Deduplicates and enqueues in one round trip. */
-  receive(message: IncomingMessage, options?: CallOptions): Promise<ReceiveOutcome>;
+  receive(message: IncomingMessage, options?: InboxCallOptions): Promise<ReceiveOutcome>;
   /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
   enqueue(messages: readonly IncomingMessage[], options?: CallOptions): Promise<readonly ReceiveOutcome[]>;
   /** Whether it is done; a message never seen before is recorded as Seen. */
-  alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: CallOptions): Promise<boolean>;
+  alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
   /** For work done in place, without claiming. Only a Seen message changes. */
   markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
-  markProcessed(key: InboxKey, options?: CallOptions): Promise<void>;
+  /** Answers whether this call made it so: of any number at once, exactly one does. */
+  markProcessed(key: InboxKey, options?: InboxCallOptions): Promise<boolean>;
   /** A message that is done stays done. */
   markDead(key: InboxKey, error?: string, options?: CallOptions): Promise<void>;
 }
@@ -103,10 +109,10 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     key: InboxKey,
     to: number,
     error: string | null,
-    call: CallOptions,
+    call: InboxCallOptions,
   ): Promise<boolean> => {
     const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error };
-    return (await kernel.executeIn(undefined, statements.mark, params, call)).length > 0;
+    return (await kernel.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
   return {
@@ -114,7 +120,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async receive(message, call = {}) {
       const params = toParams(db, message);
-      const [row] = await kernel.executeIn(undefined, statements.receive, params, call);
+      const [row] = await kernel.executeIn(call.tx, statements.receive, params, call);
       const outcome = outcomeOf(row!);
       logReceived(message, outcome);
       return outcome;
@@ -149,7 +155,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
-      const [row] = await kernel.executeIn(undefined, statements.alreadyProcessed, params, call);
+      const [row] = await kernel.executeIn(call.tx, statements.alreadyProcessed, params, call);
       const processed = isTrue(row!.processed);
       logger.debug("already processed?", { source: key.source, messageId: key.messageId, processed });
       if (isTrue(row!.content_changed)) {
@@ -164,9 +170,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     async markProcessing(key, call = {}) {
       await mark(key, status.held, null, call);
     },
-    async markProcessed(key, call = {}) {
-      await mark(key, status.done, null, call);
-    },
+    markProcessed: async (key, call = {}) => mark(key, status.done, null, call),
     async markDead(key, error, call = {}) {
       const changed = await mark(key, status.dead, toStoredError(error), call);
       if (changed)

@@ -90,6 +90,8 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     } catch (error) {
       if (signal?.aborted) void cancel(from, client);
       if (signal?.aborted || isConnectionError(error)) failed = error as Error;
+      // A pipelining client would first wait for the statement that is not wanted any more.
+      if (failed !== undefined) Object.assign(client, { pipeline: false });
       throw error;
     } finally {
       client.release(lostClients.get(client) ?? failed);
@@ -97,13 +99,20 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   };
 
   const runTransaction = async <T>(client: PoolClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> => {
+    let begun = false;
+    // The first statement brings the begin along: one round trip less where pg pipelines, and none for no statement.
     const scope = transactionScope({
-      query: (statement, params) => pgQuery(client, statement, params, options.prepare),
+      async query(statement, params) {
+        const begin = begun ? undefined : client.query("begin");
+        begun = true;
+        const [rows] = await Promise.all([pgQuery(client, statement, params, options.prepare), begin]);
+        return rows;
+      },
     });
-    await client.query("begin");
     try {
       const result = await work(scope.tx);
       scope.end();
+      if (!begun) return result;
       // After a failed statement, COMMIT is answered by ROLLBACK, and by no error.
       const { command } = await client.query("commit");
       if (command !== "COMMIT") {
@@ -114,7 +123,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       return result;
     } catch (error) {
       scope.end();
-      await client.query("rollback").catch((failure: Error) => client.emit("error", failure));
+      if (begun) await client.query("rollback").catch((failure: Error) => client.emit("error", failure));
       throw error;
     }
   };

@@ -37,6 +37,7 @@ export function openPostgres(options: PostgresOptions): Database {
     connectionTimeoutMillis: 15_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,
+    pipeline: true,
     ...options.config,
     ...(options.url === undefined ? {} : { connectionString: options.url }),
   };

@@ -1,0 +1,10 @@
+export { currentNative, currentTransaction, publish } from "./ambient.js";
+export type { InboxMiddleware, InboxMiddlewareOptions } from "./inbox.js";
+export { inbox } from "./inbox.js";
+export type { OutboxMiddleware, OutboxMiddlewareOptions } from "./outbox.js";
+export { outbox } from "./outbox.js";
+export type { HandlerOutput } from "./outgoing.js";
+export type { CustomMiddleware, Stack, StackHandler, StackMiddleware } from "./stack.js";
+export { stack } from "./stack.js";
+export type { BeginTransaction, TransactionMiddleware, TransactionOptions } from "./transaction.js";
+export { transaction } from "./transaction.js";
