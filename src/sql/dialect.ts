@@ -81,6 +81,8 @@ export interface Dialect {
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames) => OutboxStatements;
+  /** → one row: inbox, outbox: whether a claim could find something. For a dispatcher of many databases. */
+  readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];

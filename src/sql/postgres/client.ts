@@ -138,7 +138,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       opened = undefined;
       const open = await opening?.catch(() => undefined);
       opening = undefined;
-      await open?.end();
+      if (open !== undefined) await endAll(open);
     },
   };
 }
@@ -148,6 +148,25 @@ const connected = (from: Pool, signal: AbortSignal): Promise<PoolClient> =>
 
 /** Clients whose connection was lost, while they were in use too: the pool must not get them back. */
 const lostClients = new WeakMap<object, Error>();
+
+/** Connections of a pool that the server has not let go of yet. */
+const connected = new WeakMap<Pool, Set<PoolClient>>();
+const longestGoodbyeMs = 2_000;
+
+/** The pool's own end does not wait for the server, which may then count old connections and new ones together. */
+async function endAll(pool: Pool): Promise<void> {
+  await pool.end();
+  const left = connected.get(pool)!;
+  if (left.size === 0) return;
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, longestGoodbyeMs);
+    pool.on("remove", () => {
+      if (left.size > 0) return;
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
 
 /** A closed socket alone does not stop a statement that waits for a lock: it would still commit later. */
 async function cancel(from: Pool, client: PoolClient): Promise<void> {
@@ -173,6 +192,10 @@ async function loadPool(config: PoolConfig): Promise<Pool> {
   const made = new (await loadPg()).Pool(config);
   // An idle client that the server closed is dropped by the pool; unheard, the event would end the process.
   made.on("error", () => {});
+  const clients = new Set<PoolClient>();
+  made.on("connect", (client) => void clients.add(client));
+  made.on("remove", (client) => void clients.delete(client));
+  connected.set(made, clients);
   // One that is lost while in use tells only whoever listens; its query rejects by itself.
   made.on("connect", (client) => client.on("error", (error: Error) => lostClients.set(client, error)));
   return made;

@@ -1,5 +1,6 @@
 import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
+import { due } from "./due.js";
 import { names } from "./names.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
@@ -33,6 +34,7 @@ export const postgresDialect: Dialect = {
   names,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  due,
   migrations,
   routines,
   ledger,

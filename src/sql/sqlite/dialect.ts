@@ -1,6 +1,7 @@
 import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
 import { isBusy } from "./client.js";
+import { due } from "./due.js";
 import { ledger, migrations, names, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
@@ -12,6 +13,7 @@ export const sqliteDialect: Dialect = {
   names,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  due,
   migrations,
   routines,
   ledger,

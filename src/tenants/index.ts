@@ -1,0 +1,18 @@
+export type { ConnectionLimits } from "./connection-budget.js";
+export type { DiscoveryContext, TenantDiscovery } from "./discovery.js";
+export type { CatalogueOptions } from "./from-catalogue.js";
+export { catalogueTable, tenantsFromCatalogue } from "./from-catalogue.js";
+export type { ConfiguredTenant } from "./from-configuration.js";
+export { tenantsFromConfiguration } from "./from-configuration.js";
+export type { TenantRunResult } from "./run-tenants.js";
+export type { Selection, SelectionStrategy, TurnEnd } from "./selection.js";
+export { drainFirst, fair, roundRobin } from "./selection.js";
+export type { FanOut, TenantShare } from "./shares.js";
+export { createFanOutDispatcher } from "./shares.js";
+export type { Tenant } from "./tenant.js";
+export { tenantKey } from "./tenant.js";
+export type { TenantDispatcher, TenantDispatcherOptions, TenantDispatchReport } from "./tenant-dispatcher.js";
+export { createTenantDispatcher } from "./tenant-dispatcher.js";
+export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./tenant-stores.js";
+export { createTenantStores } from "./tenant-stores.js";
+export type { TenantDispatchers } from "./tenant-turn.js";

@@ -1,0 +1,60 @@
+import type { Database } from "../sql/dialect.js";
+import type { ConnectionBudget, Pool } from "./connection-budget.js";
+import { serverOf } from "./server-of.js";
+
+export interface OnDemandOptions {
+  readonly url: string;
+  readonly budget: ConnectionBudget;
+  readonly open: (url: string, options: { readonly maxConnections: number }) => Promise<Database> | Database;
+}
+
+/**
+ * A database whose pool is open only while the budget has a place for it. Nobody who holds it notices: what is called
+ * on a closed one opens it again. `close` says that nobody new will ask for it; who still has it may go on.
+ */
+export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): Promise<Database> {
+  const openOne = () => open(url, { maxConnections: budget.perDatabase });
+  const first = await openOne(); // without a connection: that comes with its first use
+  const { dialect, id } = first;
+  if (isInMemory(url)) return first; // closing it would delete it
+  let current: Promise<Database> | undefined = Promise.resolve(first);
+
+  const isFile = dialect.name === "sqlite";
+  const pool: Pool = {
+    server: isFile ? undefined : serverOf(url),
+    size: isFile ? 1 : budget.perDatabase,
+    async close() {
+      const closing = current;
+      current = undefined;
+      await (await closing)?.close();
+    },
+  };
+
+  const using = async <T>(work: (db: Database) => Promise<T>, signal?: AbortSignal): Promise<T> => {
+    await budget.acquire(pool, signal);
+    try {
+      current ??= Promise.resolve(openOne()).catch((error: unknown) => {
+        current = undefined;
+        throw error;
+      });
+      return await work(await current);
+    } finally {
+      budget.release(pool);
+    }
+  };
+
+  return {
+    dialect,
+    id,
+    driver: {
+      query: (statement, params, options) =>
+        using((db) => db.driver.query(statement, params, options), options?.signal),
+      transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
+      close: async () => budget.retire(pool),
+    },
+    exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),
+    close: async () => budget.retire(pool),
+  };
+}
+
+const isInMemory = (url: string): boolean => /^(sqlite|file):.*:memory:/i.test(url);

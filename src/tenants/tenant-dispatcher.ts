@@ -1,0 +1,114 @@
+import { ArgumentRangeError } from "../errors.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import type { Budget } from "../queue/budget.js";
+import type { DispatchResult } from "../queue/dispatch-run.js";
+import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
+import { dueQuestion } from "./due.js";
+import { resultSum } from "./result-sum.js";
+import { runTenants, type TenantRunResult } from "./run-tenants.js";
+import { fair, type SelectionStrategy } from "./selection.js";
+import { setAside } from "./set-aside.js";
+import type { TenantStoreProvider, TenantStores } from "./tenant-stores.js";
+import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
+
+export interface TenantDispatcherOptions {
+  readonly tenants: Pick<TenantStoreProvider, "places" | "stores">;
+  /** For all tenants, or made for each of them when it first has a turn. */
+  readonly dispatchers: TenantDispatchers | ((stores: TenantStores) => TenantDispatchers);
+  /** Which tenant is next: `fair()` by default, `roundRobin()`, `drainFirst()`, or your own. */
+  readonly selection?: SelectionStrategy;
+  /** Tenants at once: 8 by default. */
+  readonly concurrency?: number;
+  /** The most that one turn of a tenant may take: 15 s by default. */
+  readonly turnMs?: number;
+  /** The most that a tenant's database may take to answer: 2 s by default. */
+  readonly pollMs?: number;
+  readonly logger?: Logger;
+  /** For tests: milliseconds, instead of the process's clock. */
+  readonly now?: () => number;
+}
+
+export interface TenantDispatchReport extends TenantRunResult {
+  /** The sums of all turns; null where none found anything. */
+  readonly inbox: DispatchResult | null;
+  readonly outbox: DispatchResult | null;
+}
+
+export interface TenantDispatcher {
+  /** All tenants, or those of a share, within the budget. */
+  run(budget: Budget, ids?: readonly string[]): Promise<TenantDispatchReport>;
+  /** Another job for each tenant, once; it answers whether there is more to do. */
+  each(
+    budget: Budget,
+    work: (stores: TenantStores, budget: Budget) => Promise<boolean>,
+  ): Promise<TenantRunResult>;
+}
+
+export const dispatchDefaults = { concurrency: 8, turnMs: 15_000, pollMs: 2_000 } as const;
+
+const known = ["tenants", "dispatchers", "selection", "logger", "now", ...Object.keys(dispatchDefaults)];
+
+/**
+ * One dispatcher for all tenants: in turns of one batch, so that a busy tenant cannot keep the others waiting, and a
+ * broken or slow one costs no more than its own time.
+ *
+ * @example
+ * const dispatcher = createTenantDispatcher({ tenants, dispatchers: { inbox: createDispatcher({ handlers }), outbox: undefined } });
+ * await dispatcher.run(timeBudget(60_000));
+ */
+export function createTenantDispatcher(options: TenantDispatcherOptions): TenantDispatcher {
+  refuseUnknown(options, known, "createTenantDispatcher");
+  const { concurrency, turnMs, pollMs } = { ...dispatchDefaults, ...options };
+  requireDuration(turnMs, "turnMs");
+  requireDuration(pollMs, "pollMs");
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");
+  }
+  const { tenants, selection = fair() } = options;
+  const logger = guardedLogger(options.logger ?? silentLogger);
+  const aside = setAside(options.now);
+  const due = dueQuestion();
+  const common = { concurrency, turnMs, aside, logger };
+
+  const made = new WeakMap<TenantStores, TenantDispatchers>();
+  const dispatchersOf = (stores: TenantStores): TenantDispatchers => {
+    if (typeof options.dispatchers !== "function") return options.dispatchers;
+    let dispatchers = made.get(stores);
+    if (dispatchers === undefined) {
+      dispatchers = options.dispatchers(stores);
+      made.set(stores, dispatchers);
+    }
+    return dispatchers;
+  };
+
+  return {
+    async run(budget, ids) {
+      const sums = { inbox: resultSum(), outbox: resultSum() };
+      const result = await runTenants({
+        ...common,
+        ids: ids ?? (await tenants.places()),
+        selection,
+        budget,
+        async turn(id, limit) {
+          const stores = await tenants.stores(id);
+          return tenantTurn(stores, limit, {
+            dispatchers: dispatchersOf(stores),
+            due,
+            pollMs,
+            onResult: (queue, one) => sums[queue].add(one),
+          });
+        },
+      });
+      const stopped = budget.signal.aborted ? "aborted" : result.left.length > 0 ? "time" : "drained";
+      return { ...result, inbox: sums.inbox.result(stopped), outbox: sums.outbox.result(stopped) };
+    },
+    each: async (budget, work) =>
+      runTenants({
+        ...common,
+        ids: await tenants.places(),
+        selection: fair(),
+        budget,
+        turn: async (id, limit) => work(await tenants.stores(id), limit),
+      }),
+  };
+}

@@ -1,0 +1,192 @@
+import { openDatabase } from "../config/open-database.js";
+import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { createInbox, type Inbox, type InboxOptions } from "../inbox/inbox.js";
+import { createOutbox, type Outbox, type OutboxOptions } from "../outbox/outbox.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
+import type { Database } from "../sql/dialect.js";
+import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
+import type { TenantDiscovery } from "./discovery.js";
+import { onDemandDatabase } from "./on-demand-database.js";
+import { statementSharer } from "./shared-statements.js";
+import { isSameTenant, placeOf, type Tenant, tenantKey } from "./tenant.js";
+import { tenantList } from "./tenant-list.js";
+
+/** One tenant's tables. */
+export interface TenantStores {
+  readonly id: string;
+  readonly db: Database;
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+  /** What they are called, where it is not as usual. */
+  readonly tables: Pick<Tenant, "schema" | "inbox" | "outbox">;
+}
+
+export interface TenantStoresOptions {
+  readonly discover: TenantDiscovery;
+  /** How old the list of tenants may be: 5 minutes by default. */
+  readonly refreshMs?: number;
+  /** The time that the source of tenants has to answer: 10 s by default. */
+  readonly discoverMs?: number;
+  readonly connections?: ConnectionLimits;
+  /** For every tenant's inbox and outbox; schema and table names come with the tenant. */
+  readonly inbox?: Omit<InboxOptions, "logger" | "schema" | "table" | "id">;
+  readonly outbox?: Omit<OutboxOptions, "logger" | "schema" | "table" | "id">;
+  readonly logger?: Logger;
+  readonly resolveSecret?: SecretResolver;
+  /** Instead of `openDatabase`: to set what a URL cannot say. */
+  readonly open?: (url: string, options: { readonly maxConnections: number }) => Promise<Database> | Database;
+  /** For tests: milliseconds, instead of the process's clock. */
+  readonly now?: () => number;
+}
+
+export interface TenantStoreProvider {
+  /** The inbox of a tenant; for an unknown one the source is asked once more, then it is an InvalidOperationError. */
+  inbox(key: string): Promise<Inbox>;
+  outbox(key: string): Promise<Outbox>;
+  stores(key: string): Promise<TenantStores>;
+  /** The keys of all tenants. */
+  list(): Promise<readonly string[]>;
+  /** One key for each place that has tables: tenants that share them are polled once. */
+  places(): Promise<readonly string[]>;
+  refresh(): Promise<void>;
+  readonly connections: Pick<ConnectionBudget, "taken">;
+  /** Lets what runs finish, and closes all pools. */
+  close(): Promise<void>;
+}
+
+const known = [
+  "discover",
+  "refreshMs",
+  "discoverMs",
+  "connections",
+  "inbox",
+  "outbox",
+  "logger",
+  "resolveSecret",
+  "open",
+  "now",
+];
+
+interface Opened {
+  readonly tenant: Tenant;
+  readonly stores: Promise<TenantStores>;
+}
+
+/**
+ * The stores of many tenants, found at run time. Nothing is opened before it is asked for; unchanged tenants keep
+ * their stores and pools, changed and removed ones finish what runs and are closed.
+ *
+ * @example
+ * const tenants = createTenantStores({ discover: tenantsFromConfiguration([{ id: "acme", database: "sqlite:acme.db" }]) });
+ * const inbox = await tenants.inbox("acme");
+ */
+export function createTenantStores(options: TenantStoresOptions): TenantStoreProvider {
+  refuseUnknown(options, known, "createTenantStores");
+  if (typeof options.discover !== "function") {
+    throw new InvalidArgumentError("createTenantStores: discover must be a function that answers tenants.");
+  }
+  const { refreshMs = 5 * 60_000, discoverMs = 10_000 } = options;
+  requireDuration(refreshMs, "refreshMs");
+  requireDuration(discoverMs, "discoverMs");
+  const logger = guardedLogger(options.logger ?? silentLogger);
+  const budget = connectionBudget(options.connections);
+  const open = options.open ?? openDatabase;
+  const share = statementSharer();
+  /** Tenants with the same URL have one pool, by that URL. */
+  const databases = new Map<string, Promise<Database>>();
+  const opened = new Map<string, Opened>();
+
+  const databaseOf = (url: string): Promise<Database> => {
+    let db = databases.get(url);
+    if (db === undefined) {
+      db = onDemandDatabase({ url, budget, open }).then(share);
+      databases.set(url, db);
+      db.catch(() => databases.get(url) === db && databases.delete(url)); // the next one tries again
+    }
+    return db;
+  };
+
+  const create = async (tenant: Tenant): Promise<TenantStores> => {
+    const { id, database, schema, inbox, outbox } = tenant;
+    const db = await databaseOf(database);
+    const common = { id, logger, ...(schema === undefined ? {} : { schema }) };
+    const table = (name: string | undefined) => (name === undefined ? {} : { table: name });
+    return {
+      id,
+      db,
+      tables: { schema, inbox, outbox },
+      inbox: createInbox(db, { ...options.inbox, ...common, ...table(inbox) }),
+      outbox: createOutbox(db, { ...options.outbox, ...common, ...table(outbox) }),
+    };
+  };
+
+  const storesOf = (tenant: Tenant): Promise<TenantStores> => {
+    const before = opened.get(tenant.id);
+    if (before !== undefined) return before.stores;
+    const stores = create(tenant);
+    const entry = { tenant, stores };
+    opened.set(tenant.id, entry);
+    stores.catch(() => opened.get(tenant.id) === entry && opened.delete(tenant.id));
+    return stores;
+  };
+
+  /** What is gone or is elsewhere now. Who still holds such a store may finish with it: see `onDemandDatabase`. */
+  const changed = (tenants: ReadonlyMap<string, Tenant>): void => {
+    for (const [id, { tenant }] of opened) {
+      const now = tenants.get(id);
+      if (now === undefined || !isSameTenant(now, tenant)) opened.delete(id);
+    }
+    const urls = new Set([...tenants.values()].map((tenant) => tenant.database));
+    for (const [url, db] of databases) {
+      if (urls.has(url)) continue;
+      databases.delete(url);
+      db.then((one) => one.close()).catch(() => {});
+    }
+  };
+
+  const list = tenantList({
+    discover: options.discover,
+    resolveSecret: options.resolveSecret ?? secretsFromEnvironment({}),
+    refreshMs,
+    discoverMs,
+    logger,
+    changed,
+    now: options.now ?? (() => performance.now()),
+  });
+
+  const stores = async (key: string): Promise<TenantStores> => {
+    const id = tenantKey(key);
+    const tenant = list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.refresh()).get(id);
+    if (tenant === undefined) {
+      throw new InvalidOperationError(`There is no tenant "${id}", even after the list was asked for anew.`);
+    }
+    return storesOf(tenant);
+  };
+
+  return {
+    stores,
+    inbox: async (key) => (await stores(key)).inbox,
+    outbox: async (key) => (await stores(key)).outbox,
+    list: async () => [...(await list.current()).keys()],
+    async places() {
+      const first = new Map<string, string>();
+      for (const tenant of (await list.current()).values()) {
+        const place = placeOf(tenant);
+        const id = first.get(place);
+        // The same one for everybody, in whatever order the source has them.
+        if (id === undefined || tenant.id < id) first.set(place, tenant.id);
+      }
+      return [...first.values()];
+    },
+    refresh: async () => void (await list.refresh()),
+    connections: budget,
+    async close() {
+      opened.clear();
+      for (const db of databases.values()) await db.then((one) => one.close()).catch(() => {});
+      databases.clear();
+      await budget.settled();
+    },
+  };
+}

@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { timeBudget } from "../../../src/index.js";
+import type { LogFields, Logger } from "../../../src/queue/logger.js";
+import { runTenants, type TenantRun } from "../../../src/tenants/run-tenants.js";
+import { fair } from "../../../src/tenants/selection.js";
+import { setAside } from "../../../src/tenants/set-aside.js";
+
+function logged() {
+  const lines: [string, LogFields][] = [];
+  const write = (message: string, fields: LogFields) => void lines.push([message, fields]);
+  const logger: Logger = { debug: write, info: write, warn: write, error: write };
+  return { lines, logger };
+}
+
+const run = (parts: Partial<TenantRun> & Pick<TenantRun, "ids" | "turn">) =>
+  runTenants({
+    selection: fair(() => 0.999),
+    concurrency: 2,
+    budget: timeBudget(60_000),
+    turnMs: 10_000,
+    aside: setAside(),
+    logger: logged().logger,
+    ...parts,
+  });
+
+describe("turns of many tenants", () => {
+  it("FUN-07 one tenant's failure is logged with its identifier and without its words, and the others go on", async () => {
+    const { lines, logger } = logged();
+    const turns: string[] = [];
+    const result = await run({
+      ids: ["a", "bad", "c"],
+      logger,
+      async turn(id) {
+        turns.push(id);
+        if (id === "bad")
+          throw Object.assign(new Error("postgres://user:hidden@host"), { code: "ECONNREFUSED" });
+        return false;
+      },
+    });
+    expect(turns.sort()).toEqual(["a", "bad", "c"]);
+    expect(result).toMatchObject({ failed: ["bad"], left: [], turns: 3 });
+    expect(lines).toEqual([
+      ["a tenant failed and is set aside", { store: "bad", forMs: 5_000, reason: "Error ECONNREFUSED" }],
+    ]);
+  });
+
+  it("FUN-07 a tenant that failed is set aside, longer each time, and asked again when its time has come", async () => {
+    let nowMs = 0;
+    const aside = setAside(() => nowMs);
+    let works = false;
+    const once = () =>
+      run({
+        ids: ["a"],
+        aside,
+        async turn() {
+          if (!works) throw new Error("away");
+          return false;
+        },
+      });
+    expect(await once()).toMatchObject({ turns: 1, failed: ["a"] });
+    expect(await once()).toMatchObject({ turns: 0, setAside: ["a"] });
+    nowMs += 5_000;
+    expect(await once()).toMatchObject({ turns: 1 });
+    nowMs += 5_000;
+    expect(await once()).toMatchObject({ turns: 0 });
+    nowMs += 5_000;
+    works = true;
+    expect(await once()).toMatchObject({ turns: 1, failed: [] });
+    works = false;
+    await once();
+    nowMs += 5_000; // from the start again
+    expect(await once()).toMatchObject({ turns: 1 });
+  });
+
+  it("FUN-07 the back-off of a tenant ends at five minutes", () => {
+    let nowMs = 0;
+    const aside = setAside(() => nowMs);
+    const waits = Array.from({ length: 9 }, () => {
+      nowMs += 1;
+      return aside.failed("a");
+    });
+    expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]);
+  });
+
+  it("FUN-07 one that never ends is left alone after its turn's time, and the others have had theirs", async () => {
+    const turns: string[] = [];
+    const result = await run({
+      ids: ["hangs", "a", "b", "c"],
+      turnMs: 300,
+      turn(id) {
+        turns.push(id);
+        return id === "hangs" ? new Promise(() => {}) : Promise.resolve(false);
+      },
+    });
+    expect(turns).toEqual(["hangs", "a", "b", "c"]);
+    expect(result).toMatchObject({ failed: ["hangs"], left: [] });
+  });
+
+  it("FUN-07 a turn's budget is its own bound, and never more than what is left of all the time", async () => {
+    const seen: number[] = [];
+    const turn: TenantRun["turn"] = async (_id, budget) => {
+      seen.push(budget.remainingMs());
+      return false;
+    };
+    await run({ ids: ["a"], turnMs: 700, turn });
+    await run({ ids: ["a"], turnMs: 70_000, budget: timeBudget(800), turn });
+    expect(seen[0]).toBeLessThanOrEqual(700);
+    expect(seen[1]).toBeLessThanOrEqual(800);
+  });
+
+  it("FUN-07 what was not reached, and what has more, is left for another", async () => {
+    let remainingMs = 1_000;
+    const budget = { signal: new AbortController().signal, remainingMs: () => remainingMs };
+    const result = await run({
+      ids: ["a", "b", "c", "d"],
+      concurrency: 1,
+      budget,
+      async turn(id) {
+        remainingMs -= 300;
+        return id === "b";
+      },
+    });
+    expect(result).toMatchObject({ turns: 3, left: ["b", "d"] });
+  });
+
+  it("FUN-07 a busy tenant's turns and a light one's alternate, however much the busy one has", async () => {
+    const turns: string[] = [];
+    const left: Record<string, number> = { busy: 50, light: 2 };
+    await run({
+      ids: ["busy", "light"],
+      concurrency: 1,
+      async turn(id) {
+        turns.push(id);
+        return left[id]!-- > 0;
+      },
+    });
+    expect(turns.slice(0, 6)).toEqual(["busy", "light", "busy", "light", "busy", "light"]);
+    expect(turns).toHaveLength(51 + 3);
+  });
+
+  it("FUN-07 a strategy that goes in rounds does not come back to a failed tenant", async () => {
+    let asked = 0;
+    const { roundRobin } = await import("../../../src/tenants/selection.js");
+    let batches = 3;
+    await run({
+      ids: ["bad", "good"],
+      selection: roundRobin(),
+      async turn(id) {
+        if (id === "good") return batches-- > 0;
+        asked++;
+        throw new Error("away");
+      },
+    });
+    expect({ asked, batches }).toEqual({ asked: 1, batches: -1 });
+  });
+});

@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { timeBudget } from "../../../src/index.js";
+import { createFanOutDispatcher, type FanOut, type TenantShare } from "../../../src/tenants/index.js";
+import { shareIn, sharesOf } from "../../../src/tenants/shares.js";
+import type { TenantDispatcher, TenantDispatchReport } from "../../../src/tenants/tenant-dispatcher.js";
+
+const ids = (count: number) => Array.from({ length: count }, (_, index) => `t${index}`);
+const nothing: TenantDispatchReport = {
+  inbox: null,
+  outbox: null,
+  turns: 0,
+  failed: [],
+  setAside: [],
+  left: [],
+};
+
+function fanOut(options: { count: number; shareSize: number; left?: readonly string[]; fails?: number }) {
+  const sent: TenantShare[] = [];
+  const run: (readonly string[])[] = [];
+  let failures = options.fails ?? 0;
+  const transport: FanOut = {
+    async send(share) {
+      if (failures-- > 0) throw new Error("throttled");
+      sent.push(share);
+    },
+  };
+  const dispatcher: TenantDispatcher = {
+    async run(_budget, tenants) {
+      run.push(tenants!);
+      return { ...nothing, left: options.left ?? [] };
+    },
+    each: async () => nothing,
+  };
+  const clock = { nowMs: 1_000 };
+  const made = createFanOutDispatcher({
+    dispatcher,
+    places: async () => ids(options.count),
+    fanOut: transport,
+    shareSize: options.shareSize,
+    periodMs: 60_000,
+    now: () => clock.nowMs,
+  });
+  return { made, sent, run, clock };
+}
+
+describe("fan-out", () => {
+  it("FUN-07 the timer hands every tenant to exactly one worker", async () => {
+    const { made, sent, run } = fanOut({ count: 1_001, shareSize: 250 });
+    const report = await made.start(timeBudget(1_000));
+    expect(report.handedOut).toBe(5);
+    expect(sent.flatMap((share) => share.tenants).sort()).toEqual(ids(1_001).sort());
+    expect(Math.max(...sent.map((share) => share.tenants.length))).toBeLessThanOrEqual(250);
+    expect(new Set(sent.map((share) => share.until))).toEqual(new Set([61_000]));
+    expect(run).toEqual([]);
+  });
+
+  it("FUN-07 a small installation needs no transport: the timer does the work itself", async () => {
+    const { made, sent, run } = fanOut({ count: 250, shareSize: 250 });
+    await made.start(timeBudget(1_000));
+    expect({ sent, run }).toEqual({ sent: [], run: [ids(250)] });
+  });
+
+  it("FUN-07 a worker hands on what it did not reach, until the next timer has handed out everything anew", async () => {
+    const { made, sent, clock } = fanOut({ count: 2, shareSize: 250, left: ["t1"] });
+    const share = { tenants: ["t0", "t1"], until: 61_000 };
+    expect((await made.work(share, timeBudget(1_000))).handedOut).toBe(1);
+    expect(sent).toEqual([{ tenants: ["t1"], until: 61_000 }]);
+    clock.nowMs = 61_000;
+    expect((await made.work(share, timeBudget(1_000))).handedOut).toBe(0);
+    expect(sent).toHaveLength(1);
+  });
+
+  it("FUN-07 a share that cannot be sent does not keep the others, and the next timer makes it again", async () => {
+    const { made, sent } = fanOut({ count: 1_000, shareSize: 250, fails: 1 });
+    expect((await made.start(timeBudget(1_000))).handedOut).toBe(3);
+    await made.start(timeBudget(1_000));
+    const again = sent.slice(3).flatMap((share) => share.tenants);
+    expect(again.sort()).toEqual(ids(1_000).sort());
+  });
+
+  it("FUN-07 no share is longer than a queue's message may be, however long the keys are", () => {
+    const long = Array.from({ length: 400 }, (_, index) => `${index}-${"é".repeat(200)}`);
+    const shares = sharesOf(long, 250);
+    expect(shares.flat()).toEqual(long);
+    for (const share of shares) expect(Buffer.byteLength(JSON.stringify(share))).toBeLessThan(48_000);
+    expect(sharesOf([], 10)).toEqual([]);
+    expect(sharesOf(ids(11), 10).map((share) => share.length)).toEqual([6, 5]);
+  });
+
+  it("FUN-07 reads a share as it was sent, and refuses what only looks like one", () => {
+    const share = { tenants: ["a"], until: 5 };
+    expect(shareIn(JSON.parse(JSON.stringify({ oncebox: "share", share })))).toEqual(share);
+    expect(shareIn({ oncebox: "wake-up" })).toBeUndefined();
+    expect(shareIn(null)).toBeUndefined();
+    expect(() => shareIn({ share: { tenants: [1], until: 5 } })).toThrow(/tenants/);
+  });
+});

@@ -1,0 +1,305 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { InvalidArgumentError, InvalidOperationError, migrate } from "../../../src/index.js";
+import type { LogFields, Logger } from "../../../src/queue/logger.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import {
+  createTenantStores,
+  type Tenant,
+  type TenantStoreProvider,
+  type TenantStoresOptions,
+  tenantsFromConfiguration,
+} from "../../../src/tenants/index.js";
+
+let folder: string;
+let made: TenantStoreProvider[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-tenants-"));
+});
+afterEach(async () => {
+  for (const tenants of made) await tenants.close();
+  made = [];
+  await rm(folder, { recursive: true, force: true });
+});
+
+const urlOf = (name: string) => `sqlite:${join(folder, `${name}.db`)}`;
+const tenant = (id: string, file = id): Tenant => ({ id, database: urlOf(file) });
+const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
+
+/** A list that tests change, and how often it was asked for. */
+function source(...tenants: Tenant[]) {
+  const found = { tenants, asked: 0, fails: undefined as Error | undefined };
+  const discover = async () => {
+    found.asked++;
+    if (found.fails !== undefined) throw found.fails;
+    return found.tenants;
+  };
+  return Object.assign(found, { discover });
+}
+
+function stores(options: TenantStoresOptions): TenantStoreProvider {
+  const tenants = createTenantStores(options);
+  made.push(tenants);
+  return tenants;
+}
+
+async function migrated(...files: string[]): Promise<void> {
+  for (const file of files) {
+    const db = openSqlite({ file: join(folder, `${file}.db`) });
+    await migrate(db);
+    await db.close();
+  }
+}
+
+const guid = "3F2504E0-4F89-41D3-9A0C-0305E82C3301";
+
+describe("stores of tenants", () => {
+  it("IBX-085 IBX-091 OBX-066 OBX-072 each tenant's inbox and outbox are its own", async () => {
+    await migrated("acme", "globex");
+    const tenants = stores({ discover: source(tenant("acme"), tenant("globex")).discover });
+    await (await tenants.inbox("acme")).receive(message("1"));
+    await (await tenants.outbox("globex")).enqueue({ topic: "t", payload: "" });
+    const counts = async (id: string) => {
+      const { inbox, outbox } = await tenants.stores(id);
+      return [(await inbox.stats()).due, (await outbox.stats()).due];
+    };
+    expect(await counts("acme")).toEqual([1, 0]);
+    expect(await counts("globex")).toEqual([0, 1]);
+  });
+
+  it("IBX-089 IBX-123 OBX-070 OBX-102 stores have the tenant's identifier and are made once", async () => {
+    const tenants = stores({ discover: source(tenant("acme")).discover });
+    const inbox = await tenants.inbox("acme");
+    expect(inbox.id).toBe("acme");
+    expect((await tenants.outbox("acme")).id).toBe("acme");
+    expect(await tenants.inbox("acme")).toBe(inbox);
+    await tenants.refresh();
+    expect(await tenants.inbox("acme")).toBe(inbox);
+  });
+
+  it("OBX-074 a GUID is the same key in any case, and other keys are taken exactly", async () => {
+    const tenants = stores({ discover: source(tenant(guid, "g"), tenant("Acme")).discover });
+    const inbox = await tenants.inbox(guid);
+    expect(inbox.id).toBe(guid.toLowerCase());
+    expect(await tenants.inbox(guid.toLowerCase())).toBe(inbox);
+    expect((await tenants.outbox("Acme")).id).toBe("Acme");
+    await expect(tenants.outbox("acme")).rejects.toThrow(InvalidOperationError);
+  });
+
+  it("IBX-092 OBX-073 an unknown key is an InvalidOperationError after the source was asked once more", async () => {
+    const list = source(tenant("acme"));
+    const tenants = stores({ discover: list.discover });
+    await tenants.inbox("acme");
+    expect(list.asked).toBe(1);
+    await expect(tenants.inbox("nobody")).rejects.toThrow(InvalidOperationError);
+    await expect(tenants.outbox("nobody")).rejects.toThrow(/"nobody"/);
+    expect(list.asked).toBe(3);
+    list.tenants = [tenant("acme"), tenant("nobody")];
+    expect((await tenants.inbox("nobody")).id).toBe("nobody");
+    for (const key of ["", " ", 1, null, undefined])
+      await expect(tenants.inbox(key as string)).rejects.toThrow(InvalidArgumentError);
+  });
+
+  it("IBX-093 IBX-094 OBX-075 OBX-076 FUN-08 the list is asked for anew after five minutes", async () => {
+    let nowMs = 0;
+    const list = source(tenant("acme"));
+    const tenants = stores({ discover: list.discover, now: () => nowMs });
+    await tenants.list();
+    nowMs = 299_999;
+    await tenants.list();
+    expect(list.asked).toBe(1);
+    nowMs = 300_000;
+    list.tenants = [tenant("acme"), tenant("globex")];
+    expect(await tenants.list()).toEqual(["acme", "globex"]);
+    expect(list.asked).toBe(2);
+  });
+
+  it("FUN-08 a known tenant does not wait for the list to be asked for anew", async () => {
+    let nowMs = 0;
+    const list = source(tenant("acme"));
+    let answer = () => {};
+    const tenants = stores({
+      discover: async () => {
+        if (list.asked > 0) await new Promise<void>((resolve) => (answer = resolve));
+        return list.discover();
+      },
+      now: () => nowMs,
+    });
+    const inbox = await tenants.inbox("acme");
+    nowMs = 300_000;
+    list.tenants = [tenant("acme"), tenant("globex")];
+    expect(await tenants.inbox("acme")).toBe(inbox);
+    answer();
+    expect(await tenants.list()).toEqual(["acme", "globex"]);
+  });
+
+  it("FUN-08 many who ask at once are one flight", async () => {
+    const list = source(tenant("acme"));
+    const tenants = stores({ discover: list.discover });
+    await Promise.all([tenants.list(), tenants.inbox("acme"), tenants.places(), tenants.list()]);
+    expect(list.asked).toBe(1);
+  });
+
+  it("IBX-095 IBX-096 IBX-097 OBX-077 OBX-078 OBX-079 new tenants get stores, removed ones lose them, unchanged ones keep them", async () => {
+    await migrated("a", "b", "c");
+    const list = source(tenant("a"), tenant("b"));
+    const tenants = stores({ discover: list.discover });
+    const [a, b] = [await tenants.stores("a"), await tenants.stores("b")];
+    await a.inbox.stats();
+    await b.inbox.stats();
+    expect(tenants.connections.taken()).toBe(2);
+    list.tenants = [tenant("a"), tenant("c")];
+    await tenants.refresh();
+    expect(await tenants.stores("a")).toBe(a);
+    await expect(tenants.stores("b")).rejects.toThrow(InvalidOperationError);
+    expect((await (await tenants.inbox("c")).stats()).due).toBe(0);
+    await expect.poll(() => tenants.connections.taken()).toBe(2);
+  });
+
+  it("IBX-096 OBX-078 a removed tenant finishes what runs before its pool is closed", async () => {
+    await migrated("a");
+    const list = source(tenant("a"));
+    const tenants = stores({ discover: list.discover });
+    const { inbox, outbox } = await tenants.stores("a");
+    await inbox.transaction(async (tx) => {
+      list.tenants = [];
+      await tenants.refresh();
+      expect(await tenants.list()).toEqual([]);
+      await outbox.enqueue({ topic: "t", payload: "" }, { tx });
+    });
+    await expect.poll(() => tenants.connections.taken()).toBe(0);
+    // Who still holds its stores loses no work, and leaves nothing open.
+    expect((await outbox.stats()).due).toBe(1);
+    await expect.poll(() => tenants.connections.taken()).toBe(0);
+  });
+
+  it("IBX-097 OBX-079 FUN-08 a tenant that moved is swapped: new calls go to the new database, running ones end in the old", async () => {
+    await migrated("old", "new");
+    const list = source(tenant("a", "old"));
+    const tenants = stores({ discover: list.discover });
+    const before = await tenants.stores("a");
+    await before.inbox.transaction(async (tx) => {
+      list.tenants = [tenant("a", "new")];
+      await tenants.refresh();
+      await (await tenants.inbox("a")).receive(message("new"));
+      await before.outbox.enqueue({ topic: "t", payload: "" }, { tx });
+    });
+    expect(await (await tenants.inbox("a")).get(message("new"))).not.toBeNull();
+    expect(await before.inbox.get(message("new"))).toBeNull();
+    expect((await before.outbox.stats()).due).toBe(1);
+  });
+
+  it("FUN-08 a source that fails keeps the last list, warns without its words, and is asked again after half a minute", async () => {
+    let nowMs = 0;
+    const lines: [string, LogFields][] = [];
+    const write = (text: string, fields: LogFields) => void lines.push([text, fields]);
+    const logger: Logger = { debug: () => {}, info: () => {}, warn: write, error: write };
+    const list = source(tenant("acme"));
+    const tenants = stores({ discover: list.discover, now: () => nowMs, logger });
+    const inbox = await tenants.inbox("acme");
+    list.fails = Object.assign(new Error("secret words"), { code: "EAI_AGAIN" });
+    nowMs = 300_000;
+    expect(await tenants.list()).toEqual(["acme"]);
+    expect(await tenants.inbox("acme")).toBe(inbox);
+    expect(lines).toEqual([
+      ["tenants could not be refreshed; the last list is used", { reason: "Error EAI_AGAIN" }],
+    ]);
+    nowMs += 30_000;
+    list.fails = undefined;
+    await tenants.list();
+    expect(list.asked).toBe(3);
+  });
+
+  it("FUN-08 a source that fails or hangs at the very start is an error, and is asked again by the next call", async () => {
+    const list = source(tenant("acme"));
+    list.fails = new Error("away");
+    const failing = stores({ discover: list.discover });
+    await expect(failing.list()).rejects.toThrow("away");
+    list.fails = undefined;
+    expect(await failing.list()).toEqual(["acme"]);
+    const hanging = stores({ discover: () => new Promise<never>(() => {}), discoverMs: 10 });
+    await expect(hanging.list()).rejects.toThrow(/timeout/i);
+  });
+
+  it("FUN-08 a tenant that is wrong, or there twice, is left out with a warning, and the others are served", async () => {
+    const warned: LogFields[] = [];
+    const logger: Logger = {
+      debug: () => {},
+      info: () => {},
+      warn: (_, f) => void warned.push(f),
+      error: () => {},
+    };
+    const wrong = { id: "bad", database: 5 } as unknown as Tenant;
+    const list = source(tenant("acme"), wrong, tenant("acme", "other"));
+    const tenants = stores({ discover: list.discover, logger });
+    expect(await tenants.list()).toEqual(["acme"]);
+    expect(warned.map((fields) => fields.tenant)).toEqual(["bad", "acme"]);
+  });
+
+  it("ADD-08 tenants that share tables are one place, and those that share a database one pool", async () => {
+    await migrated("shared", "own");
+    const other = { ...tenant("c", "shared"), inbox: "Inbox2", outbox: "Outbox2" };
+    const list = source(tenant("b", "shared"), tenant("a", "shared"), other, tenant("d", "own"));
+    const tenants = stores({ discover: list.discover });
+    expect([...(await tenants.places())].sort()).toEqual(["a", "c", "d"]);
+    await (await tenants.inbox("a")).receive(message("1"));
+    expect((await (await tenants.inbox("b")).stats()).due).toBe(1);
+    await expect((await tenants.inbox("c")).stats()).rejects.toThrow(/Inbox2/);
+    await (await tenants.inbox("d")).stats();
+    expect(tenants.connections.taken()).toBe(2);
+  });
+
+  it("ADD-08 more tenants than connections: pools come and go, and the cap holds", async () => {
+    const names = Array.from({ length: 12 }, (_, index) => `t${index}`);
+    await migrated(...names);
+    const tenants = stores({
+      discover: source(...names.map((name) => tenant(name))).discover,
+      connections: { perInstance: 3, perServer: 3 },
+    });
+    let most = 0;
+    await Promise.all(
+      names.map(async (name) => {
+        for (let round = 0; round < 5; round++) {
+          await (await tenants.inbox(name)).receive(message(String(round)));
+          most = Math.max(most, tenants.connections.taken());
+        }
+      }),
+    );
+    expect(most).toBe(3);
+    for (const name of names) expect((await (await tenants.inbox(name)).stats()).due).toBe(5);
+  });
+});
+
+describe("tenants from configuration", () => {
+  it("FUN-08 says everything that is wrong at once, and no value", () => {
+    const wrong = [
+      { id: "", database: "sqlite:a.db" },
+      { id: "b", database: { from: "nowhere", name: "hidden" } },
+      { id: "c", database: "sqlite:c.db", tables: 1 },
+    ] as unknown as Parameters<typeof tenantsFromConfiguration>[0];
+    expect(() => tenantsFromConfiguration(wrong)).toThrow(InvalidArgumentError);
+    expect(() => tenantsFromConfiguration(wrong)).toThrow(/0\.id.*1\.database.*2.*tables/s);
+    expect(() => tenantsFromConfiguration(wrong)).not.toThrow(/hidden/);
+    const twice = [guid, guid.toLowerCase()].map((id) => ({ id, database: "sqlite:a.db" }));
+    expect(() => tenantsFromConfiguration(twice)).toThrow(/more than once/);
+  });
+
+  it("FUN-08 fetches URLs that are only referred to, each time anew", async () => {
+    let url = urlOf("first");
+    const tenants = stores({
+      discover: tenantsFromConfiguration([
+        { id: "acme", database: { from: "env", name: "ACME_URL" } },
+        { id: "globex", database: urlOf("globex") },
+      ]),
+      resolveSecret: async () => url,
+    });
+    const { db } = await tenants.stores("acme");
+    expect(db.id).toContain("first.db");
+    url = urlOf("second");
+    await tenants.refresh();
+    expect((await tenants.stores("acme")).db.id).toContain("second.db");
+    expect(await tenants.list()).toEqual(["acme", "globex"]);
+  });
+});
