@@ -150,13 +150,13 @@ const connected = (from: Pool, signal: AbortSignal): Promise<PoolClient> =>
 const lostClients = new WeakMap<object, Error>();
 
 /** Connections of a pool that the server has not let go of yet. */
-const connected = new WeakMap<Pool, Set<PoolClient>>();
+const notGone = new WeakMap<Pool, Set<PoolClient>>();
 const longestGoodbyeMs = 2_000;
 
 /** The pool's own end does not wait for the server, which may then count old connections and new ones together. */
 async function endAll(pool: Pool): Promise<void> {
   await pool.end();
-  const left = connected.get(pool)!;
+  const left = notGone.get(pool)!;
   if (left.size === 0) return;
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, longestGoodbyeMs);
@@ -195,7 +195,7 @@ async function loadPool(config: PoolConfig): Promise<Pool> {
   const clients = new Set<PoolClient>();
   made.on("connect", (client) => void clients.add(client));
   made.on("remove", (client) => void clients.delete(client));
-  connected.set(made, clients);
+  notGone.set(made, clients);
   // One that is lost while in use tells only whoever listens; its query rejects by itself.
   made.on("connect", (client) => client.on("error", (error: Error) => lostClients.set(client, error)));
   return made;
