@@ -54,7 +54,7 @@ describe("bundles for Azure", () => {
     for (const outputs of built.values()) {
       const files = readAtStart(outputs);
       const contents = contentsOf(outputs, files);
-      expect(contents).toContain("node_modules/@azure/functions/dist/azure-functions.js");
+      expect(contents.some((file) => file.includes("node_modules/@azure/functions/"))).toBe(true);
       const heavy =
         /node_modules\/(pg|mssql|tedious|@azure\/(storage|identity|keyvault|msal|core)[^/]*|zod\/v[34]\/classic)\//;
       expect(contents.filter((file) => heavy.test(file))).toEqual([]);
@@ -69,7 +69,9 @@ describe("bundles for Azure", () => {
       const drivers = { postgres: /node_modules\/pg\//, sqlserver: /node_modules\/(mssql|tedious)\// };
       expect(contents.some((file) => drivers[database].test(file))).toBe(true);
       const other = database === "postgres" ? "sqlserver" : "postgres";
-      const foreign = new RegExp(`${drivers[other].source}|src/sql/(${other}|sqlite)/|aws|@middy|@smithy`);
+      const foreign = new RegExp(
+        `${drivers[other].source}|src/sql/(${other}|sqlite)/|adapters/aws|@aws-sdk|@middy|@smithy`,
+      );
       expect(contents.filter((file) => foreign.test(file))).toEqual([]);
     }
   });
