@@ -34,12 +34,13 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const time = runTime(budget, config.reserveMs, answersOf(store, config));
   const lanes = topicLanes(config);
   const settling = settleBuffer(store, owner, counts, logger, time.answered);
-  const leases = leaseKeeper(store, owner, config, logger, (message) => loseLease(message));
   const running = inFlight(store, owner, config, logger, (message, lane, outcome) =>
     onOutcome(message, lane, outcome),
   );
 
   let unstarted: Message[] = [];
+  const held = (): readonly Message[] => [...unstarted, ...running.held()];
+  const leases = leaseKeeper(store, owner, config, logger, held, (message) => loseLease(message));
   let claiming = false;
   /** Only when time is up: a claim given up on its way may have leased messages that nobody then has. */
   const claimAbort = new AbortController();
@@ -68,7 +69,6 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       drained = messages.length === 0;
       // Our own lease expired under a handler that still runs: the message is handled again, but not before that ends.
       for (const message of messages) if (running.has(message)) loseLease(message);
-      leases.hold(messages);
       unstarted.push(...messages);
     } catch (error) {
       if (claimAbort.signal.aborted) return;
@@ -107,13 +107,8 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   };
 
   const settle = (message: Message, lane: Lane<Message, Tx>, outcome: Outcome): void => {
-    // The message may be ours again under a new lease: that one is not given up with this.
-    if (outcome.kind === "lost") {
-      counts.lost++;
-      return;
-    }
-    leases.letGo(message);
-    if (outcome.kind === "acked") counts.acked++;
+    if (outcome.kind === "lost") counts.lost++;
+    else if (outcome.kind === "acked") counts.acked++;
     else if (outcome.kind === "notBegun") settling.add(message, { kind: "release" });
     else {
       const retry = lane.handler?.retry ?? config.retry;
@@ -129,10 +124,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   };
 
   const releaseUnstarted = (): void => {
-    for (const message of unstarted) {
-      leases.letGo(message);
-      settling.add(message, { kind: "release" });
-    }
+    for (const message of unstarted) settling.add(message, { kind: "release" });
     unstarted = [];
   };
 

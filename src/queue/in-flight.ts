@@ -23,6 +23,8 @@ export interface InFlight<Message, Tx> {
   readonly size: number;
   has(message: Message): boolean;
   hasSuspect(): boolean;
+  /** Those whose lease is still ours. */
+  held(): readonly Message[];
   start(message: Message, lane: Lane<Message, Tx>): void;
   loseLease(message: Message): void;
   /** Tells all handlers to stop. */
@@ -162,6 +164,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
     },
     has: (message) => find(message) !== undefined,
     hasSuspect: () => suspects > 0,
+    held: () => running.filter((entry) => !entry.lost).map((entry) => entry.message),
     start(message, lane) {
       const entry: Entry<Message, Tx> = {
         message,

@@ -31,21 +31,23 @@ const lastCalls = 3;
  */
 export function runTime(budget: Budget, askedMs: number | undefined, answers: DurationEstimate): RunTime {
   const halfMs = budget.remainingMs() / 2;
-  const likelyAnswerMs = () => answers.quantileMs(0.9);
-  const learnedMs = () => {
-    const neededMs = marginMs + 2 * Math.max(shortestPartMs, lastCalls * likelyAnswerMs());
-    return Math.min(halfMs, longestReserveMs, neededMs);
+  let answerMs = 0;
+  let reserveMs = 0;
+  const learn = (): void => {
+    answerMs = answers.quantileMs(0.9);
+    const neededMs = marginMs + 2 * Math.max(shortestPartMs, lastCalls * answerMs);
+    reserveMs = askedMs ?? Math.min(halfMs, longestReserveMs, neededMs);
   };
-  let reserveMs = askedMs ?? learnedMs();
+  learn();
   const returnMs = () => Math.min(marginMs, reserveMs / 4);
   return {
     usableMs: () => budget.remainingMs() - reserveMs,
     untilGivenUpMs: () => budget.remainingMs() - (reserveMs + returnMs()) / 2,
     untilReturnMs: () => budget.remainingMs() - returnMs(),
-    answerMs: likelyAnswerMs,
+    answerMs: () => answerMs,
     answered(ms) {
       answers.add(ms);
-      reserveMs = askedMs ?? learnedMs();
+      learn();
     },
   };
 }
