@@ -1,6 +1,7 @@
 import type { Budget } from "../queue/budget.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { OpenApp } from "./open-app.js";
+import { logHealth } from "./queue-health.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
@@ -9,10 +10,17 @@ export interface MaintenanceReport {
 
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
 
-/** Takes back what was claimed by those who died. */
+/** Takes back what was claimed by those who died, and says how the queues are. */
 export const reapJob =
-  ({ inbox, outbox }: OpenApp): MaintenanceJob =>
-  async (budget) => ({ inbox: await reapWithin(inbox, budget), outbox: await reapWithin(outbox, budget) });
+  ({ inbox, outbox, logger }: OpenApp): MaintenanceJob =>
+  async (budget) => {
+    const report = { inbox: await reapWithin(inbox, budget), outbox: await reapWithin(outbox, budget) };
+    if (budget.remainingMs() > healthMs) await logHealth({ inbox, outbox }, logger);
+    return report;
+  };
+
+/** Twice what it takes at most for each of the queues. */
+const healthMs = 12_000;
 
 /** Deletes what has been done for long enough. */
 export function cleanupJob({ definition, inbox, outbox }: OpenApp): MaintenanceJob {
