@@ -22,6 +22,8 @@ export interface RunningFunctions {
 
 export interface CloudRuntime {
   readonly name: string;
+  /** False where it cannot be had. */
+  readonly available?: boolean;
   /** Starts test/runtime/scenario-app.ts, bundled for PostgreSQL. The function's time is up after `timeoutMs`. */
   start(env: Readonly<Record<string, string>>, timeoutMs: number): Promise<RunningFunctions>;
 }
@@ -95,7 +97,7 @@ async function answerOf(response: Response): Promise<{ status: number; outcome: 
 
 /** What every cloud's functions do alike. */
 export function describeFunctions(runtime: CloudRuntime): void {
-  describe(`functions in ${runtime.name}`, () => {
+  describe.skipIf(runtime.available === false)(`functions in ${runtime.name}`, () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {
       for (const close of closing.splice(0).reverse()) await close();

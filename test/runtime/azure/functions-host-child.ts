@@ -1,6 +1,5 @@
 /**
- * A small Functions host: loads the function app in the current folder as the worker does, answers its HTTP routes,
- * polls its queues, and runs any other function on `POST /admin/functions/{name}`, as the real host does.
+ * A small Functions host for the function app in the current folder: answers its HTTP routes, polls its queues, and runs any other function on `POST /admin/functions/{name}`, as the real host does.
  */
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -9,19 +8,21 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { pathToFileURL } from "node:url";
-import { installFunctionsCore, type RpcData, triggerOf } from "./functions-core.js";
+import type { HostLog, RpcData } from "./functions-worker.js";
 
 const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
-const core = installFunctionsCore((level, category, message, invocationId) =>
-  tell({ level, category, message, invocationId }),
-);
-const read = (name: string) => JSON.parse(readFileSync(name, "utf8"));
-await import(pathToFileURL(join(process.cwd(), read("package.json").main)).href);
+const log: HostLog = (level, category, message, invocationId) =>
+  tell({ level, category, message, invocationId });
+const folder = process.cwd();
+const { SCENARIO_WORKER: workerPath = "" } = process.env;
+const worker =
+  workerPath === ""
+    ? await (await import("./in-process-worker.js")).loadInProcess(folder, log)
+    : await (await import("./grpc-worker.js")).startGrpcWorker(workerPath, folder, log);
 
-const { routePrefix } = read("host.json").extensions.http as { routePrefix: string };
-const routes = [...core.functions].flatMap(([name, registration]) => {
-  const { type, route, methods } = triggerOf(registration) as Record<string, unknown>;
+const hostJson = JSON.parse(readFileSync(join(folder, "host.json"), "utf8"));
+const { routePrefix } = hostJson.extensions.http as { routePrefix: string };
+const routes = [...worker.triggers].flatMap(([name, { type, route, methods }]) => {
   if (type !== "httpTrigger") return [];
   const prefix = routePrefix === "" ? "" : `/${routePrefix}`;
   const pattern = new RegExp(`^${prefix}/${String(route).replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
@@ -61,14 +62,18 @@ interface Answer {
 async function answer(incoming: IncomingMessage): Promise<Answer> {
   const url = new URL(incoming.url!, `http://${incoming.headers.host}`);
   const admin = /^\/admin\/functions\/(\w+)$/.exec(url.pathname)?.[1];
-  if (admin !== undefined && core.functions.has(admin)) {
-    const result = await core.invoke(admin, { json: '{"IsPastDue":false}' }, randomUUID());
+  if (admin !== undefined && worker.triggers.has(admin)) {
+    const result = await worker.invoke(admin, { json: '{"IsPastDue":false}' }, randomUUID());
     return { status: 200, body: String(result?.json ?? "null") };
   }
   for (const { name, pattern, methods } of routes) {
     const match = pattern.exec(url.pathname);
     if (match === null || !methods.includes(incoming.method!)) continue;
-    const result = await core.invoke(name, await httpData(incoming, url, { ...match.groups }), randomUUID());
+    const result = await worker.invoke(
+      name,
+      await httpData(incoming, url, { ...match.groups }),
+      randomUUID(),
+    );
     const { statusCode, headers, body } = result!.http as RpcHttp;
     return { status: Number(statusCode), headers, body: body?.bytes ?? "" };
   }
@@ -95,7 +100,7 @@ async function poll(name: string, queueName: string, storage: string): Promise<n
       : { receivedMessageItems: [] };
     for (const { messageId, popReceipt, messageText } of received) {
       const text = Buffer.from(messageText, "base64").toString();
-      await core.invoke(name, { string: text }, randomUUID());
+      await worker.invoke(name, { string: text }, randomUUID());
       await queue.deleteMessage(messageId, popReceipt);
       tell({ level: "information", category: "host", message: `${name} took ${text}` });
     }
@@ -107,15 +112,14 @@ async function poll(name: string, queueName: string, storage: string): Promise<n
 const storageOf = (connection: string): string =>
   process.env.SCENARIO_HOST_STORAGE ?? process.env[connection]!;
 
-for (const [name, registration] of core.functions) {
-  const { type, queueName, connection } = triggerOf(registration) as Record<string, unknown>;
+for (const [name, { type, queueName, connection }] of worker.triggers) {
   if (type === "queueTrigger") void poll(name, String(queueName), storageOf(String(connection)));
 }
 process.once("SIGTERM", async () => {
-  await core.terminate();
+  await worker.terminate();
   process.exit(0);
 });
 server.listen(0, "127.0.0.1", () => {
-  const functions = Object.fromEntries([...core.functions].map(([name, one]) => [name, triggerOf(one)]));
+  const functions = Object.fromEntries(worker.triggers);
   tell({ listening: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, functions });
 });

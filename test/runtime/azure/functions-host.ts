@@ -36,7 +36,16 @@ export async function startFunctionsHost(
     cwd: folder,
     env: { ...process.env, AzureFunctionsJobHost__functionTimeout: timeSpan(timeoutMs), ...env },
     stdio: ["ignore", "pipe", "pipe"],
+    detached: true, // a group of its own, with whatever it starts
   });
+  const kill = () => {
+    try {
+      process.kill(-host.pid!, "SIGKILL");
+    } catch {
+      // it has ended
+    }
+  };
+  process.once("exit", kill);
   let errors = "";
   host.stderr.on("data", (chunk) => {
     errors += chunk;
@@ -60,7 +69,7 @@ export async function startFunctionsHost(
       return fetch(new Request(listening + pathname + search, request));
     },
     async run(name) {
-      const timer = setTimeout(() => host.kill("SIGKILL"), timeoutMs);
+      const timer = setTimeout(kill, timeoutMs);
       try {
         const answer = await fetch(`${listening}/admin/functions/${name}`, { method: "POST" });
         if (answer.status !== 200) throw new Error(`${name} failed: ${lines.at(-1)?.message}`);
@@ -74,7 +83,8 @@ export async function startFunctionsHost(
       return (await ended)[0];
     },
     async stop() {
-      host.kill("SIGKILL");
+      process.off("exit", kill);
+      kill();
       await ended;
     },
   };

@@ -1,16 +1,17 @@
+import { readFileSync } from "node:fs";
 import Module from "node:module";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { FunctionsWorker, HostLog, RpcData, Trigger } from "./functions-worker.js";
 
-/** What a function was registered with, as Microsoft's library tells the worker. */
-export interface Registration {
+interface Registration {
   readonly metadata: {
     readonly name: string;
     readonly bindings: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   };
+  readonly trigger: Trigger;
   readonly callback: (...args: unknown[]) => unknown;
 }
-
-/** Data on its way between the host and the worker. */
-export type RpcData = Readonly<Record<string, unknown>>;
 
 interface InvocationModel {
   getArguments(): Promise<{ context: unknown; inputs: unknown[] }>;
@@ -18,23 +19,16 @@ interface InvocationModel {
   getResponse(context: unknown, result: unknown): Promise<{ returnValue?: RpcData | null }>;
 }
 
-export interface FunctionsCore {
-  readonly functions: ReadonlyMap<string, Registration>;
-  invoke(name: string, input: RpcData, invocationId: string): Promise<RpcData | null | undefined>;
-  terminate(): Promise<void>;
-}
-
 /**
- * Stands in for the worker's module `@azure/functions-core`, given to whoever requires it just as the worker does.
- * Everything between a registration or an invocation's data and a handler is done by the real `@azure/functions`.
+ * Loads a function app into this process, with a stand-in for the worker's module `@azure/functions-core`, given to
+ * whoever requires it just as the worker does. Everything between a registration or an invocation's data and a handler
+ * is done by the real `@azure/functions`.
  */
-export function installFunctionsCore(
-  log: (level: string, category: string, message: string, invocationId?: string) => void,
-): FunctionsCore {
+export async function loadInProcess(folder: string, log: HostLog): Promise<FunctionsWorker> {
   const functions = new Map<string, Registration>();
   const hooks: (() => unknown)[] = [];
   let model: { getInvocationModel(context: object): InvocationModel } | undefined;
-  const core = {
+  provide("@azure/functions-core", {
     version: "3.11.0",
     hostVersion: "4.1040.0",
     log,
@@ -43,28 +37,23 @@ export function installFunctionsCore(
     },
     getProgrammingModel: () => model,
     registerFunction(metadata: Registration["metadata"], callback: Registration["callback"]) {
-      functions.set(metadata.name, { metadata, callback });
+      functions.set(metadata.name, { metadata, trigger: triggerOf(metadata), callback });
     },
     registerHook(name: string, hook: (context: object) => unknown) {
       if (name === "appTerminate") hooks.push(() => hook({}));
     },
-  };
-  const { prototype } = Module as unknown as { prototype: { require(id: string): unknown } };
-  const { require: original } = prototype;
-  prototype.require = function (id) {
-    return id === "@azure/functions-core" ? core : original.call(this, id);
-  };
+  });
+  const { main } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { main: string };
+  await import(pathToFileURL(join(folder, main)).href);
+
   return {
-    functions,
+    triggers: new Map([...functions].map(([name, { trigger }]) => [name, trigger])),
     async invoke(name, input, invocationId) {
-      const { metadata, callback } = functions.get(name)!;
+      const { metadata, trigger, callback } = functions.get(name)!;
       const invocation = model!.getInvocationModel({
         invocationId,
         metadata,
-        request: {
-          inputData: [{ name: triggerOf(functions.get(name)!).name, data: input }],
-          triggerMetadata: {},
-        },
+        request: { inputData: [{ name: trigger.name, data: input }], triggerMetadata: {} },
         log: (level: string, category: string, message: string) =>
           log(level, category, message, invocationId),
       });
@@ -78,9 +67,15 @@ export function installFunctionsCore(
   };
 }
 
-export function triggerOf({ metadata }: Registration): { name: string } & Readonly<Record<string, unknown>> {
-  const [name, binding] = Object.entries(metadata.bindings).find(([, { type }]) =>
-    /Trigger$/.test(String(type)),
-  )!;
+function provide(name: string, module: object): void {
+  const { prototype } = Module as unknown as { prototype: { require(id: string): unknown } };
+  const { require: original } = prototype;
+  prototype.require = function (id) {
+    return id === name ? module : original.call(this, id);
+  };
+}
+
+function triggerOf({ bindings }: Registration["metadata"]): Trigger {
+  const [name, binding] = Object.entries(bindings).find(([, { type }]) => /Trigger$/.test(String(type)))!;
   return { ...binding, name };
 }
