@@ -11,7 +11,7 @@ import { newOwnerToken } from "./owner-token.js";
 import { runTime } from "./run-time.js";
 import { type SettleCounts, settleBuffer } from "./settle-buffer.js";
 import { describeThrown, settlementOf } from "./settlement.js";
-import { fitsInto, type Lane, topicLanes } from "./topic-lanes.js";
+import { fitsInto, type TopicRecord, topicRecords } from "./topic-records.js";
 import type { DispatchStore } from "./work-store.js";
 
 export interface DispatchResult extends Readonly<SettleCounts> {
@@ -32,10 +32,10 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const counts = { acked: 0, abandoned: 0, failed: 0, released: 0, lost: 0 };
   const changed = changes();
   const time = runTime(budget, config.reserveMs, answersOf(store, config));
-  const lanes = topicLanes(config);
+  const records = topicRecords(config);
   const settling = settleBuffer(store, owner, counts, logger, time.answered);
-  const running = inFlight(store, owner, config, logger, (message, lane, outcome) =>
-    onOutcome(message, lane, outcome),
+  const running = inFlight(store, owner, config, logger, (message, record, outcome) =>
+    onOutcome(message, record, outcome),
   );
 
   let unstarted: Message[] = [];
@@ -82,13 +82,13 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
 
   /** No more than could be handled if all of them were of the quickest topic. */
   const sizeOfClaim = (): number => {
-    const rounds = Math.ceil(time.usableMs() / Math.max(1, lanes.quickestMs()));
+    const rounds = Math.ceil(time.usableMs() / Math.max(1, records.quickestMs()));
     return Math.min(config.batchSize, Math.max(1, rounds) * config.concurrency);
   };
 
-  const start = (message: Message, lane: Lane<Message, Tx>): void => {
+  const start = (message: Message, record: TopicRecord<Message, Tx>): void => {
     if (message.partitionKey !== null) turns++;
-    running.start(message, lane);
+    running.start(message, record);
   };
 
   /** When it is settled the next of its key may be claimed, so that there is something to claim again. */
@@ -99,19 +99,19 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     changed.notify();
   };
 
-  const onOutcome = (message: Message, lane: Lane<Message, Tx>, outcome: Outcome): void => {
+  const onOutcome = (message: Message, record: TopicRecord<Message, Tx>, outcome: Outcome): void => {
     handled++;
     changed.notify();
-    settle(message, lane, outcome);
+    settle(message, record, outcome);
     if (message.partitionKey !== null) void passTurn();
   };
 
-  const settle = (message: Message, lane: Lane<Message, Tx>, outcome: Outcome): void => {
+  const settle = (message: Message, record: TopicRecord<Message, Tx>, outcome: Outcome): void => {
     if (outcome.kind === "lost") counts.lost++;
     else if (outcome.kind === "acked") counts.acked++;
     else if (outcome.kind === "notBegun") settling.add(message, { kind: "release" });
     else {
-      const retry = lane.handler?.retry ?? config.retry;
+      const retry = record.handler?.retry ?? config.retry;
       settling.add(message, settlementOf(outcome.end, message.attempt, retry, config.random));
     }
   };
@@ -133,14 +133,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     unstarted = unstarted.filter((other) => other !== suspect);
     releaseUnstarted();
     await settling.flush();
-    const lane = lanes.of(suspect.topic);
-    if (!stopping() && fitsInto(lane, time.usableMs())) return start(suspect, lane);
+    const record = records.of(suspect.topic);
+    if (!stopping() && fitsInto(record, time.usableMs())) return start(suspect, record);
     unstarted = [suspect];
     suspectLeft = true; // the next claim would bring it again
   };
 
-  const canStart = (message: Message, lane: Lane<Message, Tx>, usableMs: number): boolean =>
-    lane.running < lane.most && !running.has(message) && fitsInto(lane, usableMs);
+  const canStart = (message: Message, record: TopicRecord<Message, Tx>, usableMs: number): boolean =>
+    record.running < record.most && !running.has(message) && fitsInto(record, usableMs);
 
   /** Starts what can be started. Handlers that keep the thread let others have it from time to time. */
   const startWhatFits = (): void => {
@@ -148,9 +148,9 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     let kept = 0;
     for (let index = 0; index < unstarted.length; index++) {
       const message = unstarted[index]!;
-      const lane = lanes.of(message.topic);
+      const record = records.of(message.topic);
       const isFull = running.size >= config.concurrency || performance.now() > turnEnds || stopping();
-      if (!isFull && canStart(message, lane, time.usableMs())) start(message, lane);
+      if (!isFull && canStart(message, record, time.usableMs())) start(message, record);
       else unstarted[kept++] = message;
     }
     unstarted.length = kept;
@@ -172,10 +172,10 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const wantsMore = (): boolean => {
     const usableMs = time.usableMs();
     // The first claim finds out what there is.
-    const hasRoom = claimed === 0 || lanes.quickestMs() + time.answerMs() <= usableMs;
+    const hasRoom = claimed === 0 || records.quickestMs() + time.answerMs() <= usableMs;
     if (drained || !hasRoom || stopping()) return false;
     let startable = 0;
-    for (const message of unstarted) if (canStart(message, lanes.of(message.topic), usableMs)) startable++;
+    for (const message of unstarted) if (canStart(message, records.of(message.topic), usableMs)) startable++;
     return startable < config.concurrency && unstarted.length - startable < config.batchSize;
   };
 
@@ -185,7 +185,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       claiming ||
       turns > 0 ||
       wantsMore() ||
-      unstarted.some((message) => message.afterCrash || fitsInto(lanes.of(message.topic), usableMs))
+      unstarted.some((message) => message.afterCrash || fitsInto(records.of(message.topic), usableMs))
     );
   };
 
@@ -208,11 +208,11 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   /** A topic that would not fit into a whole run is tried by the next: what was slow may be quick again. */
   const forgetWhatNeverFits = (): void => {
     for (const { topic } of unstarted) {
-      const lane = lanes.of(topic);
-      if (fitsInto(lane, wholeMs)) continue;
-      const needsMs = Math.round(lane.durations.meanMs());
+      const record = records.of(topic);
+      if (fitsInto(record, wholeMs)) continue;
+      const needsMs = Math.round(record.durations.meanMs());
       logger.warn("too little time for this topic", { topic, needsMs, hasMs: Math.round(wholeMs) });
-      lane.durations.forget();
+      record.durations.forget();
     }
   };
 

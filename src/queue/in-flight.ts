@@ -6,7 +6,7 @@ import type { QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
 import { withoutPayload } from "./redact.js";
 import { describeThrown, type HandlingEnd } from "./settlement.js";
-import type { Lane } from "./topic-lanes.js";
+import type { TopicRecord } from "./topic-records.js";
 import type { DispatchStore } from "./work-store.js";
 
 /** What became of a message that was started. */
@@ -25,7 +25,7 @@ export interface InFlight<Message, Tx> {
   hasSuspect(): boolean;
   /** Those whose lease is still ours. */
   held(): readonly Message[];
-  start(message: Message, lane: Lane<Message, Tx>): void;
+  start(message: Message, record: TopicRecord<Message, Tx>): void;
   loseLease(message: Message): void;
   /** Tells all handlers to stop. */
   abortAll(): void;
@@ -34,7 +34,7 @@ export interface InFlight<Message, Tx> {
 }
 
 interface Entry<Message, Tx> extends Handling<Message, Tx> {
-  readonly lane: Lane<Message, Tx>;
+  readonly record: TopicRecord<Message, Tx>;
   readonly startedAt: number;
   /** Among those that run. */
   place: number;
@@ -51,7 +51,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
   owner: OwnerToken,
   config: DispatcherConfig<Message, Tx>,
   logger: Logger,
-  onOutcome: (message: Message, lane: Lane<Message, Tx>, outcome: Outcome) => void,
+  onOutcome: (message: Message, record: TopicRecord<Message, Tx>, outcome: Outcome) => void,
 ): InFlight<Message, Tx> {
   // Few at a time and many in a run: in a Map, every rehash would leave a table behind that keeps the next one, and
   // with it finished messages, from being collected young.
@@ -120,7 +120,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
 
   const onHandled = (entry: Entry<Message, Tx>, handled: Handled): void => {
     const end = endOf(entry, handled);
-    const { topic, durations } = entry.lane;
+    const { topic, durations } = entry.record;
     const tookMs = performance.now() - entry.startedAt;
     // One that failed says nothing of those that do not.
     if (end.kind === "ok" || end.kind === "timedOut") durations.add(tookMs);
@@ -129,15 +129,15 @@ export function inFlight<Message extends QueueMessage, Tx>(
   };
 
   const conclude = (entry: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): void => {
-    const { message, lane } = entry;
+    const { message, record } = entry;
     entry.ended = true;
     remove(entry);
-    lane.running--;
+    record.running--;
     if (message.afterCrash) suspects--;
     // It would have taken at least so long; with less it need not be tried again.
-    if (end.kind === "cutOff") lane.durations.add(performance.now() - entry.startedAt);
+    if (end.kind === "cutOff") record.durations.add(performance.now() - entry.startedAt);
     report(message, end);
-    onOutcome(message, lane, outcomeOf(entry, end, acked));
+    onOutcome(message, record, outcomeOf(entry, end, acked));
   };
 
   const outcomeOf = ({ lost }: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): Outcome => {
@@ -165,11 +165,11 @@ export function inFlight<Message extends QueueMessage, Tx>(
     has: (message) => find(message) !== undefined,
     hasSuspect: () => suspects > 0,
     held: () => running.filter((entry) => !entry.lost).map((entry) => entry.message),
-    start(message, lane) {
+    start(message, record) {
       const entry: Entry<Message, Tx> = {
         message,
-        handler: lane.handler,
-        lane,
+        handler: record.handler,
+        record,
         startedAt: performance.now(),
         place: running.length,
         abort: undefined,
@@ -178,7 +178,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
         ended: false,
       };
       running.push(entry);
-      lane.running++;
+      record.running++;
       if (message.afterCrash) suspects++;
       log?.info("handle", fieldsOf(message));
       const handled = handleMessage(entry, around);

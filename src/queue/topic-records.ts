@@ -4,7 +4,7 @@ import type { ResolvedHandler } from "./handlers.js";
 import type { QueueMessage } from "./message.js";
 
 /** What a run knows of one topic. */
-export interface Lane<Message, Tx> {
+export interface TopicRecord<Message, Tx> {
   readonly topic: string;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
   /** Handlers at once. */
@@ -13,8 +13,8 @@ export interface Lane<Message, Tx> {
   running: number;
 }
 
-export interface Lanes<Message, Tx> {
-  of(topic: string): Lane<Message, Tx>;
+export interface TopicRecords<Message, Tx> {
+  of(topic: string): TopicRecord<Message, Tx>;
   /** The mean of the topic that takes least. */
   quickestMs(): number;
 }
@@ -25,13 +25,13 @@ export interface Lanes<Message, Tx> {
  */
 const likelyEnough = 0.8;
 
-export const fitsInto = <Message, Tx>(lane: Lane<Message, Tx>, ms: number): boolean =>
-  lane.durations.shareWithin(ms) >= likelyEnough;
+export const fitsInto = <Message, Tx>(record: TopicRecord<Message, Tx>, ms: number): boolean =>
+  record.durations.shareWithin(ms) >= likelyEnough;
 
-export function topicLanes<Message extends QueueMessage, Tx>(
+export function topicRecords<Message extends QueueMessage, Tx>(
   config: DispatcherConfig<Message, Tx>,
-): Lanes<Message, Tx> {
-  const lanes = new Map<string, Lane<Message, Tx>>();
+): TopicRecords<Message, Tx> {
+  const records = new Map<string, TopicRecord<Message, Tx>>();
 
   /** Learned only of topics that have a handler: of others there may be any number. */
   const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
@@ -46,15 +46,15 @@ export function topicLanes<Message extends QueueMessage, Tx>(
 
   return {
     of(topic) {
-      let lane = lanes.get(topic);
-      if (lane === undefined) {
+      let record = records.get(topic);
+      if (record === undefined) {
         const handler = config.handlers.get(topic);
         const most = handler?.concurrency ?? config.concurrency;
         const durations = durationsOf(topic, handler !== undefined);
-        lane = { topic, handler, most, durations, running: 0 };
-        lanes.set(topic, lane);
+        record = { topic, handler, most, durations, running: 0 };
+        records.set(topic, record);
       }
-      return lane;
+      return record;
     },
     quickestMs() {
       let quickest = Number.POSITIVE_INFINITY;
