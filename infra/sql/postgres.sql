@@ -15,6 +15,7 @@ create table "infra"."inbox" (
   source varchar(255) collate "C" not null,
   message_id varchar(255) collate "C" not null,
   topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
   payload text not null,
   hash bytea,
   correlation_id varchar(255),
@@ -39,6 +40,8 @@ create table "infra"."inbox_state" (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
+  -- true when it has a partition key, else null, which takes no room
+  keyed boolean,
   last_error text
 )
 -- vacuum before dead versions pile up
@@ -53,6 +56,69 @@ create table "infra"."inbox_done" (
   processed_by varchar(100),
   last_error text
 );
+
+create table "infra"."inbox_lane" (
+  partition_key varchar(255) collate "C" primary key,
+  turns bigint not null default 0
+)
+with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create table "infra"."inbox_line" (
+  place bigint generated always as identity,
+  partition_key varchar(255) collate "C" not null,
+  seq bigint not null unique,
+  primary key (partition_key, place)
+)
+with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create table "infra"."inbox_arrived" (
+  xid bigint not null default txid_current(),
+  seqs bigint[] not null
+)
+with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create index "inbox_arrived_xid" on "infra"."inbox_arrived" (xid);
+
+create or replace function "infra"."inbox_arrive"() returns trigger
+language plpgsql
+as $body$
+declare
+  v_seqs bigint[];
+  v_keys text[];
+begin
+  with mine as (
+    delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
+  )
+  select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  if v_seqs is null then return null; end if;
+  select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
+
+  insert into "infra"."inbox_lane" as lane (partition_key)
+  select k.key
+  from unnest(v_keys) as k(key)
+  order by k.key collate "C"
+  on conflict (partition_key) do update set turns = lane.turns + 1;
+
+  insert into "infra"."inbox_line" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "infra"."inbox" m
+  where m.seq = any (v_seqs)
+  order by m.seq
+  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  update "infra"."inbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  return null;
+end
+$body$;
+
+create constraint trigger "inbox_arrive"
+after insert on "infra"."inbox_arrived"
+deferrable initially deferred
+for each row execute function "infra"."inbox_arrive"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('inbox:inbox', 1, 'inbox');
 
@@ -80,41 +146,126 @@ select
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.correlation_id as "CorrelationId",
   d.processed_at as "ProcessedAt",
-  m.deliveries as "Deliveries"
+  m.deliveries as "Deliveries",
+  m.partition_key as "PartitionKey"
 from "infra"."inbox" m
 left join "infra"."inbox_state" s on s.seq = m.seq
 left join "infra"."inbox_done" d on d.seq = m.seq;
 
+create or replace function "infra"."inbox_arrive"() returns trigger
+language plpgsql
+as $body$
+declare
+  v_seqs bigint[];
+  v_keys text[];
+begin
+  with mine as (
+    delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
+  )
+  select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  if v_seqs is null then return null; end if;
+  select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
+
+  insert into "infra"."inbox_lane" as lane (partition_key)
+  select k.key
+  from unnest(v_keys) as k(key)
+  order by k.key collate "C"
+  on conflict (partition_key) do update set turns = lane.turns + 1;
+
+  insert into "infra"."inbox_line" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "infra"."inbox" m
+  where m.seq = any (v_seqs)
+  order by m.seq
+  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  update "infra"."inbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  return null;
+end
+$body$;
+
 do $body1$
 begin
-  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_revive boolean, p_now timestamptz) returns text
+  execute 'drop function if exists "infra"."inbox_leave"(bigint[])';
+  execute 'create function "infra"."inbox_leave"(p_seqs bigint[]) returns boolean
 language plpgsql
+strict
+as $body$
+declare
+  v_keys text[];
+begin
+  select array_agg(l.partition_key::text) into v_keys from "infra"."inbox_line" l where l.seq = any (p_seqs);
+  if v_keys is null then return false; end if;
+  perform from "infra"."inbox_lane" where partition_key = any (v_keys) order by partition_key for update;
+
+  delete from "infra"."inbox_line" where seq = any (p_seqs);
+  update "infra"."inbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  delete from "infra"."inbox_lane" lane
+  where lane.partition_key = any (v_keys)
+    and not exists (select from "infra"."inbox_line" l where l.partition_key = lane.partition_key);
+  return false;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_return"(bigint[])';
+  execute 'create function "infra"."inbox_return"(p_seqs bigint[]) returns boolean
+language plpgsql
+strict
+as $body$
+begin
+  insert into "infra"."inbox_arrived" (seqs) values (p_seqs);
+  return false;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, text, boolean, timestamptz)';
+  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
+language plpgsql
+volatile
 as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_key text;
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    select m.seq, m.hash, m.first_seen_at, m.partition_key into v_seq, v_hash, v_first_seen_at, v_key
     from "infra"."inbox" m
     where m.source = p_source and m.message_id = p_message_id
     for update;
     exit when found;
 
-    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
-    values (p_source, p_message_id, p_topic, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, v_now, v_now)
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, p_topic, p_payload, p_hash, p_correlation_id, p_headers, p_due_at, p_expires_at, p_partition_key, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
-      insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
-      values (v_seq, 1, coalesce(p_due_at, v_now), p_expires_at);
+      insert into "infra"."inbox_state" (seq, status, visible_at, expires_at, keyed)
+      values (v_seq, case when p_partition_key is null then 1 else 5 end, coalesce(p_due_at, v_now), p_expires_at, case when p_partition_key is not null then true end);
+      if p_partition_key is not null then insert into "infra"."inbox_arrived" (seqs) values (array[v_seq]); end if;
       return ''enqueued'';
     end if;
   end loop;
@@ -138,10 +289,16 @@ begin
   where m.seq = v_seq;
 
   if v_enqueued then
+    if v_status <> 4 then -- only now it is enqueued for the first time
+      update "infra"."inbox" m set partition_key = p_partition_key where m.seq = v_seq;
+      v_key := p_partition_key;
+    end if;
     update "infra"."inbox_state" s
-    set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0,
+      visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif v_status = 1 then -- a lease stays as it is, and a back-off that has begun is not cut short
+    if v_key is not null then insert into "infra"."inbox_arrived" (seqs) values (array[v_seq]); end if;
+  elsif v_status in (1, 5) then -- a lease stays as it is, and a back-off that has begun is not cut short
     update "infra"."inbox_state" s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -171,6 +328,7 @@ begin
   execute 'create function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)
 language plpgsql
+volatile
 as $body$
 #variable_conflict use_column
 declare
@@ -209,7 +367,62 @@ begin
   loop
     return query
     select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now);
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, null, p_revive, p_now);
+  end loop;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."inbox_receive_keyed"(json, boolean, timestamptz)';
+  execute 'create function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
+returns table (source text, message_id text, outcome text)
+language plpgsql
+volatile
+as $body$
+#variable_conflict use_column
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_new bigint[];
+  v_item record;
+begin
+  with added as (
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at)
+    select i.source, i.message_id, i.topic, i.payload, decode(i.hash, ''hex''), i.correlation_id, i.headers,
+      i.due_at, i.expires_at, i.partition_key, v_now, v_now
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
+    on conflict (source, message_id) do nothing
+    returning m.seq, m.due_at, m.expires_at, m.partition_key
+  ), lined as (
+    insert into "infra"."inbox_arrived" (seqs)
+    select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+  ), placed as (
+    insert into "infra"."inbox_state" (seq, status, visible_at, expires_at, keyed)
+    select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now), a.expires_at, case when a.partition_key is not null then true end
+    from added a
+    returning seq
+  )
+  select coalesce(array_agg(p.seq), ''{}'') into v_new from placed p;
+
+  return query
+  select m.source::text, m.message_id::text, ''enqueued''
+  from "infra"."inbox" m
+  where m.seq = any (v_new);
+  if cardinality(v_new) = json_array_length(p_items) then return; end if;
+
+  for v_item in
+    select i.*, decode(i.hash, ''hex'') as hash_bytes
+    from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
+    where not exists (
+      select from "infra"."inbox" m
+      where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
+    )
+  loop
+    return query
+    select v_item.source, v_item.message_id, "infra"."inbox_receive"(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, v_item.partition_key, p_revive, p_now);
   end loop;
 end
 $body$';
@@ -221,6 +434,7 @@ begin
   execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
   execute 'create function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
 language plpgsql
+volatile
 as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -258,9 +472,10 @@ $body1$;
 
 do $body1$
 begin
-  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, timestamptz)';
-  execute 'create function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_now timestamptz) returns bigint
+  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
+  execute 'create function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
 language plpgsql
+volatile
 as $body$
 declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
@@ -269,6 +484,7 @@ declare
   v_status smallint;
   v_attempt integer := 0;
   v_error text;
+  v_keyed boolean;
 begin
   insert into "infra"."inbox" as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
   values (p_source, p_message_id, '''', '''', v_now, v_now)
@@ -278,7 +494,7 @@ begin
   if v_is_new then
     insert into "infra"."inbox_state" (seq, status, visible_at) values (v_seq, 0, v_now);
   end if;
-  select s.status, s.attempt, coalesce(p_error, s.last_error) into v_status, v_attempt, v_error
+  select s.status, s.attempt, coalesce(p_error, s.last_error), s.keyed into v_status, v_attempt, v_error, v_keyed
   from "infra"."inbox_state" s where s.seq = v_seq for update;
   if not found or (p_status = 2 and v_status <> 0) then return null; end if;
 
@@ -291,6 +507,7 @@ begin
     set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
+  if v_keyed and (p_status = 3 or not p_blocks) then perform "infra"."inbox_leave"(array[v_seq]); end if;
   return v_seq;
 end
 $body$';
@@ -302,6 +519,7 @@ create table "infra"."outbox" (
   id uuid not null,
   message_id uuid not null,
   topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
   headers text,
@@ -321,6 +539,8 @@ create table "infra"."outbox_state" (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
+  -- true when it has a partition key, else null, which takes no room
+  keyed boolean,
   last_error text
 )
 -- vacuum before dead versions pile up
@@ -335,6 +555,69 @@ create table "infra"."outbox_done" (
   processed_by varchar(100),
   last_error text
 );
+
+create table "infra"."outbox_lane" (
+  partition_key varchar(255) collate "C" primary key,
+  turns bigint not null default 0
+)
+with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create table "infra"."outbox_line" (
+  place bigint generated always as identity,
+  partition_key varchar(255) collate "C" not null,
+  seq bigint not null unique,
+  primary key (partition_key, place)
+)
+with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create table "infra"."outbox_arrived" (
+  xid bigint not null default txid_current(),
+  seqs bigint[] not null
+)
+with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+
+create index "outbox_arrived_xid" on "infra"."outbox_arrived" (xid);
+
+create or replace function "infra"."outbox_arrive"() returns trigger
+language plpgsql
+as $body$
+declare
+  v_seqs bigint[];
+  v_keys text[];
+begin
+  with mine as (
+    delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
+  )
+  select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  if v_seqs is null then return null; end if;
+  select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
+
+  insert into "infra"."outbox_lane" as lane (partition_key)
+  select k.key
+  from unnest(v_keys) as k(key)
+  order by k.key collate "C"
+  on conflict (partition_key) do update set turns = lane.turns + 1;
+
+  insert into "infra"."outbox_line" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "infra"."outbox" m
+  where m.seq = any (v_seqs)
+  order by m.seq
+  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  update "infra"."outbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  return null;
+end
+$body$;
+
+create constraint trigger "outbox_arrive"
+after insert on "infra"."outbox_arrived"
+deferrable initially deferred
+for each row execute function "infra"."outbox_arrive"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('outbox:outbox', 1, 'outbox');
 
@@ -361,7 +644,89 @@ select
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt"
+  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
+  m.partition_key as "PartitionKey"
 from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
 left join "infra"."outbox_done" d on d.seq = m.seq;
+
+create or replace function "infra"."outbox_arrive"() returns trigger
+language plpgsql
+as $body$
+declare
+  v_seqs bigint[];
+  v_keys text[];
+begin
+  with mine as (
+    delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
+  )
+  select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  if v_seqs is null then return null; end if;
+  select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
+
+  insert into "infra"."outbox_lane" as lane (partition_key)
+  select k.key
+  from unnest(v_keys) as k(key)
+  order by k.key collate "C"
+  on conflict (partition_key) do update set turns = lane.turns + 1;
+
+  insert into "infra"."outbox_line" (partition_key, seq)
+  select m.partition_key, m.seq
+  from "infra"."outbox" m
+  where m.seq = any (v_seqs)
+  order by m.seq
+  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  update "infra"."outbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  return null;
+end
+$body$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."outbox_leave"(bigint[])';
+  execute 'create function "infra"."outbox_leave"(p_seqs bigint[]) returns boolean
+language plpgsql
+strict
+as $body$
+declare
+  v_keys text[];
+begin
+  select array_agg(l.partition_key::text) into v_keys from "infra"."outbox_line" l where l.seq = any (p_seqs);
+  if v_keys is null then return false; end if;
+  perform from "infra"."outbox_lane" where partition_key = any (v_keys) order by partition_key for update;
+
+  delete from "infra"."outbox_line" where seq = any (p_seqs);
+  update "infra"."outbox_state" s
+  set status = 1
+  where s.status = 5 and s.seq = any (array(
+      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      from unnest(v_keys) as k(key)
+    ));
+  delete from "infra"."outbox_lane" lane
+  where lane.partition_key = any (v_keys)
+    and not exists (select from "infra"."outbox_line" l where l.partition_key = lane.partition_key);
+  return false;
+end
+$body$';
+end
+$body1$;
+
+do $body1$
+begin
+  execute 'drop function if exists "infra"."outbox_return"(bigint[])';
+  execute 'create function "infra"."outbox_return"(p_seqs bigint[]) returns boolean
+language plpgsql
+strict
+as $body$
+begin
+  insert into "infra"."outbox_arrived" (seqs) values (p_seqs);
+  return false;
+end
+$body$';
+end
+$body1$;

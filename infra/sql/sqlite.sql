@@ -23,6 +23,7 @@ create table "Inbox" (
   hash blob,
   correlation_id text,
   headers text,
+  partition_key text,
   payload text not null,
   unique (source, message_id)
 ) strict;
@@ -45,7 +46,7 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
-create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2);
+create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5);
 
 create table "InboxCursor" (
   id integer primary key check (id = 1),
@@ -55,14 +56,42 @@ create table "InboxCursor" (
 
 insert into "InboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
+create table "InboxLine" (
+  place integer primary key,
+  partition_key text not null,
+  seq integer not null unique
+) strict;
+
+create index "InboxTurns" on "InboxLine" (partition_key, place);
+
+create trigger "InboxLeft"
+after delete on "InboxLine"
+begin
+  update "InboxState"
+  set status = 1
+  where status = 5 and seq = (
+    select seq from "InboxLine" where partition_key = old.partition_key order by place limit 1
+  );
+end;
+
 create trigger "InboxPlaced"
 after insert on "Inbox"
-when new.topic = '' or new.due_at is not null or new.expires_at is not null
+when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
 begin
+  insert into "InboxLine" (partition_key, seq)
+  select new.partition_key, new.seq where new.partition_key is not null;
   insert into "InboxState" (seq, status, visible_at, expires_at)
   values (
     new.seq,
-    case when new.topic = '' then 0 else 1 end,
+    case
+      when new.topic = '' then 0
+      when new.partition_key is not null and exists (
+    select 1 from "InboxLine" l
+    join "InboxLine" before on before.partition_key = l.partition_key and before.place < l.place
+    where l.seq = new.seq
+  ) then 5
+      else 1
+    end,
     coalesce(new.due_at, new.first_seen_at),
     new.expires_at
   );
@@ -78,19 +107,32 @@ begin
   update "InboxState"
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     expires_at = new.expires_at
-  where seq = new.seq and status = 1
+  where seq = new.seq and status in (1, 5)
     and (expires_at is not new.expires_at
       or (attempt = 0 and visible_at <> coalesce(new.due_at, new.first_seen_at))
       or new.due_at > visible_at);
   update "InboxState"
   set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
   where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0));
+  insert into "InboxLine" (partition_key, seq)
+  select new.partition_key, new.seq
+  where new.partition_key is not null
+    and exists (select 1 from "InboxState" where seq = new.seq and status = 1)
+  on conflict (seq) do nothing;
+  update "InboxState"
+  set status = 5
+  where new.partition_key is not null and seq = new.seq and status = 1 and exists (
+    select 1 from "InboxLine" l
+    join "InboxLine" before on before.partition_key = l.partition_key and before.place < l.place
+    where l.seq = new.seq
+  );
 end;
 
 create trigger "InboxForgotten"
 after delete on "Inbox"
 begin
   delete from "InboxState" where seq = old.seq;
+  delete from "InboxLine" where old.partition_key is not null and seq = old.seq;
   update "InboxCursor"
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from "Inbox" where seq > old.seq);
@@ -124,7 +166,8 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
-  m.deliveries as Deliveries
+  m.deliveries as Deliveries,
+  m.partition_key as PartitionKey
 from "Inbox" m
 left join "InboxState" s on s.seq = m.seq;
 
@@ -138,6 +181,7 @@ create table "Outbox" (
   expires_at integer,
   correlation_id text,
   headers text,
+  partition_key text,
   payload text not null
 ) strict;
 
@@ -159,7 +203,7 @@ create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
 create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
 
-create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2);
+create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5);
 
 create table "OutboxCursor" (
   id integer primary key check (id = 1),
@@ -169,14 +213,42 @@ create table "OutboxCursor" (
 
 insert into "OutboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
+create table "OutboxLine" (
+  place integer primary key,
+  partition_key text not null,
+  seq integer not null unique
+) strict;
+
+create index "OutboxTurns" on "OutboxLine" (partition_key, place);
+
+create trigger "OutboxLeft"
+after delete on "OutboxLine"
+begin
+  update "OutboxState"
+  set status = 1
+  where status = 5 and seq = (
+    select seq from "OutboxLine" where partition_key = old.partition_key order by place limit 1
+  );
+end;
+
 create trigger "OutboxPlaced"
 after insert on "Outbox"
-when new.topic = '' or new.due_at is not null or new.expires_at is not null
+when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
 begin
+  insert into "OutboxLine" (partition_key, seq)
+  select new.partition_key, new.seq where new.partition_key is not null;
   insert into "OutboxState" (seq, status, visible_at, expires_at)
   values (
     new.seq,
-    case when new.topic = '' then 0 else 1 end,
+    case
+      when new.topic = '' then 0
+      when new.partition_key is not null and exists (
+    select 1 from "OutboxLine" l
+    join "OutboxLine" before on before.partition_key = l.partition_key and before.place < l.place
+    where l.seq = new.seq
+  ) then 5
+      else 1
+    end,
     coalesce(new.due_at, new.created_at),
     new.expires_at
   );
@@ -186,6 +258,7 @@ create trigger "OutboxForgotten"
 after delete on "Outbox"
 begin
   delete from "OutboxState" where seq = old.seq;
+  delete from "OutboxLine" where old.partition_key is not null and seq = old.seq;
   update "OutboxCursor"
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from "Outbox" where seq > old.seq);
@@ -218,6 +291,7 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  m.partition_key as PartitionKey
 from "Outbox" m
 left join "OutboxState" s on s.seq = m.seq;

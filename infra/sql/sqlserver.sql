@@ -23,6 +23,7 @@ create table [infra].[Inbox] (
   source nvarchar(255) collate Latin1_General_100_BIN2 not null,
   message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   payload nvarchar(max) not null,
   hash varbinary(max) null,
   correlation_id nvarchar(255) null,
@@ -49,6 +50,8 @@ create table [infra].[InboxState] (
   attempt int not null constraint [InboxState_Attempt] default 0,
   status tinyint not null,
   crashes int not null constraint [InboxState_Crashes] default 0,
+  -- 1 when it has a partition key, else null
+  keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
   constraint [InboxState_PK] primary key clustered (seq)
@@ -64,7 +67,32 @@ go
 create index [Inbox_Dead] on [infra].[InboxState] (seq) where status = 4
 go
 
-create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2)
+create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
+go
+
+create table [infra].[InboxLane] (
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  side tinyint not null,
+  constraint [InboxLane_PK] primary key clustered (partition_key, side)
+)
+go
+
+create table [infra].[InboxLine] (
+  place bigint identity(1, 1) not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  seq bigint not null,
+  constraint [InboxLine_PK] primary key clustered (partition_key, place),
+  constraint [InboxLine_Seq] unique nonclustered (seq)
+)
+go
+
+create table [infra].[InboxArrived] (
+  number bigint identity(1, 1) not null,
+  seq bigint not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  constraint [InboxArrived_PK] primary key clustered (number),
+  constraint [InboxArrived_Seq] unique nonclustered (seq)
+)
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
@@ -95,7 +123,8 @@ select
   s.expires_at as ExpiresAt,
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries
+  m.deliveries as Deliveries,
+  m.partition_key as PartitionKey
 from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq')
 go
@@ -199,6 +228,55 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
+drop function if exists [infra].[Inbox_IncomingKeyed]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Inbox_IncomingKeyed] (@items nvarchar(max))
+returns table
+as
+return select cast(a.[key] as int) as position,
+  i.source collate Latin1_General_100_BIN2 as source,
+  i.message_id collate Latin1_General_100_BIN2 as message_id,
+  i.topic collate Latin1_General_100_BIN2 as topic,
+  i.payload as payload,
+  i.correlation_id as correlation_id,
+  i.headers as headers,
+  i.due_at as due_at,
+  i.expires_at as expires_at,
+  convert(varbinary(max), i.hash, 2) as hash,
+  i.partition_key collate Latin1_General_100_BIN2 as partition_key
+from openjson(@items) a
+cross apply openjson(a.value) with (
+  source nvarchar(255),
+  message_id nvarchar(255),
+  topic nvarchar(255),
+  payload nvarchar(max),
+  correlation_id nvarchar(255),
+  headers nvarchar(max),
+  due_at datetime2(3),
+  expires_at datetime2(3),
+  hash nvarchar(max),
+  partition_key nvarchar(255)
+) i')
+else
+  exec(N'create function [infra].[Inbox_IncomingKeyed] (@items nvarchar(max))
+returns table
+as
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
+  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id,
+  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
+  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
+  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
+  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
+  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
+  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
+  cast(decode(json_extract_path_text(cast(i.value as json), ''hash''), ''hex'') as varbinary(max)) as hash,
+  cast(json_extract_path_text(cast(i.value as json), ''partition_key'') as nvarchar(255)) collate Latin1_General_100_BIN2 as partition_key
+from openjson(@items) i')
+go
+
 if object_id(N'[infra].[Inbox_Claim]', N'P') is null
   exec(N'create procedure [infra].[Inbox_Claim] as return 0')
 go
@@ -212,7 +290,8 @@ alter procedure [infra].[Inbox_Claim]
   @base_ms float,
   @factor float,
   @max_ms float,
-  @jitter_ms float
+  @jitter_ms float,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -236,6 +315,11 @@ begin
     crashes int not null,
     status tinyint not null
   );
+
+  if exists (select 1 from [infra].[InboxArrived] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_Arrive];
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   -- one that crashed its worker comes alone
   update [infra].[InboxState]
@@ -285,9 +369,18 @@ begin
     where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
     option (loop join, force order);
 
+  if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
+
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
     case
       when c.status = 2 then 'claimed'
       when c.expires_at <= @now then 'expired'
@@ -316,14 +409,26 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where c.keyed = 1)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
 end
@@ -341,7 +446,8 @@ alter procedure [infra].[Inbox_Abandon]
   @base_ms float,
   @factor float,
   @max_ms float,
-  @jitter_ms float
+  @jitter_ms float,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -354,7 +460,10 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, status tinyint not null);
+  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
   set status = case when [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
@@ -364,10 +473,19 @@ begin
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [InboxState].last_error)
-  output inserted.seq, inserted.status into @changed (seq, status)
+  output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
   from [infra].[Inbox_Abandoned](@items) i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 end
@@ -380,20 +498,33 @@ go
 alter procedure [infra].[Inbox_Fail]
   @owner uniqueidentifier,
   @items nvarchar(max),
-  @error nvarchar(max)
+  @error nvarchar(max),
+  @blocks bit
 as
 begin
   set nocount on;
   set xact_abort on;
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
   set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
 end
@@ -413,12 +544,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[InboxState]
   set status = case when [InboxState].crashes > 0 then 2 else 1 end,
     owner = null, locked_until = null, visible_at = @now
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
@@ -453,12 +584,12 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[InboxState]
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
@@ -474,7 +605,8 @@ go
 alter procedure [infra].[Inbox_Reap]
   @now datetime2(3) = null,
   @limit int,
-  @max_attempts int
+  @max_attempts int,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -482,6 +614,9 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
   -- reaper or claim, comes to the same time
@@ -508,13 +643,22 @@ begin
       from (
         select top (@limit) r.seq
         from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
         order by r.expires_at
       ) o
     ) u
   ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2) and [InboxState].locked_until is null))
+  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5) and [InboxState].locked_until is null))
   option (loop join, force order);
+
+  if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select r.seq as seq, m.source as source, m.message_id as message_id,
     case
@@ -612,7 +756,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
   from [infra].[Inbox] m
   inner join [infra].[InboxState] s on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id;
@@ -627,6 +771,7 @@ alter procedure [infra].[Inbox_List]
   @now datetime2(3) = null,
   @status tinyint,
   @status_2 tinyint,
+  @status_3 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -643,11 +788,11 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or s.status = @status or s.status = @status_2)
+    and (@status is null or s.status in (@status, @status_2, @status_3))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or m.source = @source)
@@ -694,16 +839,182 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
-  set status = 1, attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
-  output inserted.seq into @changed (seq)
+  set status = case when [InboxState].keyed = 1 then 5 else 1 end,
+    attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].status = 4
   option (loop join, force order);
 
+  if exists (select 1 from @changed c where c.keyed = 1)
+  begin
+    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @back (seq, partition_key)
+    select c.seq, m.partition_key
+    from @changed c
+    inner join [infra].[Inbox] m on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null;
+
+    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @back_keys (partition_key)
+    select distinct f.partition_key
+    from @back f
+    where f.partition_key is not null;
+
+    insert into [infra].[InboxLane] (partition_key, side)
+    select k.partition_key, 0
+    from @back_keys k
+    order by k.partition_key;
+
+    delete from [infra].[InboxLane]
+    from @back_keys k, [infra].[InboxLane]
+    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+
+    update [infra].[InboxState]
+    set status = 5, keyed = 1
+    from @back b, [infra].[InboxState] with (rowlock)
+    where [InboxState].seq = b.seq;
+
+    insert into [infra].[InboxArrived] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @back b
+    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    order by b.seq;
+  end
+
+  if @outermost = 1 commit transaction;
+
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_Arrive]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Arrive] as return 0')
+go
+
+alter procedure [infra].[Inbox_Arrive]
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @upto bigint;
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+  declare @arrived table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+  insert into @keys (partition_key)
+  select distinct a.partition_key
+  from (
+    select top (1000) r.partition_key
+    from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock)
+    order by r.number
+  ) a;
+
+  insert into [infra].[InboxLane] (partition_key, side)
+  select k.partition_key, 1
+  from @keys k
+  order by k.partition_key;
+
+  delete from [infra].[InboxLane]
+  from @keys k, [infra].[InboxLane]
+  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 1;
+
+  select @upto = max(r.number) from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock);
+
+  delete from [infra].[InboxArrived]
+  output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
+  from (
+    select top (1000) r.number
+    from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock)
+    inner join @keys k on k.partition_key = r.partition_key
+    where r.number <= @upto
+    order by r.number
+  ) p, [infra].[InboxArrived] with (rowlock)
+  where [InboxArrived].number = p.number;
+
+  insert into [infra].[InboxLine] (partition_key, seq)
+  select a.partition_key, a.seq
+  from @arrived a
+  inner join [infra].[InboxState] s on s.seq = a.seq
+  where s.status <> 3 -- by hand, before it got in line
+    and not exists (select 1 from [infra].[InboxLine] l where l.seq = a.seq) -- a dead one that was replayed where it stood
+  order by a.number;
+
+  update [infra].[InboxState]
+  set status = 1
+  from (
+    select min(l.place) as place
+    from @keys k
+    inner join [infra].[InboxLine] l on l.partition_key = k.partition_key
+    group by k.partition_key
+  ) h, [infra].[InboxLine] f, [infra].[InboxState] with (rowlock)
+  where f.place = h.place and [InboxState].seq = f.seq and [InboxState].status = 5;
+
+  if @outermost = 1 commit transaction;
+end
+go
+
+if object_id(N'[infra].[Inbox_Leave]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Leave] as return 0')
+go
+
+alter procedure [infra].[Inbox_Leave]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+  insert into @keys (partition_key)
+  select distinct m.partition_key
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Inbox] m on m.seq = i.seq
+  where m.partition_key is not null;
+
+  insert into [infra].[InboxLane] (partition_key, side)
+  select k.partition_key, 1
+  from @keys k
+  order by k.partition_key;
+
+  delete from [infra].[InboxLane]
+  from @keys k, [infra].[InboxLane]
+  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 1;
+
+  delete from [infra].[InboxLine]
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxLine] with (rowlock)
+  where [InboxLine].seq = i.seq;
+
+  delete from [infra].[InboxArrived]
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxArrived] with (rowlock)
+  where [InboxArrived].seq = i.seq;
+
+  update [infra].[InboxState]
+  set status = 1
+  from (
+    select min(l.place) as place
+    from @keys k
+    inner join [infra].[InboxLine] l on l.partition_key = k.partition_key
+    group by k.partition_key
+  ) h, [infra].[InboxLine] f, [infra].[InboxState] with (rowlock)
+  where f.place = h.place and [InboxState].seq = f.seq and [InboxState].status = 5;
+
+  if @outermost = 1 commit transaction;
 end
 go
 
@@ -790,7 +1101,7 @@ begin
     end,
     expires_at = a.expires_at
   from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and [InboxState].status = 1
+  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
   option (loop join, force order);
 
   update [infra].[InboxState]
@@ -806,6 +1117,44 @@ begin
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
+
+  if exists (select 1 from @woken c where 1 = 1)
+  begin
+    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @back (seq, partition_key)
+    select c.seq, m.partition_key
+    from @woken c
+    inner join [infra].[Inbox] m on m.seq = c.seq
+    where 1 = 1 and m.partition_key is not null;
+
+    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @back_keys (partition_key)
+    select distinct f.partition_key
+    from @back f
+    where f.partition_key is not null;
+
+    insert into [infra].[InboxLane] (partition_key, side)
+    select k.partition_key, 0
+    from @back_keys k
+    order by k.partition_key;
+
+    delete from [infra].[InboxLane]
+    from @back_keys k, [infra].[InboxLane]
+    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+
+    update [infra].[InboxState]
+    set status = 5, keyed = 1
+    from @back b, [infra].[InboxState] with (rowlock)
+    where [InboxState].seq = b.seq;
+
+    insert into [infra].[InboxArrived] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @back b
+    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    order by b.seq;
+  end
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
@@ -920,7 +1269,7 @@ begin
     end,
     expires_at = a.expires_at
   from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and [InboxState].status = 1
+  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
   option (loop join, force order);
 
   update [infra].[InboxState]
@@ -937,6 +1286,44 @@ begin
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
+  if exists (select 1 from @woken c where 1 = 1)
+  begin
+    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @back (seq, partition_key)
+    select c.seq, m.partition_key
+    from @woken c
+    inner join [infra].[Inbox] m on m.seq = c.seq
+    where 1 = 1 and m.partition_key is not null;
+
+    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @back_keys (partition_key)
+    select distinct f.partition_key
+    from @back f
+    where f.partition_key is not null;
+
+    insert into [infra].[InboxLane] (partition_key, side)
+    select k.partition_key, 0
+    from @back_keys k
+    order by k.partition_key;
+
+    delete from [infra].[InboxLane]
+    from @back_keys k, [infra].[InboxLane]
+    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+
+    update [infra].[InboxState]
+    set status = 5, keyed = 1
+    from @back b, [infra].[InboxState] with (rowlock)
+    where [InboxState].seq = b.seq;
+
+    insert into [infra].[InboxArrived] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @back b
+    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    order by b.seq;
+  end
+
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
   into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
@@ -949,6 +1336,205 @@ begin
   select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
   from @arrived a
   where a.deliveries = 1;
+
+  if @outermost = 1 commit transaction;
+
+  select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
+    cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
+  from @arrived a
+  left join @woken w on w.seq = a.seq
+  left join @known k on k.seq = a.seq;
+end
+go
+
+if object_id(N'[infra].[Inbox_ReceiveKeyed]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_ReceiveKeyed] as return 0')
+go
+
+alter procedure [infra].[Inbox_ReceiveKeyed]
+  @now datetime2(3) = null,
+  @items nvarchar(max),
+  @revive bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @incoming table (
+    position int not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    hash varbinary(max) null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
+  );
+
+  insert into @incoming (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key)
+  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key
+  from [infra].[Inbox_IncomingKeyed](@items) i;
+
+  declare @known table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    old_status tinyint not null
+  );
+  declare @arrived table (
+    seq bigint not null primary key,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    deliveries int not null,
+    content_changed bit not null
+  );
+  declare @woken table (seq bigint not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @ends table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+  insert into @ends (partition_key)
+  select distinct f.partition_key
+  from @incoming f
+  where f.partition_key is not null;
+
+  insert into [infra].[InboxLane] (partition_key, side)
+  select k.partition_key, 0
+  from @ends k
+  order by k.partition_key;
+
+  delete from [infra].[InboxLane]
+  from @ends k, [infra].[InboxLane]
+  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+
+  insert into @known (seq, source, message_id, old_status)
+  select m.seq, m.source, m.message_id, s.status
+  from @incoming i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  option (loop join, force order);
+
+  update [infra].[Inbox]
+  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
+    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
+    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
+    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+    last_seen_at = @now,
+    deliveries = [Inbox].deliveries + 1,
+    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  from @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
+  option (loop join, force order);
+
+  -- purged between the two, where the server takes no update locks
+  delete from @known where seq not in (select a.seq from @arrived a);
+
+  update [infra].[InboxState]
+  set visible_at = case
+      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
+      when a.due_at > [InboxState].visible_at then a.due_at
+      else [InboxState].visible_at
+    end,
+    expires_at = a.expires_at
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+  option (loop join, force order);
+
+  update [infra].[InboxState]
+  set status = 1,
+    attempt = 0,
+    crashes = 0,
+    visible_at = coalesce(a.due_at, a.last_seen_at),
+    expires_at = a.expires_at
+  output inserted.seq into @woken (seq)
+  from @arrived a, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = a.seq
+    and ([InboxState].status = 0
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 4 and @revive = 1))
+  option (loop join, force order);
+
+  -- only now it is enqueued for the first time; one that is revived keeps the key it has
+  update [infra].[Inbox]
+  set partition_key = i.partition_key
+  from @woken w, @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  where k.seq = w.seq and k.old_status <> 4 and i.source = k.source and i.message_id = k.message_id
+    and [Inbox].seq = w.seq
+  option (loop join, force order);
+
+  if exists (select 1 from @woken c where 1 = 1)
+  begin
+    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @back (seq, partition_key)
+    select c.seq, m.partition_key
+    from @woken c
+    inner join [infra].[Inbox] m on m.seq = c.seq
+    where 1 = 1 and m.partition_key is not null;
+
+    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @back_keys (partition_key)
+    select distinct f.partition_key
+    from @back f
+    where f.partition_key is not null;
+
+    insert into [infra].[InboxLane] (partition_key, side)
+    select k.partition_key, 0
+    from @back_keys k
+    order by k.partition_key;
+
+    delete from [infra].[InboxLane]
+    from @back_keys k, [infra].[InboxLane]
+    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+
+    update [infra].[InboxState]
+    set status = 5, keyed = 1
+    from @back b, [infra].[InboxState] with (rowlock)
+    where [InboxState].seq = b.seq;
+
+    insert into [infra].[InboxArrived] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @back b
+    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    order by b.seq;
+  end
+
+  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
+  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
+  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
+  from @incoming i
+  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
+  order by i.position;
+
+  insert into [infra].[InboxState] (seq, status, visible_at, expires_at, keyed)
+  select a.seq, case when i.partition_key is null then 1 else 5 end, coalesce(a.due_at, a.first_seen_at), a.expires_at, case when i.partition_key is not null then 1 end
+  from @arrived a
+  inner join @incoming i on i.source = a.source and i.message_id = a.message_id
+  where a.deliveries = 1;
+
+  insert into [infra].[InboxArrived] (seq, partition_key)
+  select a.seq, i.partition_key
+  from @arrived a
+  inner join @incoming i on i.source = a.source and i.message_id = a.message_id
+  where a.deliveries = 1 and i.partition_key is not null
+  order by a.seq;
 
   if @outermost = 1 commit transaction;
 
@@ -1023,7 +1609,8 @@ alter procedure [infra].[Inbox_Mark]
   @source nvarchar(255),
   @message_id nvarchar(255),
   @status tinyint,
-  @error nvarchar(max)
+  @error nvarchar(max),
+  @blocks bit
 as
 begin
   set nocount on;
@@ -1075,6 +1662,13 @@ begin
     from @added a;
   end
 
+  if exists (select 1 from @changed c where @status = 3 or (@status = 4 and @blocks = 0))
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @status = 3 or (@status = 4 and @blocks = 0);
+    exec [infra].[Inbox_Leave] @items = @left;
+  end
+
   if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
@@ -1086,6 +1680,7 @@ create table [infra].[Outbox] (
   id uniqueidentifier not null,
   message_id uniqueidentifier not null,
   topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) null,
   headers nvarchar(max) null,
@@ -1107,6 +1702,8 @@ create table [infra].[OutboxState] (
   attempt int not null constraint [OutboxState_Attempt] default 0,
   status tinyint not null,
   crashes int not null constraint [OutboxState_Crashes] default 0,
+  -- 1 when it has a partition key, else null
+  keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
   constraint [OutboxState_PK] primary key clustered (seq)
@@ -1122,7 +1719,32 @@ go
 create index [Outbox_Dead] on [infra].[OutboxState] (seq) where status = 4
 go
 
-create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2)
+create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
+go
+
+create table [infra].[OutboxLane] (
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  side tinyint not null,
+  constraint [OutboxLane_PK] primary key clustered (partition_key, side)
+)
+go
+
+create table [infra].[OutboxLine] (
+  place bigint identity(1, 1) not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  seq bigint not null,
+  constraint [OutboxLine_PK] primary key clustered (partition_key, place),
+  constraint [OutboxLine_Seq] unique nonclustered (seq)
+)
+go
+
+create table [infra].[OutboxArrived] (
+  number bigint identity(1, 1) not null,
+  seq bigint not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  constraint [OutboxArrived_PK] primary key clustered (number),
+  constraint [OutboxArrived_Seq] unique nonclustered (seq)
+)
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
@@ -1152,7 +1774,8 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt
+  s.expires_at as ExpiresAt,
+  m.partition_key as PartitionKey
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq')
 go
@@ -1228,6 +1851,52 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
+drop function if exists [infra].[Outbox_IncomingKeyed]
+go
+
+if serverproperty('BabelfishVersion') is null
+  exec(N'create function [infra].[Outbox_IncomingKeyed] (@items nvarchar(max))
+returns table
+as
+return select cast(a.[key] as int) as position,
+  i.id as id,
+  i.message_id as message_id,
+  i.topic collate Latin1_General_100_BIN2 as topic,
+  i.payload as payload,
+  i.correlation_id as correlation_id,
+  i.headers as headers,
+  i.due_at as due_at,
+  i.expires_at as expires_at,
+  i.partition_key collate Latin1_General_100_BIN2 as partition_key
+from openjson(@items) a
+cross apply openjson(a.value) with (
+  id uniqueidentifier,
+  message_id uniqueidentifier,
+  topic nvarchar(255),
+  payload nvarchar(max),
+  correlation_id nvarchar(255),
+  headers nvarchar(max),
+  due_at datetime2(3),
+  expires_at datetime2(3),
+  partition_key nvarchar(255)
+) i')
+else
+  exec(N'create function [infra].[Outbox_IncomingKeyed] (@items nvarchar(max))
+returns table
+as
+return select cast(i.[key] as int) as position,
+  cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
+  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as uniqueidentifier) as message_id,
+  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
+  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
+  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
+  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
+  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
+  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
+  cast(json_extract_path_text(cast(i.value as json), ''partition_key'') as nvarchar(255)) collate Latin1_General_100_BIN2 as partition_key
+from openjson(@items) i')
+go
+
 if object_id(N'[infra].[Outbox_Claim]', N'P') is null
   exec(N'create procedure [infra].[Outbox_Claim] as return 0')
 go
@@ -1241,7 +1910,8 @@ alter procedure [infra].[Outbox_Claim]
   @base_ms float,
   @factor float,
   @max_ms float,
-  @jitter_ms float
+  @jitter_ms float,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -1265,6 +1935,11 @@ begin
     crashes int not null,
     status tinyint not null
   );
+
+  if exists (select 1 from [infra].[OutboxArrived] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_Arrive];
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   -- one that crashed its worker comes alone
   update [infra].[OutboxState]
@@ -1314,9 +1989,18 @@ begin
     where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
     option (loop join, force order);
 
+  if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
+    exec [infra].[Outbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
+
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
     case
       when c.status = 2 then 'claimed'
       when c.expires_at <= @now then 'expired'
@@ -1345,14 +2029,26 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where c.keyed = 1)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
+    exec [infra].[Outbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
 end
@@ -1370,7 +2066,8 @@ alter procedure [infra].[Outbox_Abandon]
   @base_ms float,
   @factor float,
   @max_ms float,
-  @jitter_ms float
+  @jitter_ms float,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -1383,7 +2080,10 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, status tinyint not null);
+  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
   set status = case when [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
@@ -1393,10 +2093,19 @@ begin
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [OutboxState].last_error)
-  output inserted.seq, inserted.status into @changed (seq, status)
+  output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
   from [infra].[Outbox_Abandoned](@items) i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
+    exec [infra].[Outbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq, cast(case when c.status = 4 then 1 else 0 end as bit) as dead from @changed c;
 end
@@ -1409,20 +2118,33 @@ go
 alter procedure [infra].[Outbox_Fail]
   @owner uniqueidentifier,
   @items nvarchar(max),
-  @error nvarchar(max)
+  @error nvarchar(max),
+  @blocks bit
 as
 begin
   set nocount on;
   set xact_abort on;
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
   set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
+
+  if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
+    exec [infra].[Outbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
 end
@@ -1442,12 +2164,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[OutboxState]
   set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
     owner = null, locked_until = null, visible_at = @now
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
@@ -1482,12 +2204,12 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[OutboxState]
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
-  output inserted.seq into @changed (seq)
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
@@ -1503,7 +2225,8 @@ go
 alter procedure [infra].[Outbox_Reap]
   @now datetime2(3) = null,
   @limit int,
-  @max_attempts int
+  @max_attempts int,
+  @blocks bit
 as
 begin
   set nocount on;
@@ -1511,6 +2234,9 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
   -- reaper or claim, comes to the same time
@@ -1537,13 +2263,22 @@ begin
       from (
         select top (@limit) r.seq
         from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2) and r.locked_until is null
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
         order by r.expires_at
       ) o
     ) u
   ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2) and [OutboxState].locked_until is null))
+  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5) and [OutboxState].locked_until is null))
   option (loop join, force order);
+
+  if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
+  begin
+    declare @left nvarchar(max);
+    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    exec [infra].[Outbox_Leave] @items = @left;
+  end
+
+  if @outermost = 1 commit transaction;
 
   select r.seq as seq, m.id as id,
     case
@@ -1640,7 +2375,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
   from [infra].[Outbox] m
   inner join [infra].[OutboxState] s on s.seq = m.seq
   where m.id = @id;
@@ -1655,6 +2390,7 @@ alter procedure [infra].[Outbox_List]
   @now datetime2(3) = null,
   @status tinyint,
   @status_2 tinyint,
+  @status_3 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -1671,11 +2407,11 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or s.status = @status or s.status = @status_2)
+    and (@status is null or s.status in (@status, @status_2, @status_3))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or 1 = 0)
@@ -1722,16 +2458,182 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key);
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
-  set status = 1, attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
-  output inserted.seq into @changed (seq)
+  set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
+    attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 4
   option (loop join, force order);
 
+  if exists (select 1 from @changed c where c.keyed = 1)
+  begin
+    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @back (seq, partition_key)
+    select c.seq, m.partition_key
+    from @changed c
+    inner join [infra].[Outbox] m on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null;
+
+    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @back_keys (partition_key)
+    select distinct f.partition_key
+    from @back f
+    where f.partition_key is not null;
+
+    insert into [infra].[OutboxLane] (partition_key, side)
+    select k.partition_key, 0
+    from @back_keys k
+    order by k.partition_key;
+
+    delete from [infra].[OutboxLane]
+    from @back_keys k, [infra].[OutboxLane]
+    where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 0;
+
+    update [infra].[OutboxState]
+    set status = 5, keyed = 1
+    from @back b, [infra].[OutboxState] with (rowlock)
+    where [OutboxState].seq = b.seq;
+
+    insert into [infra].[OutboxArrived] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @back b
+    where not exists (select 1 from [infra].[OutboxArrived] a where a.seq = b.seq)
+    order by b.seq;
+  end
+
+  if @outermost = 1 commit transaction;
+
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_Arrive]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Arrive] as return 0')
+go
+
+alter procedure [infra].[Outbox_Arrive]
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @upto bigint;
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+  declare @arrived table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+  insert into @keys (partition_key)
+  select distinct a.partition_key
+  from (
+    select top (1000) r.partition_key
+    from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock)
+    order by r.number
+  ) a;
+
+  insert into [infra].[OutboxLane] (partition_key, side)
+  select k.partition_key, 1
+  from @keys k
+  order by k.partition_key;
+
+  delete from [infra].[OutboxLane]
+  from @keys k, [infra].[OutboxLane]
+  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 1;
+
+  select @upto = max(r.number) from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock);
+
+  delete from [infra].[OutboxArrived]
+  output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
+  from (
+    select top (1000) r.number
+    from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock)
+    inner join @keys k on k.partition_key = r.partition_key
+    where r.number <= @upto
+    order by r.number
+  ) p, [infra].[OutboxArrived] with (rowlock)
+  where [OutboxArrived].number = p.number;
+
+  insert into [infra].[OutboxLine] (partition_key, seq)
+  select a.partition_key, a.seq
+  from @arrived a
+  inner join [infra].[OutboxState] s on s.seq = a.seq
+  where s.status <> 3 -- by hand, before it got in line
+    and not exists (select 1 from [infra].[OutboxLine] l where l.seq = a.seq) -- a dead one that was replayed where it stood
+  order by a.number;
+
+  update [infra].[OutboxState]
+  set status = 1
+  from (
+    select min(l.place) as place
+    from @keys k
+    inner join [infra].[OutboxLine] l on l.partition_key = k.partition_key
+    group by k.partition_key
+  ) h, [infra].[OutboxLine] f, [infra].[OutboxState] with (rowlock)
+  where f.place = h.place and [OutboxState].seq = f.seq and [OutboxState].status = 5;
+
+  if @outermost = 1 commit transaction;
+end
+go
+
+if object_id(N'[infra].[Outbox_Leave]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Leave] as return 0')
+go
+
+alter procedure [infra].[Outbox_Leave]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+  insert into @keys (partition_key)
+  select distinct m.partition_key
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Outbox] m on m.seq = i.seq
+  where m.partition_key is not null;
+
+  insert into [infra].[OutboxLane] (partition_key, side)
+  select k.partition_key, 1
+  from @keys k
+  order by k.partition_key;
+
+  delete from [infra].[OutboxLane]
+  from @keys k, [infra].[OutboxLane]
+  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 1;
+
+  delete from [infra].[OutboxLine]
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxLine] with (rowlock)
+  where [OutboxLine].seq = i.seq;
+
+  delete from [infra].[OutboxArrived]
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxArrived] with (rowlock)
+  where [OutboxArrived].seq = i.seq;
+
+  update [infra].[OutboxState]
+  set status = 1
+  from (
+    select min(l.place) as place
+    from @keys k
+    inner join [infra].[OutboxLine] l on l.partition_key = k.partition_key
+    group by k.partition_key
+  ) h, [infra].[OutboxLine] f, [infra].[OutboxState] with (rowlock)
+  where f.place = h.place and [OutboxState].seq = f.seq and [OutboxState].status = 5;
+
+  if @outermost = 1 commit transaction;
 end
 go
 
@@ -1829,6 +2731,83 @@ begin
   insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
   from @added a;
+
+  if @outermost = 1 commit transaction;
+end
+go
+
+if object_id(N'[infra].[Outbox_EnqueueKeyed]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_EnqueueKeyed] as return 0')
+go
+
+alter procedure [infra].[Outbox_EnqueueKeyed]
+  @now datetime2(3) = null,
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @incoming table (
+    position int not null primary key,
+    id uniqueidentifier null,
+    message_id uniqueidentifier null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
+  );
+
+  insert into @incoming (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
+  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
+  from [infra].[Outbox_IncomingKeyed](@items) i;
+  declare @added table (
+    seq bigint not null primary key,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
+  );
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  declare @ends table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+  insert into @ends (partition_key)
+  select distinct f.partition_key
+  from @incoming f
+  where f.partition_key is not null;
+
+  insert into [infra].[OutboxLane] (partition_key, side)
+  select k.partition_key, 0
+  from @ends k
+  order by k.partition_key;
+
+  delete from [infra].[OutboxLane]
+  from @ends k, [infra].[OutboxLane]
+  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 0;
+
+  insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
+  output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at
+  into @added (seq, partition_key, due_at, expires_at)
+  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now
+  from @incoming i
+  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
+  order by i.position;
+
+  insert into [infra].[OutboxState] (seq, status, visible_at, expires_at, keyed)
+  select i.seq, case when i.partition_key is null then 1 else 5 end, coalesce(i.due_at, @now), i.expires_at, case when i.partition_key is not null then 1 end
+  from @added i;
+
+  insert into [infra].[OutboxArrived] (seq, partition_key)
+  select a.seq, a.partition_key
+  from @added a
+  where a.partition_key is not null
+  order by a.seq;
 
   if @outermost = 1 commit transaction;
 end

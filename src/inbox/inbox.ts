@@ -4,6 +4,7 @@ import {
   optionalHash,
   optionalHeaders,
   optionalName,
+  optionalPartitionKey,
   requireList,
   requireName,
   requirePayload,
@@ -11,7 +12,7 @@ import {
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
+import type { SqlExecutor, SqlParams, SqlRow, SqlValue } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
@@ -26,6 +27,8 @@ export interface IncomingMessage extends InboxKey {
   /** Of the content, to tell a redelivery from another message under the same id. */
   readonly hash?: Uint8Array | null | undefined;
   readonly correlationId?: string | null | undefined;
+  /** Messages with the same one are handled one at a time, in the order in which they were enqueued. */
+  readonly partitionKey?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
   /** Not before; at once by default. */
   readonly dueAt?: Date | null | undefined;
@@ -81,7 +84,10 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     throw new InvalidArgumentError('deadOnRedelivery must be "keep" or "revive".');
   }
   const names = db.dialect.names("inbox", resolved.schema, resolved.table);
-  const statements = db.dialect.inbox(names, { reviveDead: onRedelivery === "revive" });
+  const statements = db.dialect.inbox(names, {
+    reviveDead: onRedelivery === "revive",
+    deadBlocks: resolved.deadBlocks,
+  });
   const { kernel, ...store } = createQueueStore({
     db,
     kind: "inbox",
@@ -120,7 +126,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async receive(message, call = {}) {
       const params = toParams(db, message);
-      const [row] = await kernel.executeIn(call.tx, statements.receive, params, call);
+      const [row] =
+        params.partition_key === undefined
+          ? await kernel.executeIn(call.tx, statements.receive, params, call)
+          : await kernel.executeIn(
+              call.tx,
+              statements.receiveKeyed,
+              { items: JSON.stringify([toItem(params)]) },
+              call,
+            );
       const outcome = outcomeOf(row!);
       logReceived(message, outcome);
       return outcome;
@@ -135,14 +149,19 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
         index,
         key: inboxShape.keyText(message),
       }));
+      const hasKeys = entries.some(({ params }) => params.partition_key !== undefined);
+      const receiveMany = hasKeys ? statements.receiveKeyed : statements.receiveMany;
       const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
         const indexOf = new Map(wave.map((entry) => [entry.key, entry.index]));
         const items = JSON.stringify(wave.map((entry) => toItem(entry.params)));
-        for (const row of await kernel.executeIn(tx, statements.receiveMany, { items }, call)) {
+        for (const row of await kernel.executeIn(tx, receiveMany, { items }, call)) {
           outcomes[indexOf.get(inboxShape.keyText(inboxShape.keyOf(row)))!] = outcomeOf(row);
         }
       };
       const waves = wavesOf(entries);
+      // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
+      // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
+      if (!hasKeys) for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
       if (waves.length === 1) await send(waves[0]!);
       else {
         await kernel.atomically(async (tx) => {
@@ -182,13 +201,8 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   };
 }
 
-/**
- * One statement cannot touch a row twice, so a key that comes again goes into a later one. Each is in key
- * order: two batches with the same keys then wait for each other instead of deadlocking.
- */
-function wavesOf<Entry extends { readonly key: string }>(
-  entries: readonly Entry[],
-): readonly (readonly Entry[])[] {
+/** One statement cannot touch a row twice, so a key that comes again goes into a later one. */
+function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
   const waves: Entry[][] = [];
   const seen = new Map<string, number>();
   for (const entry of entries) {
@@ -197,7 +211,6 @@ function wavesOf<Entry extends { readonly key: string }>(
     waves[wave] ??= [];
     waves[wave].push(entry);
   }
-  for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
   return waves;
 }
 
@@ -207,7 +220,8 @@ function toParams(db: Database, message: IncomingMessage): SqlParams {
   requirePayload(message.payload);
   const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
-  return {
+  const partitionKey = optionalPartitionKey(message.partitionKey);
+  const params: Record<string, SqlValue> = {
     source: message.source,
     message_id: message.messageId,
     topic: message.topic,
@@ -218,6 +232,8 @@ function toParams(db: Database, message: IncomingMessage): SqlParams {
     due_at: time(optionalDate(message.dueAt, "dueAt")),
     expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
   };
+  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
+  return params;
 }
 
 /** As part of a JSON array: bytes travel as hexadecimal. */

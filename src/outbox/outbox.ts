@@ -3,6 +3,7 @@ import {
   optionalDate,
   optionalHeaders,
   optionalName,
+  optionalPartitionKey,
   requireName,
   requirePayload,
 } from "../queue/arguments.js";
@@ -11,7 +12,7 @@ import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js"
 import { uuidV7 } from "../queue/uuid-v7.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
-import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import type { SqlExecutor, SqlParams, SqlValue } from "../sql/driver.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
@@ -25,6 +26,8 @@ export interface OutgoingMessage {
   /** A GUID that receivers deduplicate by; made up by default. */
   readonly messageId?: string | undefined;
   readonly correlationId?: string | null | undefined;
+  /** Messages with the same one are sent one at a time, in the order in which they were enqueued. */
+  readonly partitionKey?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
   /** Not before; at once by default. */
   readonly dueAt?: Date | null | undefined;
@@ -55,7 +58,7 @@ export type OutboxOptions = StoreOptions<OutboxKey>;
 export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox {
   const resolved = resolveStoreOptions(db, "outbox", options);
   const names = db.dialect.names("outbox", resolved.schema, resolved.table);
-  const statements = db.dialect.outbox(names);
+  const statements = db.dialect.outbox(names, { deadBlocks: resolved.deadBlocks });
   const { kernel, ...store } = createQueueStore({
     db,
     kind: "outbox",
@@ -65,11 +68,13 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   });
 
   const insert = async (rows: readonly SqlParams[], { tx, signal }: EnqueueOptions): Promise<void> => {
-    const [statement, params] =
-      rows.length === 1
-        ? [statements.enqueue, rows[0]!]
-        : [statements.enqueueMany, { items: JSON.stringify(rows) }];
-    await kernel.executeIn(tx, statement, params, { signal });
+    const hasKeys = rows.some((row) => row.partition_key !== undefined);
+    if (rows.length === 1 && !hasKeys) {
+      await kernel.executeIn(tx, statements.enqueue, rows[0]!, { signal });
+      return;
+    }
+    const many = hasKeys ? statements.enqueueKeyed : statements.enqueueMany;
+    await kernel.executeIn(tx, many, { items: JSON.stringify(rows) }, { signal });
   };
 
   const enqueue = async (
@@ -101,7 +106,8 @@ function toParams(db: Database, message: OutgoingMessage): SqlParams {
   if (!isGuid(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
   const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
   const headers = optionalHeaders(message.headers);
-  return {
+  const partitionKey = optionalPartitionKey(message.partitionKey);
+  const params: Record<string, SqlValue> = {
     id: uuidV7(),
     message_id: messageId.toLowerCase(),
     topic: message.topic,
@@ -111,4 +117,6 @@ function toParams(db: Database, message: OutgoingMessage): SqlParams {
     due_at: time(optionalDate(message.dueAt, "dueAt")),
     expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
   };
+  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
+  return params;
 }

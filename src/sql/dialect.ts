@@ -12,6 +12,8 @@ export const status = {
   held: 2,
   done: 3,
   dead: 4,
+  /** In line for its partition key, and not its turn. */
+  behind: 5,
 } as const;
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
@@ -49,6 +51,8 @@ export interface InboxStatements extends QueueStatements {
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */
   readonly receiveMany: SqlStatement;
+  /** As receiveMany, when some have a partition key: they get in line in their order */
+  readonly receiveKeyed: SqlStatement;
   /** → processed, content_changed */
   readonly alreadyProcessed: SqlStatement;
   /** → seq, when it changed something */
@@ -60,9 +64,16 @@ export interface OutboxStatements extends QueueStatements {
   readonly enqueue: SqlStatement;
   /** Many, as JSON → nothing */
   readonly enqueueMany: SqlStatement;
+  /** As enqueueMany, when some have a partition key: they get in line in their order */
+  readonly enqueueKeyed: SqlStatement;
 }
 
-export interface InboxStatementOptions {
+export interface QueueStatementOptions {
+  /** A dead message keeps its place in line, and those behind it wait. Otherwise the next one has its turn. */
+  readonly deadBlocks: boolean;
+}
+
+export interface InboxStatementOptions extends QueueStatementOptions {
   /** A dead message that arrives again becomes claimable, with attempt 0. */
   readonly reviveDead: boolean;
 }
@@ -80,7 +91,7 @@ export interface Dialect {
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;
-  readonly outbox: (names: QueueNames) => OutboxStatements;
+  readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   /** → one row: inbox, outbox: whether a claim could find something. For a dispatcher of many databases. */
   readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

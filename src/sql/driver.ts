@@ -23,6 +23,8 @@ export interface SqlStatement {
    * `changed`; when these are all of `:items`, they are known, and otherwise it is undone and the steps run.
    */
   readonly whole?: SqlStatement;
+  /** SQLite: the same when some of the messages have a partition key, or when that is not known. */
+  readonly keyed?: SqlStatement;
   /** Planned anew each time: for texts whose best plan depends on the parameters. */
   readonly unprepared?: boolean;
 }

@@ -81,7 +81,12 @@ function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly Queue
 /** An outbox called "InboxState" would meet the inbox's own table of that name. */
 function requireDistinct(queues: readonly QueueNames[]): void {
   const objects = queues
-    .flatMap((queue) => [queue.message, queue.state, queue.view, queue.object("Cursor")])
+    .flatMap((queue) => [
+      queue.message,
+      queue.state,
+      queue.view,
+      ...["Cursor", "Line", "Lane", "Arrived"].map(queue.object),
+    ])
     .map((name) => name.toLowerCase());
   if (new Set(objects).size === objects.length) return;
   const tables = queues.map((queue) => `${queue.kind} "${queue.table}"`).join(" and ");

@@ -73,6 +73,7 @@ function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | und
     payload: fromStoredText(row.payload as string),
     headers: headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>),
     correlationId: text(rare.correlation_id),
+    partitionKey: text(rare.partition_key),
     attempt: Number(rare.attempt ?? 0),
     dueAt: time(dialect, rare.due_at),
     expiresAt: time(dialect, rare.expires_at),
@@ -125,7 +126,7 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   rowsIn: (state) =>
     ({
       Seen: { statuses: [status.seen], leased: null },
-      Processing: { statuses: [status.ready, status.held], leased: null },
+      Processing: { statuses: [status.ready, status.held, status.behind], leased: null },
       Done: { statuses: [status.done], leased: null },
       Dead: { statuses: [status.dead], leased: null },
     })[state],
@@ -156,7 +157,7 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
     }),
   rowsIn: (state) =>
     ({
-      Ready: { statuses: [status.ready, status.held], leased: false },
+      Ready: { statuses: [status.ready, status.held, status.behind], leased: false },
       InProgress: { statuses: [status.ready, status.held], leased: true },
       Done: { statuses: [status.done], leased: null },
       Failed: { statuses: [status.dead], leased: null },

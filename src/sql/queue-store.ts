@@ -66,6 +66,8 @@ const noOptions: CallOptions = {};
 
 interface Numbered<Key> {
   readonly seq: number;
+  /** undefined when it is not known. */
+  readonly partitionKey: unknown;
   readonly key: Key;
 }
 
@@ -198,14 +200,15 @@ export function createQueueStore<
     for (const key of messages) {
       const text = shape.keyText(shape.key(key));
       const seq = (key as { seq?: unknown }).seq;
-      if (typeof seq === "number") known.set(text, { seq, key });
+      if (typeof seq === "number") known.set(text, { seq, partitionKey: partitionKeyOf(key), key });
       else if (!known.has(text)) unknown.set(text, key);
     }
     if (unknown.size === 0) return [...known.values()];
     const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
     for (const row of await executeIn(call.tx, statements.resolve, { items }, call)) {
       const text = shape.keyText(shape.keyOf(row));
-      known.set(text, { seq: Number(row.seq), key: unknown.get(text)! });
+      const { partition_key: partitionKey } = row;
+      known.set(text, { seq: Number(row.seq), partitionKey, key: unknown.get(text)! });
     }
     return [...known.values()];
   };
@@ -218,7 +221,7 @@ export function createQueueStore<
       const seq = (key as { seq?: unknown } | null)?.seq;
       if (typeof seq !== "number") return undefined;
       ascending &&= entries.length === 0 || seq > entries[entries.length - 1]!.seq;
-      entries.push({ seq, key });
+      entries.push({ seq, partitionKey: partitionKeyOf(key), key });
     }
     return ascending ? entries : [...new Map(entries.map((entry) => [entry.seq, entry])).values()];
   };
@@ -254,7 +257,8 @@ export function createQueueStore<
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
     const entries = allNumbered(messages) ?? (await numbered(messages, call));
     const items = JSON.stringify(entries.map(itemOf));
-    const rows = entries.length === 0 ? [] : await executeIn(call.tx, statement, { ...params, items }, call);
+    const variant = statement.keyed !== undefined && entries.some(mayHaveKey) ? statement.keyed : statement;
+    const rows = entries.length === 0 ? [] : await executeIn(call.tx, variant, { ...params, items }, call);
     const result = settlement(messages, entries, rows);
     logger.debug(verb, {
       changed: result.changed.length,
@@ -454,6 +458,7 @@ export function createQueueStore<
         {
           status: wanted?.statuses[0] ?? null,
           status_2: wanted?.statuses[1] ?? wanted?.statuses[0] ?? null,
+          status_3: wanted?.statuses[2] ?? wanted?.statuses[0] ?? null,
           leased: wanted?.leased ?? null,
           topic: filter.topic ?? null,
           source: filter.source ?? null,
@@ -492,6 +497,9 @@ export function createQueueStore<
     },
   };
 }
+
+const partitionKeyOf = (message: object): unknown => (message as { partitionKey?: unknown }).partitionKey;
+const mayHaveKey = (entry: Numbered<object>): boolean => entry.partitionKey !== null;
 
 const isClaimed = (row: SqlRow): boolean => (row.verdict ?? "claimed") === "claimed";
 

@@ -22,6 +22,11 @@ export interface StoreOptions<Key> {
   /** What `processedBy` says of acknowledged messages; the owner token by default. */
   readonly processedBy?: string;
   readonly onDead?: DeadLetterListener<Key>;
+  /**
+   * What a dead message does to those behind it with the same partition key: `skip` (the default) lets the next one
+   * have its turn, `block` keeps them waiting until it is replayed or marked as processed.
+   */
+  readonly deadHead?: "skip" | "block";
   /** For tests: the time instead of the database's. */
   readonly clock?: () => Date;
 }
@@ -35,6 +40,7 @@ const known = [
   "id",
   "processedBy",
   "onDead",
+  "deadHead",
   "clock",
 ];
 
@@ -47,12 +53,13 @@ export interface ResolvedStoreOptions<Key> {
   readonly id: string;
   readonly processedBy: string | undefined;
   readonly onDead: DeadLetterListener<Key> | undefined;
+  readonly deadBlocks: boolean;
   readonly clock: (() => Date) | undefined;
 }
 
 /** What TypeScript would have refused: a mistake in plain JavaScript shows when the store is made. */
 function requireTypes(kind: string, options: StoreOptions<never>): void {
-  const { onDead, clock, logger, id, processedBy, enableSchemaDeployment } = options as Record<
+  const { onDead, deadHead, clock, logger, id, processedBy, enableSchemaDeployment } = options as Record<
     string,
     unknown
   >;
@@ -64,6 +71,10 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
     );
   const problems = [
     onDead === undefined || typeof onDead === "function" || "onDead must be a function",
+    deadHead === undefined ||
+      deadHead === "skip" ||
+      deadHead === "block" ||
+      'deadHead must be "skip" or "block"',
     clock === undefined || typeof clock === "function" || "clock must be a function that answers a Date",
     logger === undefined || isLogger(logger) || "logger must have debug, info, warn and error",
     id === undefined || isText(id, 1_000) || "id must be a non-empty string",
@@ -99,6 +110,7 @@ export function resolveStoreOptions<Key>(
     logger: withFields(guardedLogger(options.logger ?? silentLogger), { store: id, queue: table }),
     processedBy: options.processedBy,
     onDead: options.onDead,
+    deadBlocks: options.deadHead === "block",
     clock: options.clock,
   };
 }

@@ -3,4 +3,5 @@ export * from "./harness.js";
 export { inboxContract } from "./inbox-contract.js";
 export { migrationContract } from "./migration-contract.js";
 export { outboxContract } from "./outbox-contract.js";
+export { partitionContract } from "./partition-contract.js";
 export { webhookContract } from "./webhook-contract.js";

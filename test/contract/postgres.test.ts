@@ -4,6 +4,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  partitionContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
@@ -14,4 +15,5 @@ inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
+partitionContract(harness);
 webhookContract(harness);

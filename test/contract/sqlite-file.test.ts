@@ -3,6 +3,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  partitionContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
@@ -13,4 +14,5 @@ inboxContract(harness);
 outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
+partitionContract(harness);
 webhookContract(harness);

@@ -4,6 +4,7 @@ import {
   inboxContract,
   migrationContract,
   outboxContract,
+  partitionContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
@@ -17,5 +18,6 @@ describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)
   outboxContract(harness);
   migrationContract(harness);
   dispatchContract(harness);
+  partitionContract(harness);
   webhookContract(harness);
 });

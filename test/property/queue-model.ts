@@ -6,7 +6,9 @@ export const policy: RetryPolicy = { ...defaultRetryPolicy, maxAttempts: 3 };
 export interface ModelMessage {
   readonly key: string;
   readonly seq: number;
-  status: "ready" | "held" | "done" | "dead";
+  readonly partitionKey: string | null;
+  /** `behind`: in line for its partition key, and not its turn. */
+  status: "ready" | "held" | "done" | "dead" | "behind";
   attempt: number;
   visibleAt: number;
   /** When it was last put in line. A lease leaves it alone. */
@@ -24,16 +26,22 @@ export interface ModelMessage {
 export class QueueModel {
   now = Date.UTC(2030, 0, 1);
   readonly messages: ModelMessage[] = [];
+  /** The messages of each partition key, the one whose turn it is first. */
+  private readonly lines = new Map<string, ModelMessage[]>();
 
   /**
    * Which of the due ones a claim looks at: what crashed goes alone, either before all others or, where leases
    * have no index of their own, when its old place in the line comes up.
    */
-  constructor(private readonly crashed: "first" | "in turn") {}
+  constructor(
+    private readonly crashed: "first" | "in turn",
+    private readonly deadHead: "skip" | "block",
+  ) {}
 
-  enqueue(key: string, dueInMs: number, expiresInMs: number | null): void {
-    this.messages.push({
+  enqueue(key: string, partitionKey: string | null, dueInMs: number, expiresInMs: number | null): void {
+    const message: ModelMessage = {
       key,
+      partitionKey,
       seq: this.messages.length + 1,
       status: "ready",
       attempt: 0,
@@ -43,7 +51,28 @@ export class QueueModel {
       owner: null,
       crashes: 0,
       expiresAt: expiresInMs === null ? null : this.now + expiresInMs,
-    });
+    };
+    this.messages.push(message);
+    this.getInLine(message);
+  }
+
+  /** At the end, or where it still stands. */
+  private getInLine(message: ModelMessage): void {
+    if (message.partitionKey === null) return;
+    const line = this.lines.get(message.partitionKey) ?? [];
+    this.lines.set(message.partitionKey, line);
+    if (!line.includes(message)) line.push(message);
+    if (line[0] !== message) message.status = "behind";
+  }
+
+  /** Done or dead: the next of its key has its turn, unless the dead are to block. */
+  private finish(message: ModelMessage, status: "done" | "dead"): void {
+    message.status = status;
+    this.unlock(message);
+    const line = message.partitionKey === null ? undefined : this.lines.get(message.partitionKey);
+    if (line === undefined || (status === "dead" && this.deadHead === "block")) return;
+    line.splice(line.indexOf(message), 1);
+    if (line[0]?.status === "behind") line[0].status = "ready";
   }
 
   /** The keys that this claim must bring, in order. */
@@ -76,10 +105,14 @@ export class QueueModel {
       message.attempt++;
       message.crashes++;
     }
-    message.status = dies ? "dead" : "held";
-    message.owner = dies ? null : owner;
-    message.lockedUntil = dies ? null : this.now + leaseMs;
     message.visibleAt = this.now + leaseMs + this.backoff(message.attempt + 1);
+    if (dies) {
+      this.finish(message, "dead");
+      return;
+    }
+    message.status = "held";
+    message.owner = owner;
+    message.lockedUntil = this.now + leaseMs;
   }
 
   /** Those of the keys that the owner holds. */
@@ -94,8 +127,7 @@ export class QueueModel {
 
   ack(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
-      message.status = "done";
-      this.unlock(message);
+      this.finish(message, "done");
       return message.key;
     });
   }
@@ -104,9 +136,10 @@ export class QueueModel {
     return this.held(owner, keys).map((message) => {
       message.attempt++;
       message.crashes = 0;
-      message.status = message.attempt >= policy.maxAttempts ? "dead" : "ready";
       message.visibleAt = message.inLineSince = this.now + this.backoff(message.attempt);
       this.unlock(message);
+      message.status = "ready";
+      if (message.attempt >= policy.maxAttempts) this.finish(message, "dead");
       return message.key;
     });
   }
@@ -114,8 +147,7 @@ export class QueueModel {
   fail(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
       message.attempt++;
-      message.status = "dead";
-      this.unlock(message);
+      this.finish(message, "dead");
       return message.key;
     });
   }
@@ -144,7 +176,7 @@ export class QueueModel {
       const lost =
         message.status === "held" && message.lockedUntil !== null && message.lockedUntil < this.now;
       const stale =
-        (message.status === "ready" || message.status === "held") &&
+        ["ready", "held", "behind"].includes(message.status) &&
         message.lockedUntil === null &&
         this.isExpired(message);
       if (!lost && !stale) continue;
@@ -156,9 +188,11 @@ export class QueueModel {
         message.inLineSince = message.visibleAt;
       }
       if (lost && !expired) reaped++;
-      if (dies) dead++;
-      message.status = dies ? "dead" : "held";
+      message.status = "held";
       this.unlock(message);
+      if (!dies) continue;
+      dead++;
+      this.finish(message, "dead");
     }
     return { reaped, dead };
   }
@@ -171,6 +205,7 @@ export class QueueModel {
       message.crashes = 0;
       message.visibleAt = message.inLineSince = this.now;
       message.expiresAt = null;
+      this.getInLine(message);
     }
     return dead.map((message) => message.key);
   }

@@ -8,7 +8,12 @@ import { policy, QueueModel } from "./queue-model.js";
 /** The real store beside the model. A message's payload is its key. */
 interface Real {
   readonly store: AnyStore;
-  enqueue(key: string, dueAt: Date | null, expiresAt: Date | null): Promise<unknown>;
+  enqueue(
+    key: string,
+    partitionKey: string | null,
+    dueAt: Date | null,
+    expiresAt: Date | null,
+  ): Promise<unknown>;
   setClock(ms: number): void;
 }
 
@@ -16,6 +21,7 @@ type Step =
   | {
       readonly kind: "enqueue";
       readonly count: number;
+      readonly partitionKey: string | null;
       readonly dueInMs: number;
       readonly expiresInMs: number | null;
     }
@@ -32,6 +38,7 @@ type Step =
 const owners: readonly OwnerToken[] = [newOwnerToken(), newOwnerToken(), newOwnerToken()];
 const owner = fc.nat({ max: owners.length - 1 });
 const which = fc.array(fc.nat({ max: 30 }), { maxLength: 12 });
+const policies = fc.constantFrom("skip" as const, "block" as const);
 const durations = fc.constantFrom(1, 999, 1_000, 2_000, 5_000, 30_000, 62_000);
 
 /** Leases that are cut off by a jump of the clock are the crashes; nobody tells the store about them. */
@@ -41,6 +48,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({
       kind: fc.constant("enqueue" as const),
       count: fc.integer({ min: 1, max: 4 }),
+      partitionKey: fc.constantFrom(null, null, "a", "b"),
       dueInMs: fc.constantFrom(0, 0, 0, 1_000, 10_000),
       expiresInMs: fc.constantFrom(null, null, null, 5_000),
     }),
@@ -85,8 +93,8 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
         const key = `m${model.messages.length}`;
         const expiresAt = one.expiresInMs === null ? null : new Date(model.now + one.expiresInMs);
         const dueAt = one.dueInMs === 0 ? null : new Date(model.now + one.dueInMs);
-        await real.enqueue(key, dueAt, expiresAt);
-        model.enqueue(key, one.dueInMs, one.expiresInMs);
+        await real.enqueue(key, one.partitionKey, dueAt, expiresAt);
+        model.enqueue(key, one.partitionKey, one.dueInMs, one.expiresInMs);
       }
       return;
     case "claim": {
@@ -180,12 +188,16 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
     });
     afterAll(() => database.close());
 
-    async function fresh(kind: "inbox" | "outbox", model: QueueModel): Promise<Real> {
+    async function fresh(
+      kind: "inbox" | "outbox",
+      deadHead: "skip" | "block",
+      model: QueueModel,
+    ): Promise<Real> {
       const { db } = database;
       const schema = database.schema === undefined ? {} : { schema: database.schema };
       const table = `${kind}Model${++tables}`;
       let nowMs = model.now;
-      const options = { ...schema, table, clock: () => new Date(nowMs), retry: policy };
+      const options = { ...schema, table, clock: () => new Date(nowMs), retry: policy, deadHead };
       await migrate(db, { ...schema, inbox: false, outbox: false, [kind]: table });
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
@@ -194,25 +206,38 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
         setClock: (ms) => {
           nowMs = ms;
         },
-        enqueue: (key, dueAt, expiresAt) =>
+        enqueue: (key, partitionKey, dueAt, expiresAt) =>
           kind === "inbox"
-            ? inbox.receive({ source: "s", messageId: key, topic: "t", payload: key, dueAt, expiresAt })
-            : outbox.enqueue({ topic: "t", payload: key, dueAt, expiresAt }),
+            ? inbox.receive({
+                source: "s",
+                messageId: key,
+                topic: "t",
+                payload: key,
+                partitionKey,
+                dueAt,
+                expiresAt,
+              })
+            : outbox.enqueue({ topic: "t", payload: key, partitionKey, dueAt, expiresAt }),
       };
     }
 
     it.each(["inbox", "outbox"] as const)(
-      "IBX-106 OBX-084 whatever is done in whatever order, the %s agrees with the model: nothing lost, nothing held by two, attempts exact",
+      "IBX-106 OBX-084 ADD-01 whatever is done in whatever order, the %s agrees with the model: nothing lost, nothing held by two, attempts exact",
       async (kind) => {
         await fc.assert(
-          fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
-            const model = new QueueModel(database.db.dialect.name === "postgres" ? "in turn" : "first");
-            const real = await fresh(kind, model);
-            for (const one of steps) {
-              await play(model, real, one);
-              await compare(model, real);
-            }
-          }),
+          fc.asyncProperty(
+            policies,
+            fc.array(step, { minLength: 5, maxLength: 40 }),
+            async (deadHead, steps) => {
+              const crashed = database.db.dialect.name === "postgres" ? "in turn" : "first";
+              const model = new QueueModel(crashed, deadHead);
+              const real = await fresh(kind, deadHead, model);
+              for (const one of steps) {
+                await play(model, real, one);
+                await compare(model, real);
+              }
+            },
+          ),
           { numRuns: runs },
         );
       },

@@ -1,7 +1,8 @@
 import { status } from "../dialect.js";
-import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
+import { arrived } from "./lanes.js";
 import { doneTable } from "./names.js";
+import { create } from "./routine.js";
 
 /**
  * What an arriving message does is decided step by step, so it is a function and not one statement: each
@@ -10,25 +11,11 @@ import { doneTable } from "./names.js";
  */
 export const inboxFunctions = (n: QueueNames): readonly string[] => [
   receive(n),
-  receiveMany(n),
+  receiveMany(n, "_receive_many", false),
+  receiveMany(n, "_receive_keyed", true),
   alreadyProcessed(n),
   mark(n),
 ];
-
-const body = (text: string): string => {
-  let tag = "$body$";
-  for (let i = 1; text.includes(tag); i++) tag = `$body${i}$`;
-  return `${tag}\n${text}\n${tag}`;
-};
-
-/** A new version may answer other columns, which `create or replace` refuses. */
-const create = (name: string, types: string, declaration: string, text: string): string =>
-  `do ${body(
-    `begin
-  execute ${literal(`drop function if exists ${name}(${types})`)};
-  execute ${literal(`create function ${name}${declaration}\nlanguage plpgsql\nas ${body(text)}`)};
-end`,
-  )}`;
 
 const incoming = [
   ["source", "text"],
@@ -41,10 +28,15 @@ const incoming = [
   ["due_at", "timestamptz"],
   ["expires_at", "timestamptz"],
 ] as const;
-const parameters = [...incoming, ["revive", "boolean"], ["now", "timestamptz"]] as const;
+const partitionKey = ["partition_key", "text"] as const;
+const parameters = [...incoming, partitionKey, ["revive", "boolean"], ["now", "timestamptz"]] as const;
 const types = parameters.map(([, type]) => type).join(", ");
 const columns = incoming.map(([name]) => name).join(", ");
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+
+/** With a key it waits behind others until it has got in line. */
+const waiting = (key: string) => `case when ${key} is null then ${status.ready} else ${status.behind} end`;
+const keyed = (key: string) => `case when ${key} is not null then true end`;
 
 const receive = (n: QueueNames): string =>
   create(
@@ -56,25 +48,27 @@ const receive = (n: QueueNames): string =>
   v_seq bigint;
   v_hash bytea;
   v_first_seen_at timestamptz;
+  v_key text;
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at into v_seq, v_hash, v_first_seen_at
+    select m.seq, m.hash, m.first_seen_at, m.partition_key into v_seq, v_hash, v_first_seen_at, v_key
     from ${n.message} m
     where m.source = p_source and m.message_id = p_message_id
     for update;
     exit when found;
 
-    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
-    values (${incoming.map(([name]) => `p_${name}`).join(", ")}, v_now, v_now)
+    insert into ${n.message} as m (${columns}, partition_key, first_seen_at, last_seen_at)
+    values (${incoming.map(([name]) => `p_${name}`).join(", ")}, p_partition_key, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
-      insert into ${n.state} (seq, status, visible_at, expires_at)
-      values (v_seq, ${status.ready}, coalesce(p_due_at, v_now), p_expires_at);
+      insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+      values (v_seq, ${waiting("p_partition_key")}, coalesce(p_due_at, v_now), p_expires_at, ${keyed("p_partition_key")});
+      if p_partition_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
       return 'enqueued';
     end if;
   end loop;
@@ -98,10 +92,16 @@ begin
   where m.seq = v_seq;
 
   if v_enqueued then
+    if v_status <> ${status.dead} then -- only now it is enqueued for the first time
+      update ${n.message} m set partition_key = p_partition_key where m.seq = v_seq;
+      v_key := p_partition_key;
+    end if;
     update ${n.state} s
-    set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    set status = ${waiting("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0,
+      visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-  elsif v_status = ${status.ready} then -- a lease stays as it is, and a back-off that has begun is not cut short
+    if v_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
+  elsif v_status in (${status.ready}, ${status.behind}) then -- a lease stays as it is, and a back-off that has begun is not cut short
     update ${n.state} s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -123,10 +123,13 @@ begin
 end`,
   );
 
-/** What is new goes in as a set; only what is known is looked at one by one. */
-const receiveMany = (n: QueueNames): string =>
+/**
+ * What is new goes in as a set; only what is known is looked at one by one. Batches without partition keys have a
+ * function of their own that does not look for any.
+ */
+const receiveMany = (n: QueueNames, name: string, hasKeys: boolean): string =>
   create(
-    n.object("_receive_many"),
+    n.object(name),
     "json, boolean, timestamptz",
     `(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)`,
@@ -137,15 +140,15 @@ declare
   v_item record;
 begin
   with added as (
-    insert into ${n.message} as m (${columns}, first_seen_at, last_seen_at)
+    insert into ${n.message} as m (${columns}${hasKeys ? ", partition_key" : ""}, first_seen_at, last_seen_at)
     select i.source, i.message_id, i.topic, i.payload, decode(i.hash, 'hex'), i.correlation_id, i.headers,
-      i.due_at, i.expires_at, v_now, v_now
-    from json_to_recordset(p_items) as i(${jsonColumns})
+      i.due_at, i.expires_at${hasKeys ? ", i.partition_key" : ""}, v_now, v_now
+    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
     on conflict (source, message_id) do nothing
-    returning m.seq, m.due_at, m.expires_at
-  ), placed as (
-    insert into ${n.state} (seq, status, visible_at, expires_at)
-    select a.seq, ${status.ready}, coalesce(a.due_at, v_now), a.expires_at
+    returning m.seq, m.due_at, m.expires_at${hasKeys ? ", m.partition_key" : ""}
+  )${hasKeys ? inLine(n) : ""}, placed as (
+    insert into ${n.state} (seq, status, visible_at, expires_at${hasKeys ? ", keyed" : ""})
+    select a.seq, ${hasKeys ? waiting("a.partition_key") : status.ready}, coalesce(a.due_at, v_now), a.expires_at${hasKeys ? `, ${keyed("a.partition_key")}` : ""}
     from added a
     returning seq
   )
@@ -159,7 +162,7 @@ begin
 
   for v_item in
     select i.*, decode(i.hash, 'hex') as hash_bytes
-    from json_to_recordset(p_items) as i(${jsonColumns})
+    from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
     where not exists (
       select from ${n.message} m
       where m.source = i.source and m.message_id = i.message_id and m.seq = any (v_new)
@@ -167,12 +170,21 @@ begin
   loop
     return query
     select v_item.source, v_item.message_id, ${n.object("_receive")}(v_item.source, v_item.message_id, v_item.topic, v_item.payload, v_item.hash_bytes,
-      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, p_revive, p_now);
+      v_item.correlation_id, v_item.headers, v_item.due_at, v_item.expires_at, ${hasKeys ? "v_item.partition_key" : "null"}, p_revive, p_now);
   end loop;
 end`,
   );
 
-const jsonColumns = incoming.map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`).join(", ");
+const jsonColumns = (hasKeys: boolean): string =>
+  (hasKeys ? [...incoming, partitionKey] : incoming)
+    .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
+    .join(", ");
+
+/** Those of `added` that have a key get in line when the transaction commits. */
+const inLine = (n: QueueNames) => `, lined as (
+    insert into ${arrived(n)} (seqs)
+    select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
+  )`;
 
 const alreadyProcessed = (n: QueueNames): string =>
   create(
@@ -218,8 +230,8 @@ end`,
 const mark = (n: QueueNames): string =>
   create(
     n.object("_mark"),
-    "text, text, smallint, text, timestamptz",
-    `(p_source text, p_message_id text, p_status smallint, p_error text, p_now timestamptz) returns bigint`,
+    "text, text, smallint, text, boolean, timestamptz",
+    `(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint`,
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
@@ -227,6 +239,7 @@ const mark = (n: QueueNames): string =>
   v_status smallint;
   v_attempt integer := 0;
   v_error text;
+  v_keyed boolean;
 begin
   insert into ${n.message} as m (source, message_id, topic, payload, first_seen_at, last_seen_at)
   values (p_source, p_message_id, '', '', v_now, v_now)
@@ -236,7 +249,7 @@ begin
   if v_is_new then
     insert into ${n.state} (seq, status, visible_at) values (v_seq, ${status.seen}, v_now);
   end if;
-  select s.status, s.attempt, coalesce(p_error, s.last_error) into v_status, v_attempt, v_error
+  select s.status, s.attempt, coalesce(p_error, s.last_error), s.keyed into v_status, v_attempt, v_error, v_keyed
   from ${n.state} s where s.seq = v_seq for update;
   if not found or (p_status = ${status.held} and v_status <> ${status.seen}) then return null; end if;
 
@@ -249,6 +262,7 @@ begin
     set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
+  if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave")}(array[v_seq]); end if;
   return v_seq;
 end`,
   );

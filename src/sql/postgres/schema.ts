@@ -4,6 +4,7 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { inboxFunctions } from "./functions.js";
+import { laneFunctions, laneTables } from "./lanes.js";
 import { doneTable, quote } from "./names.js";
 
 /**
@@ -23,6 +24,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
+  -- true when it has a partition key, else null, which takes no room
+  keyed boolean,
   last_error text
 )
 -- vacuum before dead versions pile up
@@ -51,6 +54,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   source varchar(255) collate "C" not null,
   message_id varchar(255) collate "C" not null,
   topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
   payload text not null,
   hash bytea,
   correlation_id varchar(255),
@@ -67,6 +71,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         stateIndex(n),
         doneRows(n),
+        ...laneTables(n),
       ],
     },
   ],
@@ -80,6 +85,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   id uuid not null,
   message_id uuid not null,
   topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
   payload text not null,
   correlation_id varchar(255),
   headers text,
@@ -91,6 +97,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         stateIndex(n),
         doneRows(n),
+        ...laneTables(n),
       ],
     },
   ],
@@ -125,7 +132,8 @@ select
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.correlation_id as "CorrelationId",
   d.processed_at as "ProcessedAt",
-  m.deliveries as "Deliveries"
+  m.deliveries as "Deliveries",
+  m.partition_key as "PartitionKey"
 ${messages(n)}`;
 
 const outboxView = (n: QueueNames) => `create or replace view ${n.view} as
@@ -151,11 +159,14 @@ select
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
-  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt"
+  case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
+  m.partition_key as "PartitionKey"
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
-  n.kind === "inbox" ? [inboxView(n), ...inboxFunctions(n)] : [outboxView(n)];
+  n.kind === "inbox"
+    ? [inboxView(n), ...laneFunctions(n), ...inboxFunctions(n)]
+    : [outboxView(n), ...laneFunctions(n)];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

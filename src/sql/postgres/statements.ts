@@ -2,6 +2,7 @@ import type {
   InboxStatementOptions,
   InboxStatements,
   OutboxStatements,
+  QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
 import { status } from "../dialect.js";
@@ -9,6 +10,7 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
+import { arrived, letLeave, letReturn } from "./lanes.js";
 import { doneTable } from "./names.js";
 import { messages } from "./schema.js";
 
@@ -41,7 +43,7 @@ const messageColumns = (n: QueueNames) =>
 /** Of a message in any state; one without a state row is done. */
 const row = (
   n: QueueNames,
-) => `m.seq, m.topic, m.payload, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
+) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
   ${epoch("coalesce(s.lost_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
   coalesce(s.last_error, d.last_error) as last_error, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
@@ -57,11 +59,12 @@ function claimedRow(n: QueueNames): string {
     "m.due_at is null",
     "m.headers is null",
     "m.correlation_id is null",
+    "m.partition_key is null",
     ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
   ].join(" and ");
   const rest = [
     "'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'headers', m.headers",
-    `'correlation_id', m.correlation_id, 'due_at', ${epochMs("m.due_at")}, 'expires_at', ${epochMs("s.expires_at")}`,
+    `'correlation_id', m.correlation_id, 'partition_key', m.partition_key, 'due_at', ${epochMs("m.due_at")}, 'expires_at', ${epochMs("s.expires_at")}`,
     ...(inbox
       ? [
           `'hash', encode(m.hash, 'hex'), 'deliveries', m.deliveries, 'last_seen_at', ${epochMs("m.last_seen_at")}`,
@@ -73,11 +76,13 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
 }
 
-function queueStatements(n: QueueNames): QueueStatements {
+function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
   // A leased row that may be taken over was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
   const claimable = `s.status = ${status.ready} and coalesce(s.lost_at, s.visible_at) <= ${now}`;
+  /** As a condition: those of a CTE that have died and have a key leave their lines, unless they are to block them. */
+  const buried = (cte: string, dead: string) => (deadBlocks ? "true" : letLeave(n, cte, dead));
   return {
     // Leased rows are passed over while `lost_at` is to come; one that was lost, or came back from a crash, is
     // taken alone when its turn comes. The rows are locked first, where `skip locked` steps over those of
@@ -112,41 +117,61 @@ where s.ctid = any (array(
   ))
   and m.seq = s.seq
 returning ${claimedRow(n)},
-  case when s.status = ${status.ready} then 'claimed' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict`,
+  case
+    when s.status = ${status.ready} then 'claimed'${
+      deadBlocks
+        ? ""
+        : `
+    when case when s.keyed then ${n.object("_leave")}(array[s.seq]) end then null -- never, but the next has its turn`
+    }
+    when s.expires_at <= ${now} then 'expired'
+    else 'exhausted'
+  end as verdict`,
     ),
     ack: statement(
       "ack",
       `with finished as (
   delete from ${n.state} s
   where s.seq = ${seqs} and ${ownedBy("s")}
-  returning s.seq, s.attempt, s.last_error
+  returning s.seq, s.attempt, s.last_error, s.keyed
 )
 insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
 select seq, ${now}, attempt, :processed_by, last_error
 from finished
+where ${letLeave(n, "finished")}
 returning seq`,
     ),
     abandon: statement(
       "abandon",
-      `update ${n.state} s
-set status = case when s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
-  attempt = s.attempt + 1,
-  crashes = 0,
-  owner = null,
-  locked_until = null,
-  lost_at = null,
-  visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
-  last_error = coalesce(i.error, s.last_error)
-from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text)
-where s.seq = i.seq and ${ownedBy("s")}
-returning s.seq, s.status = ${status.dead} as dead`,
+      `with abandoned as (
+  update ${n.state} s
+  set status = case when s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
+    attempt = s.attempt + 1,
+    crashes = 0,
+    owner = null,
+    locked_until = null,
+    lost_at = null,
+    visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
+    last_error = coalesce(i.error, s.last_error)
+  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text)
+  where s.seq = i.seq and ${ownedBy("s")}
+  returning s.seq, s.status = ${status.dead} as dead, s.keyed
+)
+select seq, dead
+from abandoned
+where ${buried("abandoned", "left_line.dead")}`,
     ),
     fail: statement(
       "fail",
-      `update ${n.state} s
-set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
-where s.seq = ${seqs} and ${ownedBy("s")}
-returning s.seq`,
+      `with failed as (
+  update ${n.state} s
+  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
+  where s.seq = ${seqs} and ${ownedBy("s")}
+  returning s.seq, s.keyed
+)
+select seq
+from failed
+where ${buried("failed", "true")}`,
     ),
     // One that came back from a crash keeps its count of them, and goes on waiting to be claimed alone.
     release: statement(
@@ -171,13 +196,13 @@ returning s.seq`,
       `with over as (
   select s.seq
   from ${n.state} s
-  where s.status = ${status.ready}
+  where s.status in (${status.ready}, ${status.behind})
     and case when ${lost} then s.locked_until < ${now} else s.expires_at <= ${now} end
   limit (select :limit::int)
   for update skip locked
 ), reaped as (
   update ${n.state} s
-  set status = case when ${dies} then ${status.dead} else ${status.ready} end,
+  set status = case when ${dies} then ${status.dead} else s.status end,
     attempt = s.attempt + (${lost})::int,
     crashes = s.crashes + (${lost})::int,
     owner = null,
@@ -186,14 +211,15 @@ returning s.seq`,
     lost_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
   where s.seq = any (array(select seq from over))
-  returning s.seq, s.status, s.expires_at
+  returning s.seq, s.status, s.expires_at, s.keyed
 )
 select r.seq, ${keyColumns(n)
         .map((c) => `m.${c}`)
         .join(", ")},
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from reaped r
-join ${n.message} m on m.seq = r.seq`,
+join ${n.message} m on m.seq = r.seq
+where ${buried("reaped", `left_line.status = ${status.dead}`)}`,
     ),
     // Walks the primary key of what is done in windows instead of keeping an index of its times, which every
     // ack would pay for. The message goes first: a redelivery that just touched it keeps both.
@@ -251,7 +277,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
 ${messages(n)}
 where m.seq > :after_seq::bigint
   and (:status::int is null
-    or case when :status::int = ${status.done} then s.seq is null else s.status in (:status::int, :status_2::int) end)
+    or case when :status::int = ${status.done} then s.seq is null else s.status in (:status::int, :status_2::int, :status_3::int) end)
   and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
@@ -276,10 +302,16 @@ from ${doneTable(n)}`,
     ),
     replay: statement(
       "replay",
-      `update ${n.state} s
-set status = ${status.ready}, attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
-where s.seq = ${seqs} and s.status = ${status.dead}
-returning s.seq`,
+      `with replayed as (
+  update ${n.state} s
+  set status = case when s.keyed then ${status.behind} else ${status.ready} end,
+    attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
+  where s.seq = ${seqs} and s.status = ${status.dead}
+  returning s.seq, s.keyed
+)
+select seq
+from replayed
+where ${letReturn(n, "replayed")}`,
     ),
   };
 }
@@ -295,7 +327,7 @@ const jsonOutbox = `select i.id, i.message_id, i.topic, i.payload, i.correlation
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
   const revive = String(options.reviveDead);
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     // The usual cases, a new message and the same one again, are one statement; only what changes something known
     // goes through the function, which decides step by step. Neither state nor Done to be seen: another delivery
     // committed it while this one ran.
@@ -325,7 +357,7 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
 )
 select case
   when a.seq is null then ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
-    :due_at::timestamptz, :expires_at::timestamptz, ${revive}, :now::timestamptz)
+    :due_at::timestamptz, :expires_at::timestamptz, null, ${revive}, :now::timestamptz)
   when a.is_new then 'enqueued'
   else coalesce(
     (select case s.status when ${status.dead} then 'dead' else 'duplicate' end from ${n.state} s where s.seq = a.seq),
@@ -340,6 +372,10 @@ left join arrived a on true`,
       "receive many",
       `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
     ),
+    receiveKeyed: statement(
+      "receive keyed",
+      `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
+    ),
     alreadyProcessed: statement(
       "already processed",
       `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
@@ -347,13 +383,13 @@ left join arrived a on true`,
     mark: statement(
       "mark",
       `select seq
-from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :now::timestamptz) as seq
+from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.deadBlocks}, :now::timestamptz) as seq
 where seq is not null`,
     ),
   };
 }
 
-export function outboxStatements(n: QueueNames): OutboxStatements {
+export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
   const enqueue = (incoming: string) => `with added as (
   insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
@@ -367,8 +403,26 @@ select seq, ${status.ready}, coalesce(due_at, created_at), expires_at
 from added`;
 
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     enqueue: statement("enqueue", enqueue(scalarOutbox)),
     enqueueMany: statement("enqueue many", enqueue(jsonOutbox)),
+    enqueueKeyed: statement(
+      "enqueue keyed",
+      `with added as (
+  insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
+  select i.*, ${now}
+  from json_to_recordset(:items::json) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text,
+    headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
+  on conflict (id) do nothing
+  returning seq, due_at, expires_at, created_at, partition_key
+), lined as (
+  insert into ${arrived(n)} (seqs)
+  select array_agg(seq) from added where partition_key is not null having count(*) > 0
+)
+insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select seq, case when partition_key is null then ${status.ready} else ${status.behind} end, coalesce(due_at, created_at),
+  expires_at, case when partition_key is not null then true end
+from added`,
+    ),
   };
 }

@@ -27,6 +27,7 @@ interface PreparedStep {
   /** The name of each `?`, in order. */
   readonly order: readonly string[];
   readonly needsTime: boolean;
+  readonly needsDead: boolean;
   readonly run: (values: readonly unknown[], constants: SqlRow) => readonly SqlRow[] | undefined;
 }
 
@@ -62,6 +63,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
       step = {
         order,
         needsTime: order.includes("now"),
+        needsDead: order.includes("dead_seqs"),
         run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
@@ -75,6 +77,10 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     return step.run(bind(step.order, run, before), run.constants);
   };
 
+  /** A step for those that died under the claim is not run for none: nearly always. */
+  const isIdle = (text: string, rows: readonly SqlRow[]): boolean =>
+    prepare(text).needsDead && !rows.some(isDead);
+
   return (statement, params) => {
     // One time and one throw of the dice for all steps.
     const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
@@ -86,13 +92,17 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
         ? noRows
         : (execute(statement.shortcut, run, noRows) as readonly SqlRow[]);
     for (let index = rows.length === 0 ? 0 : 1; index < statement.steps.length; index++) {
-      rows = execute(statement.steps[index]!, run, rows) ?? rows;
+      const text = statement.steps[index]!;
+      if (!isIdle(text, rows)) rows = execute(text, run, rows) ?? rows;
     }
     return rows;
   };
 }
 
 const noRows: readonly SqlRow[] = [];
+
+/** By what the statement says of a row: `reaped` ones live on. */
+const isDead = ({ verdict }: SqlRow): boolean => verdict === "expired" || verdict === "exhausted";
 const noColumns: SqlRow = {};
 
 /** `select …`, or `… returning …` outside of a quoted name. */
@@ -127,6 +137,8 @@ function parameter(name: string, { params, now, random, constants }: Run, rows: 
       return random;
     case "rows":
       return JSON.stringify(rows);
+    case "dead_seqs":
+      return JSON.stringify(rows.filter(isDead).map((row) => row.seq));
     case "seqs":
       return JSON.stringify(rows.map((row) => row.seq));
     case "last_seq":

@@ -42,7 +42,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
-  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held})`,
+  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.behind})`,
 ];
 
 /**
@@ -69,15 +69,51 @@ const createCursor = (n: QueueNames) => [
 export const nextSeq = (n: QueueNames) =>
   `(select max(last_deleted, coalesce((select max(seq) from ${n.message}), 0)) + 1 from ${cursorTable(n)})`;
 
+/**
+ * Messages with a partition key, in the order of their turns. Only the head of a line is ready or held, so claims need
+ * not know of lines; whoever finishes it takes it out, and the next one is ready. See docs/decisions/0010.
+ */
+export const lineTable = (n: QueueNames) => n.object("Line");
+const createLine = (n: QueueNames) => [
+  `create table ${lineTable(n)} (
+  place integer primary key,
+  partition_key text not null,
+  seq integer not null unique
+) strict`,
+  `create index ${n.bare("Turns")} on ${lineTable(n)} (partition_key, place)`,
+  `create trigger ${n.object("Left")}
+after delete on ${lineTable(n)}
+begin
+  update ${n.state}
+  set status = ${status.ready}
+  where status = ${status.behind} and seq = (
+    select seq from ${lineTable(n)} where partition_key = old.partition_key order by place limit 1
+  );
+end`,
+];
+
+/** Of a row of the line, by its number: another stands before it. */
+export const isBehind = (n: QueueNames, seq: string) => `exists (
+    select 1 from ${lineTable(n)} l
+    join ${lineTable(n)} before on before.partition_key = l.partition_key and before.place < l.place
+    where l.seq = ${seq}
+  )`;
+
 /** Whatever is not simply due at once gets its state row with the message: one statement, one commit. */
 const insertTrigger = (n: QueueNames) => `create trigger ${n.object("Placed")}
 after insert on ${n.message}
-when new.topic = '' or new.due_at is not null or new.expires_at is not null
+when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
 begin
+  insert into ${lineTable(n)} (partition_key, seq)
+  select new.partition_key, new.seq where new.partition_key is not null;
   insert into ${n.state} (seq, status, visible_at, expires_at)
   values (
     new.seq,
-    case when new.topic = '' then ${status.seen} else ${status.ready} end,
+    case
+      when new.topic = '' then ${status.seen}
+      when new.partition_key is not null and ${isBehind(n, "new.seq")} then ${status.behind}
+      else ${status.ready}
+    end,
     coalesce(new.due_at, new.${bornAt(n)}),
     new.expires_at
   );
@@ -87,6 +123,7 @@ const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("Forgotten")
 after delete on ${n.message}
 begin
   delete from ${n.state} where seq = old.seq;
+  delete from ${lineTable(n)} where old.partition_key is not null and seq = old.seq;
   update ${cursorTable(n)}
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from ${n.message} where seq > old.seq);
@@ -106,13 +143,21 @@ begin
   update ${n.state}
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     expires_at = new.expires_at
-  where seq = new.seq and status = ${status.ready}
+  where seq = new.seq and status in (${status.ready}, ${status.behind})
     and (expires_at is not new.expires_at
       or (attempt = 0 and visible_at <> coalesce(new.due_at, new.first_seen_at))
       or new.due_at > visible_at);
   update ${n.state}
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
   where seq = new.seq and ${unclaimable};
+  insert into ${lineTable(n)} (partition_key, seq)
+  select new.partition_key, new.seq
+  where new.partition_key is not null
+    and exists (select 1 from ${n.state} where seq = new.seq and status = ${status.ready})
+  on conflict (seq) do nothing;
+  update ${n.state}
+  set status = ${status.behind}
+  where new.partition_key is not null and seq = new.seq and status = ${status.ready} and ${isBehind(n, "new.seq")};
 end`;
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
@@ -137,12 +182,14 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   hash blob,
   correlation_id text,
   headers text,
+  partition_key text,
   payload text not null,
   unique (source, message_id)
 ) strict`,
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
+        ...createLine(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -164,11 +211,13 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   expires_at integer,
   correlation_id text,
   headers text,
+  partition_key text,
   payload text not null
 ) strict`,
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
+        ...createLine(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],
@@ -210,7 +259,8 @@ select
   ${instant("s.expires_at")} as ExpiresAt,
   m.correlation_id as CorrelationId,
   ${instant("s.processed_at")} as ProcessedAt,
-  m.deliveries as Deliveries
+  m.deliveries as Deliveries,
+  m.partition_key as PartitionKey
 from ${n.message} m
 left join ${n.state} s on s.seq = m.seq`;
 
@@ -237,7 +287,8 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
-  ${instant("s.expires_at")} as ExpiresAt
+  ${instant("s.expires_at")} as ExpiresAt,
+  m.partition_key as PartitionKey
 from ${n.message} m
 left join ${n.state} s on s.seq = m.seq`;
 

@@ -2,15 +2,25 @@ import type {
   InboxStatementOptions,
   InboxStatements,
   OutboxStatements,
+  QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
 import { status } from "../dialect.js";
-import { statement } from "../driver.js";
+import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { databaseClock } from "./client.js";
-import { cursorTable, isFresh, nextSeq, stateOf, unclaimable, visibleAt } from "./schema.js";
+import {
+  cursorTable,
+  isBehind,
+  isFresh,
+  lineTable,
+  nextSeq,
+  stateOf,
+  unclaimable,
+  visibleAt,
+} from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
 const now = ":now";
@@ -37,7 +47,9 @@ const messageColumns = (n: QueueNames) =>
 /** Key columns, and the outbox's own message id. */
 const keyOf = (n: QueueNames) => (n.kind === "inbox" ? "m.source, m.message_id" : "m.id, m.message_id");
 
-const row = (n: QueueNames) => `m.seq, m.topic, m.payload, m.headers, m.correlation_id, m.due_at,
+const row = (
+  n: QueueNames,
+) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateOf.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
   s.processed_at, s.processed_by, ${stateOf.crashes} as crashes, ${stateOf.status} as status, ${messageColumns(n)}`;
 
@@ -57,6 +69,7 @@ const rest = (n: QueueNames, ofState: Readonly<Record<string, string>> = {}) => 
   const ofMessage = {
     headers: "m.headers",
     correlation_id: "m.correlation_id",
+    partition_key: "m.partition_key",
     due_at: "m.due_at",
     ...(n.kind === "inbox" && {
       hash: "case when m.hash is not null then hex(m.hash) end",
@@ -97,7 +110,7 @@ const nextInLine = (n: QueueNames) => `select seq from (
 order by visible_at, seq
 limit :limit`;
 
-function queueStatements(n: QueueNames): QueueStatements {
+function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
@@ -117,6 +130,10 @@ function queueStatements(n: QueueNames): QueueStatements {
   const ack = `update ${n.state} as s
 set status = ${status.done}, owner = null, locked_until = null, processed_at = ${now}, processed_by = :processed_by
 where s.seq in ${seqs} and ${ownedBy("s")}`;
+  const line = lineTable(n);
+  const leave = `delete from ${line} where seq in (select value from json_each(:seqs))`;
+  const isDead = `exists (select 1 from ${n.state} where seq = ${line}.seq and status = ${status.dead})`;
+  const buryDead = deadBlocks ? [] : [`${leave} and ${isDead}`];
   const ready = `select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${now}`;
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
@@ -172,13 +189,16 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   locked_until = ${claimed.lockedUntil},
   visible_at = ${claimed.visibleAt},
   last_error = ${claimed.lastError}`,
+        ...(deadBlocks ? [] : [`delete from ${line} where seq in (select value from json_each(:dead_seqs))`]),
       ),
     },
     ack: {
       ...statement("ack", `${ack}\nreturning seq`),
       whole: statement("ack", ack, "select changes() as changed"),
+      keyed: statement("ack", `${ack}\nreturning seq`, leave),
     },
-    abandon: statement(
+    abandon: withKeyed(
+      buryDead,
       "abandon",
       `update ${n.state} as s
 set status = case when s.attempt + 1 >= :max_attempts then ${status.dead} else ${status.ready} end,
@@ -195,7 +215,8 @@ from (
 where s.seq = i.seq and ${ownedBy("s")}
 returning seq, status = ${status.dead} as dead`,
     ),
-    fail: statement(
+    fail: withKeyed(
+      buryDead,
       "fail",
       `update ${n.state} as s
 set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error
@@ -237,12 +258,13 @@ where s.seq in (
   select seq from (
     select seq from ${n.state}
     where expires_at <= ${now} and expires_at is not null
-      and status in (${status.ready}, ${status.held}) and locked_until is null
+      and status in (${status.ready}, ${status.held}, ${status.behind}) and locked_until is null
     limit :limit
   )
   limit :limit
 )
 returning seq`,
+      ...buryDead,
       `select s.seq, ${keyColumns(n)
         .map((c) => `m.${c}`)
         .join(", ")},
@@ -277,10 +299,10 @@ from json_each(:rows) r`,
     resolve: statement(
       "resolve",
       n.kind === "inbox"
-        ? `select m.seq, m.source, m.message_id
+        ? `select m.seq, m.partition_key, m.source, m.message_id
 from json_each(:items) i
 join ${n.message} m on m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')`
-        : `select m.seq, m.id
+        : `select m.seq, m.partition_key, m.id
 from json_each(:items) i
 join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
     ),
@@ -299,7 +321,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
 from ${n.state} s
 cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
-  and (:status is null or s.status = :status or s.status = :status_2)
+  and (:status is null or s.status in (:status, :status_2, :status_3))
   and (:leased is null or (s.locked_until is not null) = :leased)
   and (:error is null or instr(s.last_error, :error) > 0)
   and ${wanted(n)}
@@ -309,7 +331,7 @@ from ${n.message} m
 left join ${n.state} s on s.seq = m.seq
 where m.seq > max(:after_seq, (select seq from ${cursor}))
   and s.seq is null
-  and (:status is null or ${status.ready} in (:status, :status_2))
+  and (:status is null or ${status.ready} in (:status, :status_2, :status_3))
   and (:leased is null or not :leased)
   and :error is null
   and ${wanted(n)}
@@ -346,9 +368,26 @@ where count > 0`,
 set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = ${now}, expires_at = null, processed_at = null
 where s.seq in ${seqs} and s.status = ${status.dead}
 returning seq`,
+      // With a key it stands where it stood, when it has kept its place in line, or at the end.
+      `insert into ${line} (partition_key, seq)
+select m.partition_key, m.seq
+from json_each(:seqs)
+join ${n.message} m on m.seq = value
+where m.partition_key is not null
+order by m.seq
+on conflict (seq) do nothing`,
+      `update ${n.state}
+set status = ${status.behind}
+where seq in (select value from json_each(:seqs)) and ${isBehind(n, `${n.state}.seq`)}`,
     ),
   };
 }
+
+/** A statement, and the steps that follow it when messages may have a partition key. */
+const withKeyed = (after: readonly string[], name: string, text: string): SqlStatement => ({
+  ...statement(name, text),
+  keyed: statement(name, text, ...after),
+});
 
 /** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
 const scalarInbox = `:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at, :expires_at`;
@@ -373,16 +412,27 @@ export function inboxStatements(n: QueueNames, options: InboxStatementOptions): 
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
   // RETURNING is computed before the AFTER triggers run, so the status it reads is the one of before.
-  const add = (values: string) => `insert into ${m} (seq, source, message_id, topic, payload, hash,
-  correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at)
+  const add = (values: string, more = "") => `insert into ${m} (seq, source, message_id, topic, payload, hash,
+  correlation_id, headers, due_at, expires_at${more}, first_seen_at, last_seen_at)
 ${values}`;
   const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${nowWithin}, ${nowWithin})`);
   const many = add(
     `select :first_seq + i.key, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`,
   );
-  const receive = (insert: string) => `${insert}
+  const manyKeyed = add(
+    `select :first_seq + i.key, ${jsonInbox}, ${field("partition_key")}, ${now}, ${now} from json_each(:items) i where true`,
+    ", partition_key",
+  );
+  // Only one that was never enqueued takes the key; a revived one looks like that, but has kept its own.
+  const takeKey = `partition_key = case
+    when ${oldStatus} = ${status.seen} or exists (select 1 from ${n.state} where seq = ${m}.seq and ${unclaimable})
+      then coalesce(${m}.partition_key, excluded.partition_key)
+    else ${m}.partition_key
+  end,
+  `;
+  const receive = (insert: string, more = "") => `${insert}
 on conflict (source, message_id) do update
-set ${contents.map(unlessDone).join(",\n  ")},
+set ${more}${contents.map(unlessDone).join(",\n  ")},
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
@@ -412,7 +462,7 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
   const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
 
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     receive: options.reviveDead
       ? statement("receive", revive("values (:source, :message_id)"), receive(one))
       : { ...statement("receive", receive(one)), shortcut: receivePlainly },
@@ -422,6 +472,14 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
         "receive many",
         ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
         receive(many),
+      ),
+    },
+    receiveKeyed: {
+      constants: firstSeq(n),
+      ...statement(
+        "receive keyed",
+        ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
+        receive(manyKeyed, takeKey),
       ),
     },
     alreadyProcessed: statement(
@@ -459,25 +517,40 @@ set status = :status,
 where s.seq in (select value from json_each(:seqs))
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,
+      `delete from ${lineTable(n)}
+where seq in (select value from json_each(:seqs))${options.deadBlocks ? ` and :status <> ${status.dead}` : ""}`,
     ),
   };
 }
 
-export function outboxStatements(n: QueueNames): OutboxStatements {
+export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
-  const enqueue = (values: string) => `insert into ${n.message} (seq, id, message_id, topic, payload,
-  correlation_id, headers, due_at, expires_at, created_at)
+  const enqueue = (
+    values: string,
+    more = "",
+  ) => `insert into ${n.message} (seq, id, message_id, topic, payload,
+  correlation_id, headers, due_at, expires_at${more}, created_at)
 ${values}
 on conflict (id) do nothing`;
 
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     enqueue: statement("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${nowWithin})`)),
     enqueueMany: {
       constants: firstSeq(n),
       ...statement(
         "enqueue many",
         enqueue(`select :first_seq + i.key, ${jsonOutbox}, ${now} from json_each(:items) i where true`),
+      ),
+    },
+    enqueueKeyed: {
+      constants: firstSeq(n),
+      ...statement(
+        "enqueue keyed",
+        enqueue(
+          `select :first_seq + i.key, ${jsonOutbox}, ${field("partition_key")}, ${now} from json_each(:items) i where true`,
+          ", partition_key",
+        ),
       ),
     },
   };

@@ -35,6 +35,11 @@ export const outboxColumns: JsonColumns = {
   ...contentColumns,
 };
 
+/** Batches in which some have a partition key. */
+const partitionKey: JsonColumns = { partition_key: name };
+export const keyedInboxColumns: JsonColumns = { ...inboxColumns, ...partitionKey };
+export const keyedOutboxColumns: JsonColumns = { ...outboxColumns, ...partitionKey };
+
 export const list = (columns: JsonColumns, alias = ""): string =>
   Object.keys(columns)
     .map((column) => `${alias}${column}`)
@@ -98,4 +103,5 @@ export const jsonFunctions = (n: QueueNames): readonly JsonFunction[] => [
   jsonFunction(n, "_Abandoned", abandonedColumns),
   ...(n.kind === "inbox" ? [jsonFunction(n, "_Keys", keyColumns)] : []),
   jsonFunction(n, "_Incoming", n.kind === "inbox" ? inboxColumns : outboxColumns),
+  jsonFunction(n, "_IncomingKeyed", n.kind === "inbox" ? keyedInboxColumns : keyedOutboxColumns),
 ];

@@ -2,7 +2,15 @@ import { status } from "../dialect.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { addMs, asBit, asInt, backoffMs, binary, differs, prepareBackoff, text } from "./expressions.js";
-import { inboxColumns, type JsonColumns, list as listed, outboxColumns } from "./json-functions.js";
+import {
+  inboxColumns,
+  type JsonColumns,
+  keyedInboxColumns,
+  keyedOutboxColumns,
+  list as listed,
+  outboxColumns,
+} from "./json-functions.js";
+import { arrive, arrivedTable, leave, letLeave, lockEnds } from "./lanes.js";
 import { type ParameterName, parameterType, signatures } from "./signatures.js";
 
 export interface Procedure {
@@ -25,8 +33,7 @@ function procedure(
   const clock = parameters.includes("now") ? "  set @now = coalesce(@now, sysutcdatetime());\n" : "";
   return {
     name,
-    alter: `alter procedure ${name}
-${declared}
+    alter: `alter procedure ${name}${declared === "" ? "" : `\n${declared}`}
 as
 begin
   set nocount on;
@@ -87,6 +94,7 @@ const pastColumns = ["last_error", "processed_at", "processed_by"];
 const messageColumns = (n: QueueNames) => [
   "topic",
   "payload",
+  "partition_key",
   "headers",
   "correlation_id",
   "due_at",
@@ -116,21 +124,20 @@ const claimedTable = `declare @claimed table (
   status tinyint not null
 );`;
 
-/** An update of the rows that @items numbers, which answers those it changed. */
-const settle = (
-  n: QueueNames,
-  set: string,
-  condition: string,
-) => `declare @changed table (seq bigint not null primary key);
-
-update ${n.state}
+/** An update of the rows that @items numbers, which answers those it changed. `after`: in the same transaction. */
+function settle(n: QueueNames, set: string, condition: string, after?: string): string {
+  const update = `update ${n.state}
 set ${set}
-output inserted.seq into @changed (seq)
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from ${seqs}, ${n.state} with (rowlock)
 where ${stateOf(n)}.seq = i.seq and ${condition}
-${seekEach};
+${seekEach};`;
+  return `declare @changed table (seq bigint not null primary key, keyed bit null);
+
+${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
 select c.seq as seq from @changed c;`;
+}
 
 // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
 const isLost = (s: string) => `${s}.locked_until is not null`;
@@ -170,11 +177,15 @@ ${seekEach};`;
 ${prepareBackoff}
 ${claimedTable}
 
--- one that crashed its worker comes alone
+if exists (select 1 from ${arrivedTable(n)} a with (readpast, rowlock, readcommittedlock)) exec ${n.object("_Arrive")};
+
+${atomically(`-- one that crashed its worker comes alone
 ${take("1", "_Held", status.held)}
 
 if not exists (select 1 from @claimed)
 ${indented(take("@limit", "_Ready", status.ready))}
+
+${letLeave(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
 select ${row(n, "c")},
   case
@@ -189,12 +200,41 @@ order by c.seq
 ${seekEach};`;
 }
 
+/** Those rows of `from`, a table with `seq` as `c`, that are `which` are behind others until they have got in line. */
+const comeBack = (
+  n: QueueNames,
+  from: string,
+  which: string,
+) => `if exists (select 1 from ${from} c where ${which})
+begin
+  declare @back table (seq bigint not null primary key, partition_key nvarchar(255) ${binary} not null);
+
+  insert into @back (seq, partition_key)
+  select c.seq, m.partition_key
+  from ${from} c
+  inner join ${n.message} m on m.seq = c.seq
+  where ${which} and m.partition_key is not null;
+
+${indented(lockEnds(n, "back_keys", "@back"))}
+
+  update ${n.state}
+  set status = ${status.behind}, keyed = 1
+  from @back b, ${n.state} with (rowlock)
+  where ${stateOf(n)}.seq = b.seq;
+
+  insert into ${arrivedTable(n)} (seq, partition_key)
+  select b.seq, b.partition_key
+  from @back b
+  where not exists (select 1 from ${arrivedTable(n)} a where a.seq = b.seq)
+  order by b.seq;
+end`;
+
 function abandon(n: QueueNames): string {
   const s = stateOf(n);
   return `${prepareBackoff}
-declare @changed table (seq bigint not null primary key, status tinyint not null);
+declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
 
-update ${n.state}
+${atomically(`update ${n.state}
 set status = case when ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
   attempt = ${s}.attempt + 1,
   crashes = 0,
@@ -202,10 +242,12 @@ set status = case when ${s}.attempt + 1 >= @max_attempts then ${status.dead} els
   locked_until = null,
   visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffMs(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error)
-output inserted.seq, inserted.status into @changed (seq, status)
+output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
 from ${n.object("_Abandoned")}(@items) i, ${n.state} with (rowlock)
 where ${s}.seq = i.seq and ${owned(s)}
 ${seekEach};
+
+${letLeave(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 
 select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }
@@ -216,7 +258,7 @@ function reap(n: QueueNames): string {
   const dies = isDying(s);
   const over = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const stale = (t: string) =>
-    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}) and ${t}.locked_until is null`;
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.behind}) and ${t}.locked_until is null`;
   const pick = (from: string, condition: string, order: string) => `select o.seq
     from (
       select top (@limit) r.seq
@@ -226,7 +268,7 @@ function reap(n: QueueNames): string {
     ) o`;
   return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
 
--- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
+${atomically(`-- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
 -- reaper or claim, comes to the same time
 update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
@@ -246,6 +288,8 @@ from (
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ((${over(s)}) or (${stale(s)}))
 ${seekEach};
+
+${letLeave(n, "@reaped", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
 select r.seq as seq, ${columns("m", keysOf(n))},
   case
@@ -312,7 +356,7 @@ const list = (n: QueueNames) => `select top (@limit) ${row(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
-  and (@status is null or s.status = @status or s.status = @status_2)
+  and (@status is null or s.status in (@status, @status_2, @status_3))
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
@@ -345,6 +389,7 @@ function queueProcedures(n: QueueNames): readonly Procedure[] {
         n,
         `status = ${status.done}, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by`,
         owned(s),
+        letLeave(n, "@changed", "c.keyed = 1"),
       ),
     ),
     make("Abandon", abandon(n)),
@@ -354,6 +399,7 @@ function queueProcedures(n: QueueNames): readonly Procedure[] {
         n,
         `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error`,
         owned(s),
+        letLeave(n, "@changed", "@blocks = 0 and c.keyed = 1"),
       ),
     ),
     // One that came back from a crash goes on waiting to be claimed alone.
@@ -387,10 +433,14 @@ ${settle(
       "Replay",
       settle(
         n,
-        `status = ${status.ready}, attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null`,
+        `status = case when ${s}.keyed = 1 then ${status.behind} else ${status.ready} end,
+  attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null`,
         `${s}.status = ${status.dead}`,
+        comeBack(n, "@changed", "c.keyed = 1"),
       ),
     ),
+    make("Arrive", atomically(arrive(n))),
+    make("Leave", atomically(leave(n))),
   ];
 }
 
@@ -406,7 +456,7 @@ const parametersAsRow = (columns: JsonColumns) => `(
 
 /** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
 const scalarInbox = parametersAsRow(inboxColumns);
-const jsonTable = (n: QueueNames, columns: JsonColumns) => `declare @incoming table (
+const jsonTable = (n: QueueNames, columns: JsonColumns, read = "_Incoming") => `declare @incoming table (
   position int not null primary key,
   ${Object.entries(columns)
     .map(([column, type]) => `${column} ${type} null`)
@@ -415,20 +465,21 @@ const jsonTable = (n: QueueNames, columns: JsonColumns) => `declare @incoming ta
 
 insert into @incoming (position, ${listed(columns)})
 select i.position, ${listed(columns, "i.")}
-from ${n.object("_Incoming")}(@items) i;`;
+from ${n.object(read)}(@items) i;`;
 
 /**
  * Finds and locks what is known, message before state, then writes each at most once. What another
  * call inserts in between ends this one with a duplicate key, and the caller's retry then finds it:
  * a range lock that would prevent it would also make every new key wait for its neighbour.
  */
-function receive(n: QueueNames, incoming: string): string {
+function receive(n: QueueNames, incoming: string, hasKeys = false): string {
   const m = n.bare("");
   const s = stateOf(n);
   // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
   const newest = (c: string) => (c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`);
   const unlessDone = (c: string) =>
     `${c} = case when k.old_status = ${status.done} then ${m}.${c} else ${newest(c)} end`;
+  const inserts = hasKeys ? [...contents, "partition_key"] : contents;
   const arrived = [
     "seq",
     "source",
@@ -459,7 +510,7 @@ declare @arrived table (
 );
 declare @woken table (seq bigint not null primary key);
 
-${atomically(`insert into @known (seq, source, message_id, old_status)
+${atomically(`${hasKeys ? `${lockEnds(n, "ends", "@incoming")}\n\n` : ""}insert into @known (seq, source, message_id, old_status)
 select m.seq, m.source, m.message_id, s.status
 from ${incoming}
 inner join ${n.message} m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
@@ -488,7 +539,7 @@ set visible_at = case
   end,
   expires_at = a.expires_at
 from @arrived a, ${n.state} with (rowlock)
-where ${s}.seq = a.seq and ${s}.status = ${status.ready}
+where ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.behind})
 ${seekEach};
 
 update ${n.state}
@@ -504,19 +555,48 @@ where ${s}.seq = a.seq
     or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.crashes = 0) -- Processing by hand only
     or (${s}.status = ${status.dead} and @revive = 1))
 ${seekEach};
+${
+  hasKeys
+    ? `
+-- only now it is enqueued for the first time; one that is revived keeps the key it has
+update ${n.message}
+set partition_key = i.partition_key
+from @woken w, @known k, ${incoming}, ${n.message} with (rowlock)
+where k.seq = w.seq and k.old_status <> ${status.dead} and i.source = k.source and i.message_id = k.message_id
+  and ${m}.seq = w.seq
+${seekEach};
+`
+    : ""
+}
+${comeBack(n, "@woken", "1 = 1")}
 
-insert into ${n.message} (source, message_id, ${contents.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
+insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
 output ${inserted(arrived)}
 into @arrived (${arrived.join(", ")})
-select i.source, i.message_id, ${contents.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
+select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
 from ${incoming}
 where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
 order by i.position;
 
-insert into ${n.state} (seq, status, visible_at, expires_at)
+${
+  hasKeys
+    ? `insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select a.seq, ${waiting}, coalesce(a.due_at, a.first_seen_at), a.expires_at, ${keyed}
+from @arrived a
+inner join ${incoming} on i.source = a.source and i.message_id = a.message_id
+where a.deliveries = 1;
+
+insert into ${arrivedTable(n)} (seq, partition_key)
+select a.seq, i.partition_key
+from @arrived a
+inner join ${incoming} on i.source = a.source and i.message_id = a.message_id
+where a.deliveries = 1 and i.partition_key is not null
+order by a.seq;`
+    : `insert into ${n.state} (seq, status, visible_at, expires_at)
 select a.seq, ${status.ready}, coalesce(a.due_at, a.first_seen_at), a.expires_at
 from @arrived a
-where a.deliveries = 1;`)}
+where a.deliveries = 1;`
+}`)}
 
 select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
   ${asBit("a.deliveries = 1 or w.seq is not null")} as enqueued, k.old_status as old_status
@@ -524,6 +604,10 @@ from @arrived a
 left join @woken w on w.seq = a.seq
 left join @known k on k.seq = a.seq;`;
 }
+
+/** With a key it is behind others until it has got in line. */
+const waiting = `case when i.partition_key is null then ${status.ready} else ${status.behind} end`;
+const keyed = "case when i.partition_key is not null then 1 end";
 
 /** Finds the message that @source and @message_id name, and locks it and its state. */
 const findByKey = (n: QueueNames, more = "") => `select @seq = m.seq, @old_status = s.status${more}
@@ -603,7 +687,9 @@ ${indented(insertKey(n, "null"))}
   output inserted.seq into @changed (seq)
   select a.seq, @status, @never, @processed_at, @error
   from @added a;
-end`)}
+end
+
+${letLeave(n, "@changed", `@status = ${status.done} or (@status = ${status.dead} and @blocks = 0)`)}`)}
 
 select c.seq as seq from @changed c;`;
 
@@ -616,6 +702,12 @@ export function inboxProcedures(n: QueueNames): readonly Procedure[] {
       "ReceiveMany",
       signatures.ReceiveMany,
       `${jsonTable(n, inboxColumns)}\n\n${receive(n, "@incoming i")}`,
+    ),
+    procedure(
+      n,
+      "ReceiveKeyed",
+      signatures.ReceiveKeyed,
+      `${jsonTable(n, keyedInboxColumns, "_IncomingKeyed")}\n\n${receive(n, "@incoming i", true)}`,
     ),
     procedure(n, "AlreadyProcessed", signatures.AlreadyProcessed, alreadyProcessed(n)),
     procedure(n, "Mark", signatures.Mark, mark(n)),
@@ -642,6 +734,34 @@ insert into ${n.state} (seq, status, visible_at, expires_at)
 select a.seq, ${status.ready}, coalesce(a.due_at, @now), a.expires_at
 from @added a;`)}`;
 
+const enqueueKeyed = (n: QueueNames) => `${jsonTable(n, keyedOutboxColumns, "_IncomingKeyed")}
+declare @added table (
+  seq bigint not null primary key,
+  partition_key nvarchar(255) ${binary} null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null
+);
+
+${atomically(`${lockEnds(n, "ends", "@incoming")}
+
+insert into ${n.message} (${listed(keyedOutboxColumns)}, created_at)
+output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at
+into @added (seq, partition_key, due_at, expires_at)
+select ${listed(keyedOutboxColumns, "i.")}, @now
+from @incoming i
+where not exists (select 1 from ${n.message} m where m.id = i.id)
+order by i.position;
+
+insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
+select i.seq, ${waiting}, coalesce(i.due_at, @now), i.expires_at, ${keyed}
+from @added i;
+
+insert into ${arrivedTable(n)} (seq, partition_key)
+select a.seq, a.partition_key
+from @added a
+where a.partition_key is not null
+order by a.seq;`)}`;
+
 export function outboxProcedures(n: QueueNames): readonly Procedure[] {
   return [
     ...queueProcedures(n),
@@ -652,5 +772,6 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
       signatures.EnqueueMany,
       `${jsonTable(n, outboxColumns)}\n\n${enqueue(n, "@incoming i")}`,
     ),
+    procedure(n, "EnqueueKeyed", signatures.EnqueueKeyed, enqueueKeyed(n)),
   ];
 }

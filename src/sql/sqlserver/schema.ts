@@ -4,6 +4,7 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
+import { laneTables } from "./lanes.js";
 import { inboxProcedures, outboxProcedures } from "./procedures.js";
 
 export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
@@ -34,6 +35,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   attempt int not null constraint ${n.bare("State_Attempt")} default 0,
   status tinyint not null,
   crashes int not null constraint ${n.bare("State_Crashes")} default 0,
+  -- 1 when it has a partition key, else null
+  keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
@@ -47,7 +50,7 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) where status = ${status.dead}`,
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held})`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.behind})`,
 ];
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
@@ -62,6 +65,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   source nvarchar(255) ${binary} not null,
   message_id nvarchar(255) ${binary} not null,
   topic nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   hash varbinary(max) null,
   correlation_id nvarchar(255) null,
@@ -78,6 +82,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        ...laneTables(n),
       ],
     },
   ],
@@ -91,6 +96,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   id uniqueidentifier not null,
   message_id uniqueidentifier not null,
   topic nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   correlation_id nvarchar(255) null,
   headers nvarchar(max) null,
@@ -102,6 +108,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        ...laneTables(n),
       ],
     },
   ],
@@ -131,7 +138,8 @@ select
   s.expires_at as ExpiresAt,
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
-  m.deliveries as Deliveries
+  m.deliveries as Deliveries,
+  m.partition_key as PartitionKey
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
@@ -158,7 +166,8 @@ select
   m.message_id as MessageId,
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
-  s.expires_at as ExpiresAt
+  s.expires_at as ExpiresAt,
+  m.partition_key as PartitionKey
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 

@@ -2,6 +2,7 @@ import type {
   InboxStatementOptions,
   InboxStatements,
   OutboxStatements,
+  QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
@@ -31,15 +32,16 @@ ${called.steps[0]}`,
   );
 
 /** One procedure each, so that a database user needs no right but EXECUTE. Their bodies are in procedures.ts. */
-function queueStatements(n: QueueNames): QueueStatements {
+function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
+  const blocks = deadBlocks ? "1" : "0";
   return {
-    claim: call(n, "claim", "Claim", signatures.Claim),
+    claim: call(n, "claim", "Claim", signatures.Claim, { blocks }),
     ack: call(n, "ack", "Ack", signatures.Ack),
-    abandon: call(n, "abandon", "Abandon", signatures.Abandon),
-    fail: call(n, "fail", "Fail", signatures.Fail),
+    abandon: call(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
+    fail: call(n, "fail", "Fail", signatures.Fail, { blocks }),
     release: call(n, "release", "Release", signatures.Release),
     renew: call(n, "renew", "Renew", signatures.Renew),
-    reap: call(n, "reap", "Reap", signatures.Reap),
+    reap: call(n, "reap", "Reap", signatures.Reap, { blocks }),
     purge: call(n, "purge", "Purge", signatures.Purge),
     resolve: call(n, "resolve", "Resolve", signatures.Resolve),
     get: call(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
@@ -52,21 +54,24 @@ function queueStatements(n: QueueNames): QueueStatements {
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
   const revive = options.reviveDead ? "1" : "0";
   const hash = "@bytes";
+  const blocks = options.deadBlocks ? "1" : "0";
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     receive: withHash(call(n, "receive", "Receive", signatures.Receive, { hash, revive })),
     receiveMany: call(n, "receive many", "ReceiveMany", signatures.ReceiveMany, { revive }),
+    receiveKeyed: call(n, "receive keyed", "ReceiveKeyed", signatures.ReceiveKeyed, { revive }),
     alreadyProcessed: withHash(
       call(n, "already processed", "AlreadyProcessed", signatures.AlreadyProcessed, { hash }),
     ),
-    mark: call(n, "mark", "Mark", signatures.Mark),
+    mark: call(n, "mark", "Mark", signatures.Mark, { blocks }),
   };
 }
 
-export function outboxStatements(n: QueueNames): OutboxStatements {
+export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   return {
-    ...queueStatements(n),
+    ...queueStatements(n, options),
     enqueue: call(n, "enqueue", "Enqueue", signatures.Enqueue),
     enqueueMany: call(n, "enqueue many", "EnqueueMany", signatures.EnqueueMany),
+    enqueueKeyed: call(n, "enqueue keyed", "EnqueueKeyed", signatures.EnqueueKeyed),
   };
 }

@@ -25,6 +25,7 @@ export function enqueueTests(context: InboxContext): void {
         payload: '{"total":12}',
         hash: hashOf("12"),
         correlationId: "trace-1",
+        partitionKey: "customer-7",
         headers: { "content-type": "application/json" },
         dueAt: new Date(clock().getTime() + 1_000),
         expiresAt: new Date(clock().getTime() + 9_000),

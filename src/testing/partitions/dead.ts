@@ -1,0 +1,170 @@
+import { expect, it } from "vitest";
+import type { TestDatabase } from "../harness.js";
+import { key, kinds, lines } from "./support.js";
+
+export function deadHeadTests(database: () => TestDatabase): void {
+  it.each(kinds)("ADD-01 a dead head lets the next one have its turn (%s)", async (kind) => {
+    const { put, claimed, store, owner, stored } = await lines(database(), kind);
+    await put(key("a1"), key("a2"));
+    expect(await claimed()).toEqual(["a1"]);
+    await store.fail(owner, [await stored("a1")], "no");
+    expect(await claimed()).toEqual(["a2"]);
+  });
+
+  it.each(kinds)("ADD-01 so does one that dies by its last attempt, abandoned or lost (%s)", async (kind) => {
+    const { put, claimed, store, owner, stored, clock } = await lines(database(), kind, {
+      retry: { maxAttempts: 1 },
+    });
+    await put(key("a1"), key("a2"), key("a3"), key("a4"));
+    expect(await claimed()).toEqual(["a1"]);
+    expect((await store.abandon(owner, [await stored("a1")])).dead).toHaveLength(1);
+    expect(await claimed()).toEqual(["a2"]);
+    clock.advance(120_000);
+    expect(await claimed()).toEqual(["a3"]);
+    expect((await stored("a2")).lastError).toMatch(/lease/i);
+    clock.advance(30_001);
+    expect(await store.reapExpired()).toMatchObject({ dead: 1 });
+    expect(await claimed()).toEqual(["a4"]);
+  });
+
+  it.each(kinds)(
+    "ADD-01 a head that expires lets the next one have its turn, found by claim or reaper (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock } = await lines(database(), kind);
+      const expiresAt = new Date(clock().getTime() + 5_000);
+      await put({ ...key("a1"), expiresAt }, key("a2"), { ...key("b1"), expiresAt }, key("b2"), key("b3"));
+      clock.advance(5_000);
+      expect(await claimed(1)).toHaveLength(1);
+      await store.reapExpired();
+      const rest = await claimed();
+      const all = [...rest];
+      for (const name of ["a2", "b2"]) if (!all.includes(name)) all.push(name);
+      expect(all.sort()).toEqual(["a2", "b2"]);
+      await ack("b2");
+      expect(await claimed()).toEqual(["b3"]);
+    },
+  );
+
+  it.each(kinds)(
+    "ADD-01 one that expires behind the head is dead, and the line goes on without it (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock, stored } = await lines(database(), kind);
+      await put(key("a1"), { ...key("a2"), expiresAt: new Date(clock().getTime() + 5_000) }, key("a3"));
+      expect(await claimed()).toEqual(["a1"]);
+      clock.advance(5_000);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 0, dead: 1 });
+      expect((await stored("a2")).state).toMatch(/Dead|Failed/);
+      await ack("a1");
+      expect(await claimed()).toEqual(["a3"]);
+    },
+  );
+
+  it.each(kinds)(
+    'ADD-01 with deadHead "block" those behind a dead head wait until it is replayed (%s)',
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored, clock } = await lines(database(), kind, {
+        deadHead: "block",
+      });
+      await put(key("a1"), key("a2"), key("b1"));
+      expect(await claimed()).toEqual(["a1", "b1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      await ack("b1");
+      clock.advance(600_000);
+      expect(await claimed()).toEqual([]);
+      await put(key("a3"));
+      expect(await claimed()).toEqual([]);
+
+      expect((await store.replay([await stored("a1")])).changed).toHaveLength(1);
+      for (const name of ["a1", "a2", "a3"]) {
+        expect(await claimed()).toEqual([name]);
+        await ack(name);
+      }
+    },
+  );
+
+  it.each(kinds)('ADD-01 with deadHead "block" every way to die blocks (%s)', async (kind) => {
+    const { put, claimed, store, owner, stored, clock } = await lines(database(), kind, {
+      deadHead: "block",
+      retry: { maxAttempts: 1 },
+    });
+    const expiresAt = new Date(clock().getTime() + 500_000);
+    const heads = ["a1", "b1", "c1", "d1"];
+    await put(...heads.map(key), { ...key("e1"), expiresAt }, { ...key("f1"), expiresAt });
+    await put(...["a2", "b2", "c2", "d2", "e2", "f2"].map(key));
+    expect(await claimed(4)).toEqual(heads);
+    await store.abandon(owner, [await stored("a1")]);
+    await store.fail(owner, [await stored("b1")], "no");
+    clock.advance(30_001);
+    await store.reapExpired({ batchSize: 1, maxBatches: 1 });
+    clock.advance(1_000_000);
+    expect(await claimed(1)).toEqual([]);
+    await store.reapExpired();
+    expect(await claimed()).toEqual([]);
+    for (const name of [...heads, "e1", "f1"]) expect((await stored(name)).state).toMatch(/Dead|Failed/);
+  });
+
+  it.each(kinds)(
+    "ADD-01 a dead head that was skipped goes to the end of its line when it is replayed (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored } = await lines(database(), kind);
+      await put(key("a1"), key("a2"), key("a3"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      expect(await claimed()).toEqual(["a2"]);
+      expect((await store.replay([await stored("a1")])).changed).toHaveLength(1);
+      expect(await claimed()).toEqual([]);
+      await ack("a2");
+      expect(await claimed()).toEqual(["a3"]);
+      await ack("a3");
+      expect(await claimed()).toEqual(["a1"]);
+      await ack("a1");
+      expect((await store.stats()).counts.Done).toBe(3);
+    },
+  );
+
+  it.each(kinds)(
+    "ADD-01 the only one of its key that died is claimable at once when it is replayed (%s)",
+    async (kind) => {
+      const { put, claimed, store, owner, stored } = await lines(database(), kind);
+      await put(key("a1"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      await store.replay([await stored("a1")]);
+      expect(await claimed()).toEqual(["a1"]);
+    },
+  );
+
+  it("ADD-01 what is handled by hand leaves its line, dead or not", async () => {
+    for (const deadHead of ["skip", "block"] as const) {
+      const { put, claimed, ack, inbox, stored } = await lines(database(), "inbox", { deadHead });
+      await put(key("a1"), key("a2"), key("a3"), key("a4"));
+      await inbox.markProcessed({ source: "s", messageId: "a1" });
+      expect(await claimed()).toEqual(["a2"]);
+      await inbox.markDead({ source: "s", messageId: "a2" }, "by hand");
+      expect(await claimed()).toEqual(deadHead === "skip" ? ["a3"] : []);
+      await inbox.markProcessed({ source: "s", messageId: "a2" });
+      if (deadHead === "block") expect(await claimed()).toEqual(["a3"]);
+      await ack("a3");
+      expect(await claimed()).toEqual(["a4"]);
+      expect((await stored("a2")).state).toBe("Done");
+    }
+  });
+
+  it("ADD-01 a dead one that a redelivery revives is in line again", async () => {
+    for (const deadHead of ["skip", "block"] as const) {
+      const { put, claimed, ack, store, owner, stored } = await lines(database(), "inbox", {
+        deadHead,
+        deadOnRedelivery: "revive",
+      });
+      await put(key("a1"), key("a2"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      if (deadHead === "skip") expect(await claimed()).toEqual(["a2"]);
+      await put({ name: "a1" }); // without its key: it keeps the one it has
+      expect((await stored("a1")).partitionKey).toBe("a");
+      expect(await claimed()).toEqual(deadHead === "skip" ? [] : ["a1"]);
+      await ack(deadHead === "skip" ? "a2" : "a1");
+      expect(await claimed()).toEqual([deadHead === "skip" ? "a1" : "a2"]);
+    }
+  });
+}

@@ -1,0 +1,124 @@
+import { expect, it } from "vitest";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import type { AnyMessage } from "../dispatch/support.js";
+import { testBudget } from "../dispatch/support.js";
+import type { TestDatabase } from "../harness.js";
+import { key, kinds, lines } from "./support.js";
+
+export function lineTransactionTests(database: () => TestDatabase): void {
+  it("ADD-01 what a transaction enqueues gets in line with its commit", async () => {
+    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+    await put(key("a1"));
+    const caller = await database().begin();
+    await putIn(caller.tx, key("a2"), key("b1"), { name: "free" });
+    await putIn(caller.tx, key("a3"));
+    await caller.commit();
+    expect(await claimed()).toEqual(["a1", "b1", "free"]);
+    for (const name of ["a1", "a2", "a3"]) {
+      await ack(name);
+      expect(await claimed()).toEqual(name === "a1" ? ["a2"] : name === "a2" ? ["a3"] : []);
+    }
+  });
+
+  it("ADD-01 a transaction that stays open keeps nobody from acknowledging and claiming what is in line", async () => {
+    // SQLite has one writer at a time: there is nothing to claim beside an open transaction.
+    if (database().db.dialect.name === "sqlite") return;
+    const { put, putIn, claimed, ack, store, owner, stored } = await lines(database(), "outbox");
+    await put(key("a1"), key("a2"), key("b1"), key("b2"), key("c1"));
+    expect(await claimed()).toEqual(["a1", "b1", "c1"]);
+    const caller = await database().begin();
+    await putIn(caller.tx, key("a3"), key("c2"), key("d1"));
+
+    await ack("a1", "c1");
+    expect(await claimed()).toEqual(["a2"]);
+    await store.fail(owner, [await stored("b1")], "no");
+    expect(await claimed()).toEqual(["b2"]);
+    await put(key("e1"));
+    expect(await claimed()).toEqual(["e1"]);
+    await ack("a2");
+    expect(await claimed()).toEqual([]);
+    await caller.commit();
+    expect(await claimed()).toEqual(["a3", "c2", "d1"]);
+  });
+
+  it("ADD-01 a transaction that is rolled back leaves its line as it was", async () => {
+    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+    await put(key("a1"));
+    const caller = await database().begin();
+    await putIn(caller.tx, key("a2"), key("b1"));
+    await caller.rollback();
+    await put(key("a3"), key("b2"));
+    expect(await claimed()).toEqual(["a1", "b2"]);
+    await ack("a1");
+    expect(await claimed()).toEqual(["a3"]);
+  });
+
+  it("ADD-01 of two transactions the one that commits first is first in line", async () => {
+    if (database().db.dialect.name === "sqlite") return; // the second cannot begin to write before the first ends
+    const { putIn, claimed, ack } = await lines(database(), "outbox");
+    const first = await database().begin();
+    const second = await database().begin();
+    await putIn(first.tx, key("a1"));
+    // Either waits for the first to end, or is put behind it by its commit.
+    const enqueued = putIn(second.tx, key("a2"));
+    await first.commit();
+    await enqueued;
+    await second.commit();
+    expect(await claimed()).toEqual(["a1"]);
+    await ack("a1");
+    expect(await claimed()).toEqual(["a2"]);
+  });
+
+  it.each(kinds)(
+    "ADD-01 an acknowledgement that is rolled back lets nobody else have the turn (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored } = await lines(database(), kind);
+      await put(key("a1"), key("a2"));
+      expect(await claimed()).toEqual(["a1"]);
+      const head = await stored("a1");
+      await expect(
+        store.transaction(async (tx) => {
+          expect((await store.ack(owner, [head], { tx })).changed).toHaveLength(1);
+          throw new Error("changed my mind");
+        }),
+      ).rejects.toThrow("changed my mind");
+      expect(await claimed()).toEqual([]);
+      await store.transaction((tx) => store.ack(owner, [head], { tx }));
+      expect(await claimed()).toEqual(["a2"]);
+      await ack("a2");
+    },
+  );
+
+  it.each(kinds)(
+    "ADD-01 one run of a dispatcher handles a whole line, one at a time and in order (%s)",
+    async (kind) => {
+      const { put, store } = await lines(database(), kind, { retry: { maxAttempts: 1 } });
+      const names = ["a", "b"].flatMap((one) =>
+        Array.from({ length: 12 }, (_, index) => `${one}${100 + index}`),
+      );
+      await put(...names.map(key), { name: "free" });
+      const order: string[] = [];
+      const running = new Set<string>();
+      const dispatcher = createDispatcher<AnyMessage, unknown>({
+        concurrency: 5,
+        handlers: {
+          t: async ({ payload, partitionKey }) => {
+            order.push(payload);
+            if (partitionKey === null) return;
+            expect(running.has(partitionKey)).toBe(false);
+            running.add(partitionKey);
+            await new Promise((resolve) => setImmediate(resolve));
+            running.delete(partitionKey);
+            if (payload === "a105") throw new Error("the line goes on without it");
+          },
+        },
+      });
+      const result = await dispatcher.run(store, testBudget());
+      expect(result).toMatchObject({ acked: 24, stopped: "drained", lost: 0 });
+      for (const one of ["a", "b"])
+        expect(order.filter((name) => name.startsWith(one) && name !== "free")).toEqual(
+          names.filter((name) => name.startsWith(one)),
+        );
+    },
+  );
+}
