@@ -1,13 +1,12 @@
 import type { Budget } from "../queue/budget.js";
 import { createDispatcher } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
-import type { Logger } from "../queue/logger.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { AppParts } from "./app-definition.js";
 import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
 import type { OpenApp } from "./open-app.js";
-import type { WakeUp } from "./wake-up.js";
+import { successorOf } from "./successor.js";
 
 /** `wokenUp`: look once more after a moment, because a burst is announced once. */
 export type DispatchJob = (
@@ -38,10 +37,16 @@ export function dispatchJob({ definition, logger, wakeUp, ...parts }: OpenApp): 
     inbox: incoming && ((left: Budget) => incoming.run(inbox, left)),
     outbox: outgoing && ((left: Budget) => outgoing.run(outbox, left)),
   };
-  return async (budget, options = {}) => {
-    const report = await dispatchAll(jobs, budget, options.wokenUp ?? false);
-    if (report.more && hasProgressed(report)) await wakeSuccessor(wakeUp, logger);
-    return report;
+  return async (budget, { wokenUp = false } = {}) => {
+    if (wakeUp === undefined) return dispatchAll(jobs, budget, wokenUp);
+    const successor = successorOf(wakeUp, budget, logger);
+    try {
+      const report = await dispatchAll(jobs, successor.budgetBefore, wokenUp);
+      if (report.more && hasProgressed(report)) await successor.wake();
+      return report;
+    } finally {
+      successor.close();
+    }
   };
 }
 
@@ -51,12 +56,3 @@ export function dispatchJob({ definition, logger, wakeUp, ...parts }: OpenApp): 
  */
 const hasProgressed = ({ inbox, outbox }: DispatchReport): boolean =>
   [inbox, outbox].some((result) => result !== null && result.acked + result.abandoned + result.failed > 0);
-
-/** The timer would go on later anyway, so a failure is only told. */
-async function wakeSuccessor(wakeUp: WakeUp | undefined, logger: Logger): Promise<void> {
-  try {
-    await wakeUp?.wake();
-  } catch (error) {
-    logger.warn("waking a successor failed", { error: (error as Error)?.name ?? "Error" });
-  }
-}

@@ -1,6 +1,8 @@
 /** Starts a dispatcher somewhere, soon. It may be called for nothing, and may fail: the timer is the safety net. */
 export interface WakeUp {
   wake(): Promise<void>;
+  /** Gets ready for it (a client is loaded, say), where that takes time. */
+  prepare?(): void;
 }
 
 /**

@@ -15,6 +15,7 @@ export function webhookJob({
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
   if (Object.keys(sources).length === 0) return noWebhooks; // a process that only dispatches needs none
   const wakeUp = app.wakeUp === undefined ? undefined : coalesced(app.wakeUp);
+  app.wakeUp?.prepare?.(); // beside everything else that a cold start waits for
   return createWebhookRoute({
     ...definition.webhooks,
     ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),

@@ -1,0 +1,34 @@
+import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type BundledDatabase, bundleFunctions } from "../../../scripts/bundle-functions.js";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+
+export interface BundleFolder {
+  readonly folder: string;
+  remove(): Promise<void>;
+}
+
+/**
+ * The test app's functions as they would be deployed: bundles in a folder far from this project's packages. `provided`
+ * names those that the runtime brings (the AWS SDK) or that are deployed beside them.
+ */
+export async function bundleTestApp(
+  database: BundledDatabase,
+  provided: readonly string[] = [],
+): Promise<BundleFolder> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-lambda-"));
+  const app = fileURLToPath(new URL("test-app.ts", import.meta.url));
+  await bundleFunctions({ cloud: "aws", database, app, outFolder: folder });
+  for (const name of provided) {
+    const link = join(folder, "node_modules", name);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(root, "node_modules", name), link, "junction");
+  }
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
+}
+
+/** Node has one from 22.13 on. */
+export const sqlitePackages = ["@photostructure/sqlite"];

@@ -1,0 +1,133 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import type { Metafile } from "esbuild";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  type BundledDatabase,
+  bundle,
+  bundleFunctions,
+  databases,
+} from "../../../scripts/bundle-functions.js";
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+const kilobyte = 1024;
+
+describe("bundles for Lambda", () => {
+  let folder: string;
+  const built = new Map<BundledDatabase, Metafile>();
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "oncebox-bundles-"));
+    for (const database of databases) {
+      built.set(
+        database,
+        await bundleFunctions({ cloud: "aws", database, outFolder: join(folder, database) }),
+      );
+    }
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  const outputOf = (metafile: Metafile, name: string) => {
+    const found = Object.entries(metafile.outputs).find(([file]) => basename(file) === `${name}.mjs`);
+    return found![1];
+  };
+  /** What is really in it, not what was looked at. */
+  const contentsOf = (metafile: Metafile, name: string) =>
+    Object.entries(outputOf(metafile, name).inputs)
+      .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
+      .map(([file]) => file);
+
+  it("FUN-09 one file per function, with its source map beside it", async () => {
+    const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
+    const names = ["cleanup", "dispatch", "reap", "webhook"];
+    expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
+  });
+
+  it("FUN-09 a webhook function on PostgreSQL has at most 200 KB, its driver included", () => {
+    const output = outputOf(built.get("postgres")!, "webhook");
+    const isDriver = (file: string) => file.endsWith("node_modules/pg/lib/client.js");
+    expect(contentsOf(built.get("postgres")!, "webhook").some(isDriver)).toBe(true);
+    expect(output.bytes).toBeLessThanOrEqual(200 * kilobyte);
+  });
+
+  it("FUN-09 the core without a driver has at most 60 KB", async () => {
+    const metafile = await bundle({
+      database: "postgres",
+      entryPoints: [join(root, "src/index.ts")],
+      external: [],
+      outFolder: join(folder, "core"),
+    });
+    expect(contentsOf(metafile, "index").filter((file) => file.includes("node_modules"))).toEqual([]);
+    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(60 * kilobyte);
+  });
+
+  it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
+    const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
+    for (const [database, metafile] of built) {
+      for (const name of ["webhook", "dispatch", "reap", "cleanup"]) {
+        const contents = contentsOf(metafile, name);
+        const others = databases.filter((other) => other !== database);
+        for (const other of others) {
+          expect(contents.filter((file) => file.includes(`src/sql/${other}/`))).toEqual([]);
+          expect(contents.filter((file) => drivers[other].test(file))).toEqual([]);
+        }
+        expect(contents.filter((file) => file.includes("src/adapters/azure"))).toEqual([]);
+        expect(contents.filter((file) => /node_modules\/(@azure|@aws-sdk|@smithy)\//.test(file))).toEqual([]);
+        expect(contents.filter((file) => /zod\/v[34]\/(classic|helpers|types)/.test(file))).toEqual([]);
+      }
+    }
+  });
+
+  it("FUN-09 a function holds its own job and not the others'", () => {
+    const jobs = /src\/(app\/(webhook|dispatch)-job|webhooks\/route|queue\/dispatch-run)\.ts/;
+    const jobsIn = (name: string) =>
+      contentsOf(built.get("postgres")!, name).filter((file) => jobs.test(file));
+    expect(jobsIn("webhook").sort()).toEqual(["src/app/webhook-job.ts", "src/webhooks/route.ts"]);
+    expect(jobsIn("dispatch").sort()).toEqual(["src/app/dispatch-job.ts", "src/queue/dispatch-run.ts"]);
+    expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
+  });
+
+  it("FUN-09 on SQL Server the packages of Microsoft Entra are there only when they are wanted", async () => {
+    const webhook = join(root, "functions/aws/webhook.ts");
+    const settings = { database: "sqlserver", entryPoints: [webhook], external: ["@aws-sdk/*"] } as const;
+    const metafile = await bundle({ ...settings, entra: true, outFolder: join(folder, "entra") });
+    const isEntra = (file: string) => file.includes("node_modules/@azure/identity/");
+    expect(contentsOf(metafile, "webhook").some(isEntra)).toBe(true);
+    expect(contentsOf(built.get("sqlserver")!, "webhook").some(isEntra)).toBe(false);
+  });
+
+  /** Runs a bundle in a process of its own, from a folder where no package can be found. */
+  const invoke = async (
+    database: BundledDatabase,
+    url: string,
+  ): Promise<{ answer: unknown; log: string }> => {
+    const file = pathToFileURL(join(folder, database, "dispatch.mjs")).href;
+    const code = `const { handler } = await import(${JSON.stringify(file)});
+      const answer = await handler({}, { getRemainingTimeInMillis: () => 20000 }).catch((error) => error.message);
+      process.stdout.write("\\n" + JSON.stringify(answer));
+      process.exit();`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "-e", code], {
+      cwd: folder,
+      env: { PATH: process.env.PATH, ONCEBOX_DATABASE_URL: url },
+    });
+    const lines = stdout.split("\n");
+    return { answer: JSON.parse(lines.at(-1)!), log: lines.slice(0, -1).join("\n") };
+  };
+
+  it("FUN-09 each bundle runs with nothing on the module path, as far as a database that is not there", async () => {
+    expect((await invoke("postgres", "postgres://u:p@127.0.0.1:9/x")).answer).toMatch(/ECONNREFUSED/);
+    expect((await invoke("sqlserver", "mssql://u:p@127.0.0.1:9/x")).answer).toMatch(/127\.0\.0\.1:9/);
+  });
+
+  it("FUN-09 a bundle says what it was built for when it is given another database", async () => {
+    const { answer } = await invoke("postgres", "sqlite:app.db");
+    expect(answer).toBe(
+      "This bundle was built for postgres. Build it with --database sqlite for this database.",
+    );
+  });
+});

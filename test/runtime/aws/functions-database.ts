@@ -1,0 +1,111 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { BundledDatabase } from "../../../scripts/bundle-functions.js";
+import type { Database } from "../../../src/index.js";
+import { createInbox, type Inbox, migrate, statement } from "../../../src/index.js";
+import { openPostgres } from "../../../src/sql/postgres/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { type Line, layLine } from "../../support/line.js";
+import { webhookSecret } from "./http-events.js";
+
+/** A database for the functions under test, and the test's own look into it. */
+export interface FunctionsDatabase {
+  readonly kind: BundledDatabase;
+  /** What the functions are given. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly db: Database;
+  readonly inbox: Inbox;
+  /** What handlers have left, in order of its name. */
+  effects(): Promise<readonly string[]>;
+  /** The same, for functions that have to do without it until it is brought back. */
+  away(): Promise<{ readonly env: Readonly<Record<string, string>>; bringBack(): Promise<void> }>;
+  /** Ends all connections that functions have, as a server that restarts does. */
+  dropConnections(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const common = { TEST_WEBHOOK_SECRET: webhookSecret };
+
+export async function postgresForFunctions(url: string): Promise<FunctionsDatabase> {
+  const schema = `t_${randomUUID().slice(0, 8)}`;
+  const table = `${schema}.effects`;
+  const target = new URL(url);
+  target.searchParams.set("application_name", schema);
+  const db = openPostgres({ url });
+  const lines: Line[] = [];
+  await migrate(db, { schema });
+  await run(db, `create table ${table} (message text not null, process int not null)`);
+  const env = { ...common, TEST_SCHEMA: schema, TEST_EFFECTS: table, ONCEBOX_DATABASE_URL: target.href };
+  return {
+    ...looking(db, table),
+    kind: "postgres",
+    env,
+    inbox: createInbox(db, { schema }),
+    async away() {
+      const line = await layLine(target.hostname, Number(target.port || 5432));
+      lines.push(line);
+      await line.cut();
+      const through = new URL(target);
+      through.hostname = "127.0.0.1";
+      through.port = String(line.port);
+      return { env: { ...env, ONCEBOX_DATABASE_URL: through.href }, bringBack: () => line.mend() };
+    },
+    dropConnections: () =>
+      run(db, `select pg_terminate_backend(pid) from pg_stat_activity where application_name = '${schema}'`),
+    async close() {
+      await Promise.all(lines.map((line) => line.cut()));
+      await run(db, `drop schema ${schema} cascade`);
+      await db.close();
+    },
+  };
+}
+
+export async function sqliteForFunctions(): Promise<FunctionsDatabase> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-lambda-db-"));
+  const open = async (file: string) => {
+    const db = openSqlite({ file });
+    await migrate(db);
+    await run(db, "create table effects (message text not null, process int not null)");
+    return db;
+  };
+  const db = await open(join(folder, "app.db"));
+  const env = { ...common, ONCEBOX_DATABASE_URL: `sqlite:${join(folder, "app.db")}` };
+  return {
+    ...looking(db, "effects"),
+    kind: "sqlite",
+    env,
+    inbox: createInbox(db),
+    async away() {
+      const later = join(folder, "later");
+      return {
+        env: { ...env, ONCEBOX_DATABASE_URL: `sqlite:${join(later, "app.db")}` },
+        async bringBack() {
+          await mkdir(later);
+          await (await open(join(later, "app.db"))).close();
+        },
+      };
+    },
+    dropConnections: async () => {}, // there are none
+    async close() {
+      await db.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const looking = (db: Database, table: string): Pick<FunctionsDatabase, "db" | "effects"> => ({
+  db,
+  async effects() {
+    const rows = await db.driver.query(
+      statement("effects", `select message from ${table} order by message`),
+      {},
+    );
+    return rows.map((row) => row.message as string);
+  },
+});
+
+async function run(db: Database, sql: string): Promise<void> {
+  await db.driver.query({ name: "test", steps: [sql], unprepared: true }, {});
+}

@@ -1,0 +1,107 @@
+import { describe, expect, it } from "vitest";
+import { triggerOf } from "../../../src/adapters/aws/dispatch-event.js";
+import { toRequest, toResult } from "../../../src/adapters/aws/http-event.js";
+import { lambdaBudget } from "../../../src/adapters/aws/lambda-budget.js";
+import { readAwsSettings } from "../../../src/config/aws-settings.js";
+import { httpEvent } from "./http-events.js";
+
+describe("HTTP events of Lambda", () => {
+  it("FUN-01 a body that came as base64 is the bytes that were sent", async () => {
+    const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
+    const body = Buffer.from(bytes).toString("base64");
+    const request = toRequest(httpEvent({ body, isBase64Encoded: true }));
+    expect(new Uint8Array(await request.arrayBuffer())).toEqual(bytes);
+  });
+
+  it("FUN-01 a text body keeps every character", async () => {
+    const body = '{"name":"Zoë 🦊\\u0000"}\r\n';
+    expect(Buffer.from(await toRequest(httpEvent({ body })).arrayBuffer())).toEqual(Buffer.from(body));
+  });
+
+  it("FUN-01 headers, cookies, query and the stage's path arrive as they were sent", () => {
+    const request = toRequest(
+      httpEvent({
+        headers: { "x-forwarded-for": "192.0.2.1, 192.0.2.2", "Content-Type": "application/json" },
+        cookies: ["a=1", "b=2"],
+        rawPath: "/prod/webhooks/stripe",
+        rawQueryString: "a=1&a=2&b=%2F+x",
+        body: "{}",
+      }),
+    );
+    expect(request.url).toBe("https://api.example.com/prod/webhooks/stripe?a=1&a=2&b=%2F+x");
+    expect(request.method).toBe("POST");
+    expect(Object.fromEntries(request.headers)).toEqual({
+      "x-forwarded-for": "192.0.2.1, 192.0.2.2",
+      "content-type": "application/json",
+      cookie: "a=1; b=2",
+    });
+  });
+
+  it("FUN-01 a path that the gateway has decoded stays a path", () => {
+    const request = toRequest(httpEvent({ rawPath: "/webhooks/a?b#c d", rawQueryString: "q=1" }));
+    expect(new URL(request.url).search).toBe("?q=1");
+    expect(decodeURIComponent(new URL(request.url).pathname)).toBe("/webhooks/a?b#c d");
+  });
+
+  it("FUN-01 a GET has no body, and an event of another kind is refused with a reason", () => {
+    expect(toRequest(httpEvent({ method: "GET", body: "" })).body).toBeNull();
+    const rest = { httpMethod: "POST", path: "/", requestContext: {} } as never;
+    expect(() => toRequest(rest)).toThrow(/payload format 2\.0/);
+  });
+
+  it("FUN-01 text goes back as text, everything else as base64, cookies apart", async () => {
+    const json = Response.json({ ok: "ü" }, { status: 202, headers: { "retry-after": "3" } });
+    expect(await toResult(json)).toEqual({
+      statusCode: 202,
+      headers: { "content-type": "application/json", "retry-after": "3" },
+      body: '{"ok":"ü"}',
+      isBase64Encoded: false,
+    });
+    const bytes = new Uint8Array([0, 255, 128]);
+    const headers = new Headers({ "content-type": "application/octet-stream" });
+    headers.append("set-cookie", "a=1");
+    headers.append("set-cookie", "b=2");
+    expect(await toResult(new Response(bytes, { headers }))).toEqual({
+      statusCode: 200,
+      headers: { "content-type": "application/octet-stream" },
+      cookies: ["a=1", "b=2"],
+      body: Buffer.from(bytes).toString("base64"),
+      isBase64Encoded: true,
+    });
+    const zipped = new Response(bytes, {
+      headers: { "content-type": "text/plain", "content-encoding": "gzip" },
+    });
+    expect((await toResult(zipped)).isBase64Encoded).toBe(true);
+  });
+});
+
+describe("what starts the dispatch function", () => {
+  it("FUN-06 schedules, wake-ups and queues are told apart", () => {
+    expect(triggerOf({ source: "aws.events", "detail-type": "Scheduled Event" })).toBe("schedule");
+    expect(triggerOf(undefined)).toBe("schedule");
+    expect(triggerOf({ Records: [] })).toBe("schedule");
+    expect(triggerOf({ oncebox: "wake-up" })).toBe("wake-up");
+    expect(triggerOf({ Records: [{ eventSource: "aws:sqs", body: "anything" }] })).toBe("queue");
+  });
+
+  it("FUN-03 no time left is 0, also when Lambda says less", () => {
+    let left = 1_500;
+    const budget = lambdaBudget({ getRemainingTimeInMillis: () => left });
+    expect(budget.remainingMs()).toBe(1_500);
+    left = -20;
+    expect(budget.remainingMs()).toBe(0);
+    expect(budget.signal.aborted).toBe(false);
+  });
+
+  it("FUN-06 the settings name one way to wake, and a queue by its URL", () => {
+    expect(readAwsSettings({ ONCEBOX_DISPATCH_FUNCTION: " dispatch " })).toEqual({
+      dispatchFunction: "dispatch",
+      wakeQueueUrl: undefined,
+    });
+    const queue = "https://sqs.us-east-1.amazonaws.com/0/wake";
+    expect(() => readAwsSettings({ ONCEBOX_DISPATCH_FUNCTION: "d", ONCEBOX_WAKE_QUEUE_URL: queue })).toThrow(
+      /Set one of them/,
+    );
+    expect(() => readAwsSettings({ ONCEBOX_WAKE_QUEUE_URL: "wake" })).toThrow(/queue's URL/);
+  });
+});

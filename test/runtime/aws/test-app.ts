@@ -1,0 +1,45 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineApp } from "../../../src/app/app-definition.js";
+import { statement } from "../../../src/sql/driver.js";
+
+/** What the functions under test are: each handler leaves a row for every time that it ran to its end. */
+const { TEST_EFFECTS: effects = "effects", TEST_SCHEMA: schema } = process.env;
+const leave = statement("leave", `insert into ${effects} (message, process) values (:message, :process)`);
+const processes = statement("processes", `select count(distinct process) as total from ${effects}`);
+
+export default defineApp({
+  ...(schema === undefined ? {} : { schema }),
+  sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "TEST_WEBHOOK_SECRET" } } },
+  webhooks: { maxBodyBytes: 32 * 1024 },
+  inbox: { retry: { baseMs: 1, maxMs: 1 } },
+  dispatch: { leaseMs: 1_000 },
+  retentionMs: 1,
+  handlers: ({ db, outbox }) => {
+    const done = (message: string) => db.driver.query(leave, { message, process: process.pid });
+    return {
+      "payment.received": async ({ messageId, payload }) => {
+        await done(messageId);
+        await outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId });
+      },
+      "takes.long": async ({ messageId }) => {
+        await sleep(300);
+        await done(messageId);
+      },
+      /** Not before two processes have handled something: without another one it would wait until it is told to stop. */
+      "two.needed": async ({ messageId }, { signal }) => {
+        await done(messageId);
+        const both = async () => Number((await db.driver.query(processes, {}))[0]?.total) === 2;
+        while (!(await both())) await sleep(20, undefined, { signal });
+      },
+      /** The worst that a handler can do, the first time. */
+      "keeps.thread": async ({ messageId, attempt }) => {
+        while (attempt === 0);
+        await done(messageId);
+      },
+    };
+  },
+  publishers: ({ db }) => ({
+    "receipt.send": ({ correlationId }) =>
+      db.driver.query(leave, { message: `receipt of ${correlationId}`, process: process.pid }),
+  }),
+});
