@@ -31,7 +31,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const logger = withFields(config.logger, { store: store.id });
   const counts = { acked: 0, abandoned: 0, failed: 0, released: 0, lost: 0 };
   const changed = changes();
-  const time = runTime(budget, config.reserveMs, answersOf(store, config));
+  const time = runTime(budget, config.reserveMs, answersOf(store, config), config.lateness);
   const records = topicRecords(config);
   const settling = settleBuffer(store, owner, counts, logger, time.answered);
   const running = inFlight(store, owner, config, logger, (message, record, outcome) =>
@@ -234,12 +234,14 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   };
 
   budget.signal.addEventListener("abort", changed.notify);
+  const stopWatching = config.lateness.watch();
   try {
     while (!stopping() && canGoOn()) await step();
   } finally {
     await windDown();
     budget.signal.removeEventListener("abort", changed.notify);
     leases.stop();
+    stopWatching();
   }
   if (claimError !== undefined) throw claimError;
   const stopped = budget.signal.aborted ? "aborted" : drained && !leftOver ? "drained" : "time";

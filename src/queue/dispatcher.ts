@@ -5,6 +5,7 @@ import { type DispatchResult, dispatchRun } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
+import { type Lateness, lateness } from "./lateness.js";
 import { guardedLogger, type LogFields, type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
 import { guardedMetrics, type Metrics } from "./metrics.js";
@@ -55,6 +56,7 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly durations: Map<string, DurationEstimate>;
   /** By store: how long it takes to answer. */
   readonly answers: WeakMap<object, DurationEstimate>;
+  readonly lateness: Lateness;
   readonly describe: (message: Message) => LogFields;
 }
 
@@ -103,6 +105,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     random: options.random ?? Math.random,
     durations: new Map(),
     answers: new WeakMap(),
+    lateness: lateness(),
     describe: describeKey,
   };
   requireBatchSize(config.batchSize);

@@ -1,5 +1,6 @@
 import type { Budget } from "./budget.js";
 import type { DurationEstimate } from "./duration-estimate.js";
+import type { Lateness } from "./lateness.js";
 
 /** The time of one run: first the handlers', then a reserve to stop them and to settle. */
 export interface RunTime {
@@ -15,8 +16,8 @@ export interface RunTime {
   answered(ms: number): void;
 }
 
-/** The run returns so long before the deadline, settled or not: a busy machine comes late to a timer. */
-const marginMs = 50;
+/** The run returns so long before the deadline, settled or not; or twice as long as this machine comes late to timers. */
+const shortestMarginMs = 50;
 
 /** Below, one pause of a busy machine could eat it all; above, a slow database is not worth waiting for. */
 const shortestPartMs = 50;
@@ -29,20 +30,26 @@ const lastCalls = 3;
  * The reserve is what was asked for, or else learned from the store's answers: one part for handlers to stop in, one
  * for the last calls, and the margin. A learned one leaves at least half of the run to the handlers.
  */
-export function runTime(budget: Budget, askedMs: number | undefined, answers: DurationEstimate): RunTime {
+export function runTime(
+  budget: Budget,
+  askedMs: number | undefined,
+  answers: DurationEstimate,
+  late: Pick<Lateness, "worstMs">,
+): RunTime {
   const halfMs = budget.remainingMs() / 2;
+  const marginMs = () => Math.max(shortestMarginMs, 2 * late.worstMs());
   let answerMs = 0;
-  let reserveMs = 0;
+  let lastCallsMs = 0;
   const learn = (): void => {
     answerMs = answers.quantileMs(0.9);
-    const neededMs = marginMs + 2 * Math.max(shortestPartMs, lastCalls * answerMs);
-    reserveMs = askedMs ?? Math.min(halfMs, longestReserveMs, neededMs);
+    lastCallsMs = Math.max(shortestPartMs, lastCalls * answerMs);
   };
   learn();
-  const returnMs = () => Math.min(marginMs, reserveMs / 4);
+  const reserveMs = () => askedMs ?? Math.min(halfMs, longestReserveMs, marginMs() + 2 * lastCallsMs);
+  const returnMs = () => Math.min(marginMs(), reserveMs() / 2);
   return {
-    usableMs: () => budget.remainingMs() - reserveMs,
-    untilGivenUpMs: () => budget.remainingMs() - (reserveMs + returnMs()) / 2,
+    usableMs: () => budget.remainingMs() - reserveMs(),
+    untilGivenUpMs: () => budget.remainingMs() - (reserveMs() + returnMs()) / 2,
     untilReturnMs: () => budget.remainingMs() - returnMs(),
     answerMs: () => answerMs,
     answered(ms) {

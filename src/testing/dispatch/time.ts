@@ -114,7 +114,7 @@ export function timeTests(context: DispatchContext): void {
       const budget = testBudget();
       const started: string[] = [];
       const dispatcher = createDispatcher<AnyMessage>({
-        reserveMs: 40,
+        reserveMs: 1_000,
         handlers: {
           obedient: (_message, { signal }) =>
             new Promise((_, reject) => {
@@ -124,7 +124,7 @@ export function timeTests(context: DispatchContext): void {
           stubborn: () =>
             new Promise(() => {
               started.push("stubborn");
-              budget.remaining = 30; // less than the reserve: the run must end now
+              budget.remaining = 600; // less than the reserve: the run must end now
               budget.stop();
             }),
         },
