@@ -1,4 +1,10 @@
 export { currentNative, currentTransaction, publish } from "./ambient.js";
+export type { Consume, ConsumeOptions } from "./consume.js";
+export { createConsume } from "./consume.js";
+export type { BatchEntry, BatchOptions } from "./consume-batch.js";
+export { consumeBatch } from "./consume-batch.js";
+export type { HttpHandler, IdempotentHttpOptions } from "./idempotent-http.js";
+export { idempotentHttp } from "./idempotent-http.js";
 export type { InboxMiddleware, InboxMiddlewareOptions } from "./inbox.js";
 export { inbox } from "./inbox.js";
 export type { OutboxMiddleware, OutboxMiddlewareOptions } from "./outbox.js";
@@ -8,3 +14,4 @@ export type { CustomMiddleware, Stack, StackHandler, StackMiddleware } from "./s
 export { stack } from "./stack.js";
 export type { BeginTransaction, TransactionMiddleware, TransactionOptions } from "./transaction.js";
 export { transaction } from "./transaction.js";
+export type { TriggerMessage } from "./trigger-message.js";

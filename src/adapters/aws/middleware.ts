@@ -1,0 +1,136 @@
+import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import {
+  type InboxMiddleware,
+  type InboxMiddlewareOptions,
+  inbox as neutralInbox,
+} from "../../middleware/inbox.js";
+import {
+  outbox as neutralOutbox,
+  type OutboxMiddleware,
+  type OutboxMiddlewareOptions,
+} from "../../middleware/outbox.js";
+import { requireOrder, type Stage } from "../../middleware/stack.js";
+import {
+  transaction as neutralTransaction,
+  type OpenTransaction,
+  type TransactionMiddleware,
+  type TransactionOptions,
+} from "../../middleware/transaction.js";
+import type { Database } from "../../sql/dialect.js";
+import { sqsMessage } from "./middleware-sqs.js";
+
+/** What one invocation keeps in `request.internal`, under one key. */
+interface Invocation {
+  readonly open: OpenTransaction;
+  readonly stages: Stage[];
+}
+
+const key = "oncebox";
+
+type Internal = { [key]?: Invocation };
+type Middleware = MiddlewareObj & { readonly stage: Stage };
+
+const invocationOf = (request: MiddyRequest): Invocation | undefined => (request.internal as Internal)[key];
+
+/** A mistake in the order shows at the first invocation; `checked([...])` shows it when the handler is built. */
+function enter(request: MiddyRequest, stage: "inbox" | "outbox"): Invocation {
+  const invocation = invocationOf(request);
+  if (invocation === undefined) {
+    throw new InvalidOperationError(
+      `${stage}: there is no transaction around it. Add .use(transaction(db)) before .use(${stage}(…)).`,
+    );
+  }
+  requireOrder([...invocation.stages, stage]);
+  invocation.stages.push(stage);
+  return invocation;
+}
+
+/**
+ * Begins before the handler, commits after it, rolls back on any error.
+ *
+ * @example
+ * export const handler = middy(work).use(transaction(db)).use(inbox({ subscriber: "orders" })).use(outbox());
+ */
+export function transaction(db: Database, options?: TransactionOptions): Middleware {
+  const neutral: TransactionMiddleware = neutralTransaction(db, options);
+  const end = async (request: MiddyRequest, how: "commit" | "rollback"): Promise<void> => {
+    const invocation = invocationOf(request);
+    if (invocation === undefined) return;
+    delete (request.internal as Internal)[key];
+    await invocation.open[how]();
+  };
+  return {
+    stage: "transaction",
+    // Not async: what it enters must still be there for the handler, and ends with the transaction.
+    before: function transactionBefore(request) {
+      return neutral.enter().then((open) => {
+        (request.internal as Internal)[key] = { open, stages: ["transaction"] };
+      });
+    },
+    after: async function transactionAfter(request) {
+      await end(request, "commit");
+    },
+    onError: async function transactionOnError(request) {
+      await end(request, "rollback");
+    },
+  };
+}
+
+/** A duplicate ends the invocation at once, as a success without a response. */
+export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): Middleware {
+  const neutral: InboxMiddleware = neutralInbox<Event>({ messageId: eventId, ...options });
+  return {
+    stage: "inbox",
+    before: async function inboxBefore(request) {
+      const invocation = enter(request, "inbox");
+      if (await neutral.isNew(invocation.open.scope, request.event)) return;
+      delete (request.internal as Internal)[key];
+      await invocation.open.commit(); // middy runs no `after` when it ends early
+      request.earlyResponse = undefined;
+    },
+  };
+}
+
+/** Writes the messages that the handler returns into the outbox; the response is empty then. */
+export function outbox(options?: OutboxMiddlewareOptions): Middleware {
+  const neutral: OutboxMiddleware = neutralOutbox(options);
+  return {
+    stage: "outbox",
+    before: async function outboxBefore(request) {
+      neutral.collect(enter(request, "outbox").open.scope);
+    },
+    after: async function outboxAfter(request) {
+      const { response } = request;
+      request.response = undefined;
+      await neutral.write(invocationOf(request)!.open.scope, response);
+    },
+  };
+}
+
+/**
+ * The same list, after a check of its order, for `use`: a mistake shows when the function loads.
+ *
+ * @example
+ * middy(work).use(checked([transaction(db), inbox({ subscriber: "orders" }), outbox()]))
+ */
+export function checked<Entry extends MiddlewareObj>(middleware: readonly Entry[]): Entry[] {
+  requireOrder(
+    middleware.flatMap((entry) => ("stage" in entry ? [(entry as unknown as Middleware).stage] : [])),
+  );
+  return [...middleware];
+}
+
+/** Of a queue's event with one record, or of an EventBridge event. */
+function eventId(event: unknown): string | undefined {
+  const { Records: records, id } = (event ?? {}) as { Records?: unknown; id?: unknown };
+  if (!Array.isArray(records)) return typeof id === "string" ? id : undefined;
+  if (records.length !== 1) {
+    throw new InvalidArgumentError(
+      `inbox: the event has ${records.length} records, and a transaction has one message. Set the trigger's batch size to 1, or use sqsHandler.`,
+    );
+  }
+  return sqsMessage(records[0]).messageId;
+}
+
+export { type SqsHandlerOptions, sqsHandler, sqsMessage } from "./middleware-sqs.js";

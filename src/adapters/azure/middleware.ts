@@ -1,0 +1,116 @@
+import type { InvocationContext } from "@azure/functions";
+import { InvalidOperationError } from "../../errors.js";
+import { type ConsumeOptions, createConsume } from "../../middleware/consume.js";
+import { consumeBatch } from "../../middleware/consume-batch.js";
+import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
+import { openEnvelope } from "../../publishers/envelope.js";
+import { optionalCount } from "../../queue/arguments.js";
+
+export interface AzureQueueOptions extends ConsumeOptions {
+  /** Of messages that bring none. */
+  readonly topic?: string;
+  /** Of a batch (`cardinality: "many"`), messages or sessions at once: 4 by default. */
+  readonly concurrency?: number;
+}
+
+type Metadata = Readonly<Record<string, unknown>>;
+type QueueFunction = (entry: unknown, context: InvocationContext) => Promise<void>;
+
+/**
+ * A handler for `app.serviceBusQueue` and `app.serviceBusTopic`, of one message or of a batch. What fails is thrown, so
+ * that the platform delivers it again; of a batch, what was handled already is a duplicate then, and is skipped.
+ *
+ * @example
+ * app.serviceBusQueue("orders", { queueName: "orders", connection: "BUS", handler: serviceBusHandler({ handle }) });
+ */
+export function serviceBusHandler(options: AzureQueueOptions): QueueFunction {
+  return queueFunction(options, "serviceBusHandler", serviceBusMessage);
+}
+
+/**
+ * A handler for `app.storageQueue`. The platform's own redelivery and `maxDequeueCount` apply.
+ *
+ * @example
+ * app.storageQueue("orders", { queueName: "orders", connection: "STORAGE", handler: storageQueueHandler({ handle }) });
+ */
+export function storageQueueHandler(options: AzureQueueOptions): QueueFunction {
+  return queueFunction(options, "storageQueueHandler", storageQueueMessage);
+}
+
+function queueFunction(
+  options: AzureQueueOptions,
+  what: string,
+  toMessage: (body: unknown, metadata: Metadata, topic: string | undefined) => TriggerMessage,
+): QueueFunction {
+  const consume = createConsume(options, what, ["topic", "concurrency"]);
+  const { topic, concurrency = 4 } = options;
+  optionalCount(concurrency, `${what}: concurrency`, 1);
+  return async (entry, context) => {
+    const metadata: Metadata = context.triggerMetadata ?? {};
+    if (!Array.isArray(entry)) {
+      const { end, error } = await consume(toMessage(entry, metadata, topic));
+      if (end === "failed") throw error;
+      return;
+    }
+    const entries = entry.map((body, index) => {
+      const message = toMessage(body, metadataOf(metadata, index), topic);
+      return { message, receipt: message.messageId };
+    });
+    const failed = await consumeBatch(entries, consume, {
+      concurrency,
+      remainingMs: () => Number.POSITIVE_INFINITY,
+      reserveMs: 0,
+    });
+    if (failed.length > 0) {
+      throw new InvalidOperationError(
+        `${failed.length} of ${entry.length} messages failed: ${failed.join(", ")}.`,
+      );
+    }
+  };
+}
+
+/** Of one message of a batch: the host brings what each has in lists, `messageIdArray` and so on. */
+function metadataOf(metadata: Metadata, index: number): Metadata {
+  const own: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(metadata)) {
+    if (name.endsWith("Array") && Array.isArray(value)) own[name.slice(0, -"Array".length)] = value[index];
+  }
+  return own;
+}
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+/** The host parses bodies that look like JSON; a handler gets the text that was sent, up to spaces. */
+const bodyText = (body: unknown): string => {
+  if (typeof body === "string") return body;
+  if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");
+  return JSON.stringify(body) ?? "";
+};
+
+function serviceBusMessage(body: unknown, metadata: Metadata, topic = "service-bus"): TriggerMessage {
+  const sent = (metadata.applicationProperties ?? {}) as Metadata;
+  return {
+    messageId: text(metadata.messageId) ?? text(sent[attributeNames.messageId]) ?? "",
+    topic: text(sent[attributeNames.topic]) ?? text(metadata.subject) ?? topic,
+    payload: bodyText(body),
+    headers: headersFrom(text(sent[attributeNames.headers])),
+    correlationId: text(metadata.correlationId) ?? null,
+    partitionKey: text(metadata.sessionId) ?? null,
+    deliveries: Number(metadata.deliveryCount ?? 1),
+  };
+}
+
+function storageQueueMessage(body: unknown, metadata: Metadata, topic = "storage-queue"): TriggerMessage {
+  const payload = bodyText(body);
+  const envelope = openEnvelope(payload);
+  return {
+    messageId: envelope?.messageId ?? text(metadata.id) ?? "",
+    topic: envelope?.topic ?? topic,
+    payload: envelope?.payload ?? payload,
+    headers: envelope?.headers ?? null,
+    correlationId: envelope?.correlationId ?? null,
+    partitionKey: null,
+    deliveries: Number(metadata.dequeueCount ?? 1),
+  };
+}

@@ -1,0 +1,26 @@
+import type { Dialect } from "../sql/dialect.js";
+import { type SqlExecutor, type SqlStatement, statement } from "../sql/driver.js";
+
+/**
+ * Locks that the transaction owns and that nobody waits for: they go with the commit, the rollback or the connection,
+ * so that a killed function leaves none behind. SQLite has one writer at a time, which is lock enough.
+ */
+const locks: Readonly<Record<Dialect["name"], SqlStatement | undefined>> = {
+  postgres: statement(
+    "idempotency lock",
+    "select pg_try_advisory_xact_lock(hashtextextended(:key::text, 7093)) as locked",
+  ),
+  sqlserver: statement(
+    "idempotency lock",
+    `declare @name nvarchar(255) = 'oncebox:' + convert(nvarchar(64), hashbytes('SHA2_256', @key), 2), @result int;
+exec @result = sp_getapplock @Resource = @name, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
+select case when @result >= 0 then 1 else 0 end as locked`,
+  ),
+  sqlite: undefined,
+};
+
+/** Answers whether the lock was free. */
+export function twinLock(dialect: Dialect["name"]): (tx: SqlExecutor, key: string) => Promise<unknown> {
+  const lock = locks[dialect];
+  return async (tx, key) => (lock === undefined ? true : (await tx.query(lock, { key }))[0]?.locked);
+}

@@ -1,0 +1,77 @@
+import { ArgumentRangeError } from "../errors.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { PermanentFailure, retryAfter } from "../queue/settlement.js";
+import type { BreakerPolicy } from "./publisher.js";
+
+const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
+
+export interface CircuitBreaker {
+  /** Runs a call, or refuses it at once with `retryAfter` while the destination is left alone. */
+  run<T>(call: () => Promise<T>): Promise<T>;
+  readonly state: "closed" | "open" | "trial";
+}
+
+/**
+ * Leaves a destination alone that fails again and again, so that it costs the others no time. After a while one call
+ * may try; when it succeeds all may.
+ */
+export function circuitBreaker(
+  destination: string,
+  overrides: Partial<BreakerPolicy> = {},
+  now: () => number = () => performance.now(),
+): CircuitBreaker {
+  refuseUnknown(overrides, Object.keys(defaults), "breaker");
+  const policy = { ...defaults, ...overrides };
+  requireDuration(policy.openMs, "breaker: openMs");
+  requireDuration(policy.maxOpenMs, "breaker: maxOpenMs");
+  if (!Number.isInteger(policy.failures) || policy.failures < 1)
+    throw new ArgumentRangeError("breaker: failures must be a whole number from 1 on.");
+  let failures = 0;
+  let openings = 0;
+  let openUntil: number | undefined;
+  let trying = false;
+
+  const waitMs = (): number => {
+    if (openUntil === undefined) return 0;
+    return trying ? policy.openMs : Math.max(0, openUntil - now());
+  };
+  const succeeded = (): void => {
+    failures = 0;
+    openings = 0;
+    openUntil = undefined;
+  };
+  const failed = (): void => {
+    failures++;
+    if (openUntil === undefined && failures < policy.failures) return;
+    openUntil = now() + Math.min(policy.maxOpenMs, policy.openMs * 2 ** openings);
+    openings++;
+  };
+
+  return {
+    get state() {
+      return openUntil === undefined ? "closed" : waitMs() > 0 ? "open" : "trial";
+    },
+    async run(call) {
+      const wait = waitMs();
+      if (wait > 0) throw retryAfter(wait, `${destination} has been failing and is left alone for now.`);
+      const isTrial = openUntil !== undefined;
+      if (isTrial) trying = true;
+      try {
+        const answer = await call();
+        if (isTrial || openUntil === undefined) succeeded();
+        return answer;
+      } catch (error) {
+        // A message that the destination refuses says nothing bad about the destination.
+        if (error instanceof PermanentFailure) {
+          if (isTrial) succeeded();
+        } else if (isTrial || openUntil === undefined) failed(); // calls under way when it opened count once
+        throw error;
+      } finally {
+        if (isTrial) trying = false;
+      }
+    },
+  };
+}
+
+/** For publishers whose breaker is switched off. */
+export const noBreaker: CircuitBreaker = { state: "closed", run: (call) => call() };

@@ -1,0 +1,80 @@
+import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
+import { refuseUnknown, requireName } from "../queue/arguments.js";
+import { permanentFailure } from "../queue/settlement.js";
+import { sizeOf } from "./aws-attributes.js";
+import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { loadPackage } from "./load-package.js";
+import { microBatch, notSent, sent } from "./micro-batch.js";
+import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
+
+export interface EventBridgePublisherOptions extends PublisherOptions {
+  /** The event's source, such as "com.example.orders". */
+  readonly source: string;
+  /** "default" by default. */
+  readonly eventBusName?: string;
+  /** Your own client; one with the environment's region and credentials by default. */
+  readonly client?: EventBridgeClient;
+}
+
+/**
+ * Puts events on an EventBridge bus, ten at a time. The topic is the detail type, and the payload, which must be a JSON
+ * object, is the detail. EventBridge has no ids of senders': put one into the payload if receivers need it.
+ *
+ * @example
+ * createDispatcher({ handlers: { "order.placed": eventBridgePublisher({ source: "com.example.orders" }) } })
+ */
+export function eventBridgePublisher(options: EventBridgePublisherOptions): Publisher {
+  refuseUnknown(
+    options,
+    ["source", "eventBusName", "client", ...publisherOptionNames],
+    "eventBridgePublisher",
+  );
+  const { source, eventBusName = "default" } = options;
+  requireName(source, "eventBridgePublisher: source");
+  const sdk = lazily(async () => {
+    const { EventBridgeClient, PutEventsCommand } = await loadPackage(
+      "@aws-sdk/client-eventbridge",
+      () => import("@aws-sdk/client-eventbridge"),
+    );
+    return { PutEventsCommand, client: options.client ?? new EventBridgeClient({}) };
+  });
+  const send = microBatch<PublishedMessage>({
+    maxItems: 10,
+    maxBytes: 262_144,
+    bytesOf: sizeOf,
+    async send(messages) {
+      const { PutEventsCommand, client } = await sdk();
+      const entries = messages.map((message) => ({
+        Source: source,
+        EventBusName: eventBusName,
+        DetailType: message.topic,
+        Detail: message.payload,
+        ...traceOf(message),
+      }));
+      const answer = await client.send(new PutEventsCommand({ Entries: entries }));
+      return messages.map((_, index) => {
+        const { EventId: id, ErrorCode: code } = answer.Entries?.[index] ?? {};
+        return id ? sent : notSent(new Error(`EventBridge did not take the event: ${code ?? "no answer"}.`));
+      });
+    },
+  });
+  return guarded("EventBridge", options, async (message) => {
+    requireJsonObject(message);
+    await send(message);
+  });
+}
+
+const traceOf = ({ headers }: PublishedMessage) => {
+  const trace = headers?.["x-amzn-trace-id"];
+  return trace === undefined ? {} : { TraceHeader: trace };
+};
+
+function requireJsonObject(message: PublishedMessage): void {
+  try {
+    const parsed: unknown = JSON.parse(message.payload);
+    if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) return;
+  } catch {
+    // said below, without the payload
+  }
+  throw permanentFailure("EventBridge takes JSON objects only, and the payload is none.");
+}

@@ -1,0 +1,28 @@
+import { InvalidArgumentError } from "../errors.js";
+import { refuseUnknown, requireName } from "../queue/arguments.js";
+import { guarded, publisherOptionNames } from "./guarded.js";
+import type { Publisher, PublisherOptions } from "./publisher.js";
+
+export interface FunctionPublisherOptions extends PublisherOptions {
+  /** For errors: "The invoice service". */
+  readonly destination: string;
+  readonly publish: Publisher;
+}
+
+/**
+ * A broker of your own, with a circuit breaker around it.
+ *
+ * @example
+ * functionPublisher({ destination: "RabbitMQ", publish: async (message) => channel.sendToQueue("orders", Buffer.from(message.payload)) })
+ */
+export function functionPublisher(options: FunctionPublisherOptions): Publisher {
+  refuseUnknown(options, ["destination", "publish", ...publisherOptionNames], "functionPublisher");
+  requireName(options.destination, "functionPublisher: destination");
+  if (typeof options.publish !== "function")
+    throw new InvalidArgumentError(
+      "functionPublisher: publish must be a function (message, { signal }) => promise.",
+    );
+  return guarded(options.destination, options, async (message, context) => {
+    await options.publish(message, context);
+  });
+}

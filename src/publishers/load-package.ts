@@ -1,0 +1,13 @@
+import { InvalidOperationError } from "../errors.js";
+
+/** Turns "cannot find module" into what to do about it. */
+export async function loadPackage<T>(name: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
+    throw new InvalidOperationError(`This publisher needs the package "${name}". Run: npm install ${name}`, {
+      cause: error,
+    });
+  }
+}

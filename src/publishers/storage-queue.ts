@@ -1,0 +1,36 @@
+import type { QueueClient } from "@azure/storage-queue";
+import { InvalidArgumentError } from "../errors.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import { permanentFailure } from "../queue/settlement.js";
+import { toEnvelope } from "./envelope.js";
+import { guarded, publisherOptionNames } from "./guarded.js";
+import type { Publisher, PublisherOptions } from "./publisher.js";
+
+export interface StorageQueuePublisherOptions extends PublisherOptions {
+  /** `QueueClient` of `@azure/storage-queue`. */
+  readonly queue: Pick<QueueClient, "sendMessage">;
+  /** Send the bare payload. By default an envelope carries id, topic and headers, which `storageQueueHandler` opens. */
+  readonly bare?: boolean;
+}
+
+/** What a message of a Storage queue may hold, in base64. */
+const maxBytes = 65_536;
+
+/**
+ * Sends to a Storage queue, in base64, as Azure Functions expects it.
+ *
+ * @example
+ * createDispatcher({ handlers: { "order.placed": storageQueuePublisher({ queue: service.getQueueClient("orders") }) } })
+ */
+export function storageQueuePublisher(options: StorageQueuePublisherOptions): Publisher {
+  refuseUnknown(options, ["queue", "bare", ...publisherOptionNames], "storageQueuePublisher");
+  const { queue, bare = false } = options;
+  if (typeof queue?.sendMessage !== "function")
+    throw new InvalidArgumentError("storageQueuePublisher: queue must be a QueueClient.");
+  return guarded("The Storage queue", options, async (message, { signal }) => {
+    const text = Buffer.from(bare ? message.payload : toEnvelope(message), "utf8").toString("base64");
+    if (text.length > maxBytes)
+      throw permanentFailure("The message is larger than a Storage queue takes: 48 KB.");
+    await queue.sendMessage(text, { abortSignal: signal });
+  });
+}

@@ -1,0 +1,64 @@
+import { expect, it } from "vitest";
+import { currentTransaction } from "../../middleware/ambient.js";
+import { createConsume } from "../../middleware/consume.js";
+import { stack } from "../../middleware/stack.js";
+import type { TriggerMessage } from "../../middleware/trigger-message.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
+import { permanentFailure } from "../../queue/settlement.js";
+import type { ContractHarness } from "../harness.js";
+import { insertOrder, shopTheme } from "./support.js";
+
+const message = (deliveries: number): TriggerMessage => ({
+  messageId: "m",
+  topic: "order",
+  payload: "a very secret payload",
+  headers: { a: "b" },
+  correlationId: "c",
+  partitionKey: null,
+  deliveries,
+});
+
+export function deadLettersContract(harness: ContractHarness): void {
+  shopTheme(harness, "poison messages", ({ shop }) => {
+    it("MID-11 ADD-02 a message that fails at its last delivery is dead, with its error and content, and can be replayed", async () => {
+      const made = await shop();
+      const consume = createConsume(
+        {
+          handle: stack<TriggerMessage>([made.transaction, made.inboxOf("orders")], async ({ payload }) => {
+            await insertOrder(made, currentTransaction(), "o");
+            throw new Error(`cannot read ${payload}`);
+          }),
+          deadLetters: made.inboxStore,
+          subscriber: "orders",
+          maxDeliveries: 3,
+        },
+        "test",
+      );
+      const key = { source: "orders", messageId: "m" };
+      expect(await consume(message(1))).toMatchObject({ end: "failed" });
+      expect(await consume(message(2))).toMatchObject({ end: "failed" });
+      expect(await made.inboxStore.get(key)).toBeNull();
+      expect(await consume(message(3))).toEqual({ end: "dead" });
+      expect(await made.orders()).toEqual([]);
+
+      const dead = (await made.inboxStore.list({ state: "Dead" })).messages;
+      expect(dead).toMatchObject([
+        { ...key, topic: "order", payload: "a very secret payload", headers: { a: "b" }, correlationId: "c" },
+      ]);
+      expect(dead[0]!.lastError).toMatch(/cannot read \[payload\]/);
+      await made.inboxStore.replay(dead);
+      expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toMatchObject([{ messageId: "m" }]);
+    });
+
+    it("ADD-12 a permanent failure is dead at the first delivery; without dead letters it stays the queue's", async () => {
+      const made = await shop();
+      const handle = () => {
+        throw permanentFailure("the order was deleted");
+      };
+      const consume = createConsume({ handle, deadLetters: made.inboxStore, subscriber: "s" }, "test");
+      expect(await consume(message(1))).toEqual({ end: "dead" });
+      expect(await made.inboxStore.get({ source: "s", messageId: "m" })).toMatchObject({ state: "Dead" });
+      expect(await createConsume({ handle }, "test")(message(9))).toMatchObject({ end: "failed" });
+    });
+  });
+}

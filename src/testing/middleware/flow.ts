@@ -1,0 +1,222 @@
+import { expect, it } from "vitest";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { createInbox } from "../../inbox/inbox.js";
+import { currentTransaction, publish } from "../../middleware/ambient.js";
+import { inbox } from "../../middleware/inbox.js";
+import { outbox } from "../../middleware/outbox.js";
+import { stack } from "../../middleware/stack.js";
+import { transaction } from "../../middleware/transaction.js";
+import { createOutbox } from "../../outbox/outbox.js";
+import { timeBudget } from "../../queue/budget.js";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import type { OutboxMessage } from "../../queue/message.js";
+import type { ContractHarness } from "../harness.js";
+import { insertOrder, type Shop, shopTheme } from "./support.js";
+
+interface Order {
+  readonly messageId?: string;
+}
+
+/** Places an order as a repository deep inside would, and announces it. */
+const placeOrder = (shop: Shop, handled: string[]) => async (message: Order) => {
+  handled.push(message.messageId!);
+  await insertOrder(shop, currentTransaction(), message.messageId!);
+  return { topic: "order.placed", data: { id: message.messageId }, attributes: { version: 2, by: "test" } };
+};
+
+export function flowContract(harness: ContractHarness): void {
+  shopTheme(harness, "the flow of a message", ({ shop, database }) => {
+    it("MID-02 MID-03 MID-06 MID-07 the execution flow: dedup, order and event commit together, then the event is published", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        placeOrder(made, handled),
+      );
+      expect(await handle({ messageId: "abc-123" })).toBeUndefined(); // nothing is passed on
+
+      expect(await made.orders()).toEqual(["abc-123"]);
+      expect(await made.inboxStore.get({ source: "orders", messageId: "abc-123" })).toMatchObject({
+        state: "Done",
+      });
+      const published: OutboxMessage[] = [];
+      const dispatcher = createDispatcher<OutboxMessage>({
+        handlers: { "order.placed": (message) => void published.push(message) },
+      });
+      await dispatcher.run(made.outboxStore, timeBudget(10_000));
+      expect(published).toMatchObject([
+        { topic: "order.placed", payload: '{"id":"abc-123"}', headers: { version: "2", by: "test" } },
+      ]);
+      expect((await made.outboxStore.stats()).counts).toMatchObject({ Done: 1, Ready: 0 });
+    });
+
+    it("MID-03 the same message again: success without output, and nothing is done twice", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        placeOrder(made, handled),
+      );
+      await handle({ messageId: "abc-123" });
+      expect(await handle({ messageId: "abc-123" })).toBeUndefined();
+      expect(await handle({ messageId: "ABC-123" })).toBeUndefined(); // another message: ids are case-sensitive
+
+      expect(handled).toEqual(["abc-123", "ABC-123"]);
+      expect(await made.outgoing()).toHaveLength(2);
+    });
+
+    it("MID-03 of many at the same time exactly one handles the message", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        placeOrder(made, handled),
+      );
+      await Promise.all(Array.from({ length: 6 }, () => handle({ messageId: "once" })));
+      expect(handled).toEqual(["once"]);
+      expect(await made.orders()).toEqual(["once"]);
+      expect(await made.outgoing()).toHaveLength(1);
+    });
+
+    it("MID-02 MID-08 an error rolls everything back, and the message can be handled later", async () => {
+      const made = await shop();
+      let broken = true;
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        async (message) => {
+          await insertOrder(made, currentTransaction(), message.messageId!);
+          publish({ topic: "order.placed", payload: "published" });
+          if (broken) throw new Error("the business says no");
+        },
+      );
+      await expect(handle({ messageId: "m" })).rejects.toThrow("the business says no");
+      expect(await made.orders()).toEqual([]);
+      expect(await made.outgoing()).toEqual([]);
+      expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
+
+      broken = false;
+      await handle({ messageId: "m" });
+      expect(await made.orders()).toEqual(["m"]);
+      expect(await made.outgoing()).toEqual(["published"]);
+    });
+
+    it("MID-08 an outgoing message that is refused rolls the order back", async () => {
+      const made = await shop();
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        async (message) => {
+          await insertOrder(made, currentTransaction(), message.messageId!);
+          return [{ topic: "ok", payload: "1" }, "not a message"];
+        },
+      );
+      await expect(handle({ messageId: "m" })).rejects.toThrow(InvalidArgumentError);
+      expect(await made.orders()).toEqual([]);
+      expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
+    });
+
+    it("MID-05 two subscribers each handle the message once", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      for (const subscriber of ["billing", "shipping", "billing", "shipping"]) {
+        const handle = stack<Order>([made.transaction, made.inboxOf(subscriber)], async () => {
+          handled.push(subscriber);
+        });
+        await handle({ messageId: "m" });
+      }
+      expect(handled).toEqual(["billing", "shipping"]);
+    });
+
+    it("MID-06 returned and published messages are one statement, in order, with the handler's contract unchanged", async () => {
+      const made = await shop();
+      const handle = stack<Order>([made.transaction, made.outbox], async () => {
+        publish({ topic: "a", payload: "1" });
+        await Promise.resolve();
+        publish({ topic: "b", payload: "2" });
+        return [
+          { topic: "c", payload: "3" },
+          { topic: "d", data: [4] },
+        ];
+      });
+      await handle({});
+      expect(await made.outgoing()).toEqual(["1", "2", "3", "[4]"]);
+    });
+
+    it("MID-07 transaction alone, and transaction with inbox, pass the handler's output on", async () => {
+      const made = await shop();
+      const alone = stack<Order>([made.transaction], async () => "output");
+      expect(await alone({})).toBe("output");
+      const deduplicated = stack<Order>([made.transaction, made.inboxOf("s")], async () => "output");
+      expect(await deduplicated({ messageId: "m" })).toBe("output");
+      expect(await deduplicated({ messageId: "m" })).toBeUndefined();
+    });
+
+    it("MID-04 a message without an id is refused with what to add, and nothing is kept", async () => {
+      const made = await shop();
+      const handle = stack<Order>([made.transaction, made.inboxOf("s")], async () => {});
+      for (const message of [{}, { messageId: "" }, null as unknown as Order])
+        await expect(handle(message)).rejects.toThrow(/messageId/);
+    });
+
+    it("MID-02 what a handler left running cannot write after the end, nor publish", async () => {
+      const made = await shop();
+      let goOn = (): void => {};
+      let late: Promise<unknown> | undefined;
+      const handle = stack<Order>([made.transaction, made.outbox], async () => {
+        const tx = currentTransaction();
+        late = new Promise<void>((resolve) => {
+          goOn = resolve;
+        }).then(() => {
+          expect(currentTransaction()).toBeUndefined();
+          expect(() => publish({ topic: "t", payload: "" })).toThrow(InvalidOperationError);
+          return insertOrder(made, tx, "late");
+        });
+        late.catch(() => {});
+      });
+      await handle({});
+      goOn();
+      await expect(late).rejects.toThrow(/ended/);
+      expect(await made.orders()).toEqual([]);
+    });
+
+    it("MID-01 init creates the tables when asked and only then, twice is harmless, and odd names are quoted", async () => {
+      const { db, schema } = database();
+      const named = schema === undefined ? {} : { schema };
+      const table = 'In"it ; drop';
+      const made = [
+        transaction(db),
+        inbox({ subscriber: "s", ...named, table: `${table} in` }),
+        outbox({ ...named, table: `${table} out` }),
+      ];
+      const handle = stack<Order>(made, async () => ({ topic: "t", payload: "p" }));
+      await expect(handle({ messageId: "m" })).rejects.toThrow();
+      await handle.init();
+      await handle.init();
+      await handle({ messageId: "m" });
+      const store = createOutbox(db, { ...named, table: `${table} out` });
+      expect((await store.list()).messages).toHaveLength(1);
+    });
+
+    it("MID-10 clean-up forgets old messages in batches, and never what is unpublished", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        placeOrder(made, handled),
+      );
+      for (const messageId of ["1", "2", "3"]) await handle({ messageId });
+      const { db, schema } = database();
+      const later = {
+        clock: () => new Date(Date.now() + 8 * 86_400_000),
+        ...(schema === undefined ? {} : { schema }),
+      };
+      const week = { retentionMs: 7 * 86_400_000, batchSize: 2 };
+      const oldInbox = createInbox(db, { ...later, table: made.names.inbox });
+      const oldOutbox = createOutbox(db, { ...later, table: made.names.outbox });
+
+      expect(await made.inboxStore.purgeDone(week)).toMatchObject({ purged: 0 });
+      expect(await oldInbox.purgeDone(week)).toMatchObject({ purged: 3 });
+      expect(await oldOutbox.purgeDone(week)).toMatchObject({ purged: 0 });
+      expect(await made.outgoing()).toHaveLength(3);
+    });
+  });
+}

@@ -1,0 +1,111 @@
+import { expect, it } from "vitest";
+import { currentTransaction, publish } from "../../middleware/ambient.js";
+import { idempotentHttp } from "../../middleware/idempotent-http.js";
+import type { ContractHarness } from "../harness.js";
+import { insertOrder, type Shop, shopTheme } from "./support.js";
+
+const post = (key: string | undefined, body: string, path = "/orders"): Request =>
+  new Request(`https://shop.example${path}`, {
+    method: "POST",
+    body,
+    headers: key === undefined ? {} : { "idempotency-key": key },
+  });
+
+function options(shop: Shop) {
+  const { schema } = shop.database;
+  return {
+    transaction: shop.transaction,
+    outbox: shop.outbox,
+    subscriber: "api",
+    table: shop.names.inbox,
+    ...(schema === undefined ? {} : { schema }),
+  };
+}
+
+export function httpContract(harness: ContractHarness): void {
+  shopTheme(harness, "idempotent HTTP", ({ shop }) => {
+    it("MID-03 the same key and request are answered with the first response, without handling", async () => {
+      const made = await shop();
+      let calls = 0;
+      const handle = idempotentHttp(options(made), async (request) => {
+        calls++;
+        await insertOrder(made, currentTransaction(), await request.text());
+        publish({ topic: "order.placed", payload: "event" });
+        return new Response(`order ${calls}`, {
+          status: 201,
+          headers: { location: "/orders/1", "x-n": "1" },
+        });
+      });
+      const first = await handle(post('"k1"', "o-1"));
+      const again = await handle(post('"k1"', "o-1"));
+      for (const response of [first, again]) {
+        expect(response.status).toBe(201);
+        expect(response.headers.get("location")).toBe("/orders/1");
+        expect(await response.text()).toBe("order 1");
+      }
+      expect(calls).toBe(1);
+      expect(await made.orders()).toEqual(["o-1"]);
+      expect(await made.outgoing()).toEqual(["event"]);
+    });
+
+    it("MID-03 the same key with another request is answered 422, and no key 400", async () => {
+      const made = await shop();
+      const handle = idempotentHttp(options(made), async () => new Response("ok"));
+      expect((await handle(post('"k"', "one"))).status).toBe(200);
+      expect((await handle(post('"k"', "two"))).status).toBe(422);
+      expect((await handle(post('"k"', "one", "/refunds"))).status).toBe(422);
+      expect((await handle(post('"k"', "one"))).status).toBe(200);
+      for (const key of [undefined, '""', "x".repeat(256), '"broken'])
+        expect((await handle(post(key, "one"))).status).toBe(400);
+      const lenient = idempotentHttp({ ...options(made), required: false }, async () => new Response("ok"));
+      expect((await lenient(post(undefined, "one"))).status).toBe(200);
+    });
+
+    it("MID-03 a twin is answered 409 while the first is being handled, and its response afterwards", async () => {
+      const made = await shop();
+      let entered = (): void => {};
+      let leave = (): void => {};
+      const inside = new Promise<void>((resolve) => {
+        entered = resolve;
+      });
+      const door = new Promise<void>((resolve) => {
+        leave = resolve;
+      });
+      const handle = idempotentHttp(options(made), async () => {
+        entered();
+        await door;
+        return new Response("done");
+      });
+      // as another instance of the function; SQLite has one writer, so there a twin elsewhere waits instead
+      const isShared = made.database.db.dialect.name === "sqlite";
+      const twin = isShared ? handle : idempotentHttp(options(made), async () => new Response("twice"));
+      const first = handle(post('"k"', "one"));
+      await inside;
+      expect((await twin(post('"k"', "one"))).status).toBe(409);
+      leave();
+      expect(await (await first).text()).toBe("done");
+      expect(await (await twin(post('"k"', "one"))).text()).toBe("done");
+    });
+
+    it("MID-02 an error or a 5xx keeps nothing, so that the client may try again", async () => {
+      const made = await shop();
+      const answers = [
+        () => new Response("away", { status: 503 }),
+        () => {
+          throw new Error("broken");
+        },
+        () => new Response(null, { status: 204 }),
+      ];
+      const handle = idempotentHttp(options(made), async () => {
+        await insertOrder(made, currentTransaction(), "o");
+        return answers.shift()!();
+      });
+      expect((await handle(post('"k"', "one"))).status).toBe(503);
+      await expect(handle(post('"k"', "one"))).rejects.toThrow("broken");
+      expect(await made.orders()).toEqual([]);
+      expect((await handle(post('"k"', "one"))).status).toBe(204);
+      expect((await handle(post('"k"', "one"))).status).toBe(204);
+      expect(await made.orders()).toEqual(["o"]);
+    });
+  });
+}

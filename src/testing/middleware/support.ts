@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe } from "vitest";
+import { createInbox, type Inbox } from "../../inbox/inbox.js";
+import { type InboxMiddleware, inbox } from "../../middleware/inbox.js";
+import { type OutboxMiddleware, outbox } from "../../middleware/outbox.js";
+import { type TransactionMiddleware, transaction } from "../../middleware/transaction.js";
+import { createOutbox, type Outbox } from "../../outbox/outbox.js";
+import { type SqlExecutor, type SqlStatement, statement } from "../../sql/driver.js";
+import { migrate } from "../../sql/migrate.js";
+import type { ContractHarness, TestDatabase } from "../harness.js";
+
+/** A shop with a table of orders, and the middleware and stores on tables of their own beside it. */
+export interface Shop {
+  readonly database: TestDatabase;
+  readonly transaction: TransactionMiddleware;
+  /** The same inbox table for any subscriber. */
+  inboxOf(subscriber: string): InboxMiddleware;
+  readonly outbox: OutboxMiddleware;
+  readonly inboxStore: Inbox;
+  readonly outboxStore: Outbox;
+  readonly names: { readonly schema?: string; readonly inbox: string; readonly outbox: string };
+  readonly insertOrder: SqlStatement;
+  /** Ids of the orders there are. */
+  orders(): Promise<readonly string[]>;
+  /** Payloads that wait in the outbox. */
+  outgoing(): Promise<readonly string[]>;
+}
+
+export interface ShopTheme {
+  database(): TestDatabase;
+  shop(): Promise<Shop>;
+}
+
+export function shopTheme(harness: ContractHarness, title: string, tests: (theme: ShopTheme) => void): void {
+  describe(`${harness.name} middleware: ${title}`, () => {
+    let opened: TestDatabase | undefined;
+    let shops = 0;
+    beforeAll(async () => {
+      opened = await harness.open();
+    });
+    afterAll(async () => {
+      await opened?.close();
+    });
+    tests({ database: () => opened!, shop: () => makeShop(opened!, ++shops) });
+  });
+}
+
+export const insertInto = (database: TestDatabase, table: string): SqlStatement => {
+  const parameter = database.db.dialect.name === "sqlserver" ? "@id" : ":id";
+  return statement("insert order", `insert into ${table} (id) values (${parameter})`);
+};
+
+async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
+  const { db } = database;
+  const schema = database.schema === undefined ? {} : { schema: database.schema };
+  const names = { ...schema, inbox: `ShopInbox${number}`, outbox: `ShopOutbox${number}` };
+  await migrate(db, names);
+  const table = ordersTable(database, number);
+  await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
+  const inboxStore = createInbox(db, { ...schema, table: names.inbox });
+  const outboxStore = createOutbox(db, { ...schema, table: names.outbox });
+  return {
+    database,
+    transaction: transaction(db),
+    inboxOf: (subscriber) => inbox({ subscriber, ...schema, table: names.inbox }),
+    outbox: outbox({ ...schema, table: names.outbox }),
+    inboxStore,
+    outboxStore,
+    names,
+    insertOrder: insertInto(database, table),
+    orders: async () =>
+      (await database.raw(`select id from ${table} order by id`)).map((row) => String(row.id)),
+    outgoing: async () =>
+      (await outboxStore.list({ limit: 1_000 })).messages.map((message) => message.payload),
+  };
+}
+
+export const ordersTable = (database: TestDatabase, number: number): string =>
+  database.schema === undefined ? `orders${number}` : `${database.schema}.orders${number}`;
+
+export const insertOrder = async (shop: Shop, tx: SqlExecutor | undefined, id: string): Promise<void> => {
+  if (tx === undefined) throw new Error("There is no transaction to join.");
+  await tx.query(shop.insertOrder, { id });
+};
