@@ -1,0 +1,234 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
+import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "../../src/index.js";
+import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
+import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
+import { type AwsProject, packageForAws, type Resource, type Template } from "./aws-stack.js";
+import { ownDatabase } from "./own-database.js";
+import { unpacked } from "./unpacked.js";
+
+interface Statement {
+  readonly Effect: string;
+  readonly Action: string | readonly string[];
+  readonly Resource: unknown;
+}
+
+const functionNames = ["Webhook", "Dispatch", "Reap", "Cleanup"] as const;
+const inVpc = {
+  network: "vpc",
+  vpcId: "vpc-0a1b2c3d4e5f60718",
+  subnetIds: "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
+  alarmEmail: "ops@example.com",
+};
+
+describe("the deployment to AWS", () => {
+  let project: AwsProject;
+  let dev: { file: string; json: Template };
+  let prod: { file: string; json: Template };
+
+  beforeAll(async () => {
+    project = await packageForAws();
+    dev = await project.template("dev"); // one after the other: the tool keeps its state in the folder
+    prod = await project.template("prod", inVpc);
+  });
+  afterAll(() => project?.remove());
+
+  const resources = (type: string, { json } = dev): [string, Resource][] =>
+    Object.entries(json.Resources).filter(([, { Type }]) => Type === type);
+  const properties = (name: string) => dev.json.Resources[name]!.Properties;
+
+  it("FUN-10 AWS's own rules find no error in it, with and without a VPC", () => {
+    const engine = new RegoEngine();
+    try {
+      for (const { file } of [dev, prod]) {
+        const { diagnostics } = engine.validateStandard(new TemplateFile(file));
+        const serious = diagnostics.filter(({ severity }) => severity !== "INFO");
+        // W3005: the tool repeats dependencies. W8003: parameters are known when the stack is made.
+        expect(serious.filter(({ ruleId }) => ruleId !== "W3005" && ruleId !== "W8003")).toEqual([]);
+        expect(diagnostics.length).toBeGreaterThan(0);
+      }
+    } finally {
+      engine.free();
+    }
+  });
+
+  it("FUN-10 every function has its trigger: HTTP, schedules, and the queue for wake-ups", () => {
+    expect(resources("AWS::Lambda::Function").map(([name]) => name)).toEqual(
+      functionNames.map((name) => `${name}LambdaFunction`),
+    );
+    const [[, route]] = resources("AWS::ApiGatewayV2::Route") as [[string, Resource]];
+    expect(route.Properties.RouteKey).toBe("ANY /webhooks/{source}");
+    expect(properties("HttpApiIntegrationWebhook").PayloadFormatVersion).toBe("2.0");
+    const schedules = resources("AWS::Events::Rule").map(([, { Properties }]) => [
+      Properties.Targets[0].Arn["Fn::GetAtt"][0],
+      Properties.ScheduleExpression,
+    ]);
+    expect(Object.fromEntries(schedules)).toEqual({
+      DispatchLambdaFunction: "rate(1 minute)",
+      ReapLambdaFunction: "rate(1 minute)",
+      CleanupLambdaFunction: "rate(1 hour)",
+    });
+    const [[, mapping]] = resources("AWS::Lambda::EventSourceMapping") as [[string, Resource]];
+    expect(mapping.Properties).toMatchObject({
+      EventSourceArn: { "Fn::GetAtt": ["WakeUpQueue", "Arn"] },
+      FunctionName: { "Fn::GetAtt": ["DispatchLambdaFunction", "Arn"] },
+      FunctionResponseTypes: ["ReportBatchItemFailures"],
+    });
+    for (const name of ["Webhook", "Dispatch"]) {
+      const { Variables } = properties(`${name}LambdaFunction`).Environment;
+      expect(Variables.ONCEBOX_WAKE_QUEUE_URL).toEqual({ Ref: "WakeUpQueue" });
+    }
+  });
+
+  it("FUN-10 every function has a role of its own, and no role has an action or a resource with a wildcard", () => {
+    const roles = resources("AWS::IAM::Role").map(([name]) => name);
+    expect(roles).toEqual(functionNames.map((name) => `${name}Role`));
+    for (const name of functionNames) {
+      expect(properties(`${name}LambdaFunction`).Role).toEqual({ "Fn::GetAtt": [`${name}Role`, "Arn"] });
+    }
+    const statements = resources("AWS::IAM::Role").flatMap(([, { Properties }]) => {
+      expect(Properties.ManagedPolicyArns).toBeUndefined();
+      return Properties.Policies.flatMap(
+        (policy: { PolicyDocument: { Statement: Statement[] } }) => policy.PolicyDocument.Statement,
+      ) as Statement[];
+    });
+    expect(statements.length).toBeGreaterThan(8);
+    expect(JSON.stringify(statements)).not.toContain("*");
+    for (const { Resource: resource } of statements) {
+      for (const one of [resource].flat()) expect(one).toSatisfy(isNamed);
+    }
+    const actionsOf = (name: string) =>
+      (properties(name).Policies[0].PolicyDocument.Statement as Statement[]).flatMap(({ Action }) => Action);
+    expect(actionsOf("ReapRole")).toEqual([
+      "logs:CreateLogStream",
+      "logs:PutLogEvents",
+      "secretsmanager:GetSecretValue",
+      "kms:Decrypt",
+    ]);
+    expect(actionsOf("WebhookRole")).not.toContain("sqs:ReceiveMessage");
+  });
+
+  /** A reference to a resource of this stack. */
+  const isNamed = (resource: Record<string, unknown>): boolean => {
+    const [name] = [resource.Ref ?? resource["Fn::GetAtt"]].flat();
+    return dev.json.Resources[String(name)] !== undefined;
+  };
+
+  it("FUN-10 only in a VPC functions may make network interfaces, which have no names before they are made", () => {
+    expect(resources("AWS::IAM::ManagedPolicy")).toEqual([]);
+    const [[, policy]] = resources("AWS::IAM::ManagedPolicy", prod) as [[string, Resource]];
+    const [{ Action }] = policy.Properties.PolicyDocument.Statement;
+    expect(
+      Action.every((action: string) => /^ec2:\w+(NetworkInterfaces?|Subnets|IpAddresses)$/.test(action)),
+    ).toBe(true);
+    for (const name of functionNames) {
+      const { Properties, DependsOn } = prod.json.Resources[`${name}LambdaFunction`]!;
+      expect(Properties.VpcConfig.SubnetIds).toEqual({ "Fn::Split": [",", inVpc.subnetIds] });
+      expect(DependsOn).toContain("NetworkPolicy");
+      expect(properties(`${name}LambdaFunction`).VpcConfig).toBeUndefined();
+    }
+  });
+
+  it("FUN-10 queues, secrets, alarms and archives are encrypted, and no secret is in the template", () => {
+    for (const [, { Properties }] of resources("AWS::SQS::Queue")) {
+      expect(Properties.SqsManagedSseEnabled).toBe(true);
+    }
+    for (const [, { Properties }] of resources("AWS::SecretsManager::Secret")) {
+      expect(Properties.KmsKeyId).toEqual({ "Fn::GetAtt": ["EncryptionKey", "Arn"] });
+      expect(Properties.SecretString ?? Properties.GenerateSecretString).toBeUndefined();
+    }
+    expect(properties("EncryptionKey").EnableKeyRotation).toBe(true);
+    expect(properties("AlarmTopic").KmsMasterKeyId).toEqual({ Ref: "EncryptionKey" });
+    expect(properties("ServerlessDeploymentBucket").BucketEncryption).toBeDefined();
+    for (const name of functionNames) {
+      const { Variables } = properties(`${name}LambdaFunction`).Environment;
+      expect(Variables.ONCEBOX_DATABASE_URL["Fn::Sub"]).toContain('"from":"aws-secrets-manager"');
+    }
+  });
+
+  it("FUN-10 concurrency is reserved and logs end, by stage", () => {
+    for (const { json } of [dev, prod]) {
+      for (const [, { Properties }] of resources("AWS::Lambda::Function", { file: "", json })) {
+        expect(Properties.ReservedConcurrentExecutions).toBeGreaterThan(0);
+      }
+    }
+    const days = ({ json }: { json: Template }) =>
+      new Set(
+        resources("AWS::Logs::LogGroup", { file: "", json }).map(
+          ([, { Properties }]) => Properties.RetentionInDays,
+        ),
+      );
+    expect([...days(dev)]).toEqual([14]);
+    expect([...days(prod)]).toEqual([90]);
+  });
+
+  it("FUN-10 alarms on dead letters, the oldest age, errors and throttles of every function tell somebody", () => {
+    const alarms = resources("AWS::CloudWatch::Alarm");
+    for (const [, { Properties }] of alarms) expect(Properties.AlarmActions).toEqual([{ Ref: "AlarmTopic" }]);
+    const watched = alarms.map(
+      ([
+        ,
+        {
+          Properties: { MetricName, Dimensions },
+        },
+      ]) => [MetricName, Dimensions?.[0].Value.Ref].filter(Boolean).join(" "),
+    );
+    for (const name of functionNames) {
+      expect(watched).toContain(`Errors ${name}LambdaFunction`);
+      expect(watched).toContain(`Throttles ${name}LambdaFunction`);
+    }
+    expect(watched).toEqual(expect.arrayContaining(["DeadLetters", "OldestAgeMs"]));
+    // What the alarms count comes from lines of the log; test/unit/app/queue-health.test.ts shows that they are written.
+    const filters = resources("AWS::Logs::MetricFilter").map(([, { Properties }]) => [
+      Properties.LogGroupName.Ref,
+      Properties.FilterPattern,
+      Properties.MetricTransformations[0].MetricValue,
+    ]);
+    expect(filters).toEqual([
+      ["DispatchLogGroup", '{ $.message = "message is dead" }', "1"],
+      ["ReapLogGroup", '{ $.message = "message is dead" }', "1"],
+      ["ReapLogGroup", '{ $.message = "queue" }', "$.oldestDueAgeMs"],
+    ]);
+    expect(resources("AWS::SNS::Subscription", prod)[0]![1].Properties.Endpoint).toBe("ops@example.com");
+  });
+
+  it("FUN-09 FUN-10 every archive, unpacked with nothing beside it, does its job under Amazon's runtime", async () => {
+    const database = await ownDatabase();
+    await migrate(database.db);
+    const running: LambdaFunction[] = [];
+    const folders: string[] = [];
+    const start = async (name: string) => {
+      const { Handler, Timeout } = properties(`${name}LambdaFunction`);
+      const folder = await unpacked(join(project.folder, "build/aws", `${name.toLowerCase()}.zip`));
+      folders.push(folder);
+      const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: webhookSecret };
+      const made = lambdaFunction({ folder, handler: Handler, env, timeoutMs: Timeout * 1_000 });
+      running.push(made);
+      return made;
+    };
+    try {
+      const [webhook, dispatch, reap, cleanup] = await Promise.all(functionNames.map(start));
+      const accepted = await webhook!.invoke<APIGatewayProxyStructuredResultV2>(
+        stripeHttpEvent({ id: "evt_1" }),
+      );
+      expect(answerOf(accepted)).toEqual({ status: 200, outcome: "enqueued" });
+      const wakeUp = { Records: [{ eventSource: "aws:sqs", body: '{"oncebox":"wake-up"}' }] };
+      expect(await dispatch!.invoke(wakeUp)).toMatchObject({
+        inbox: { acked: 1 },
+        outbox: { acked: 1 },
+        batchItemFailures: [],
+      });
+      expect(dispatch!.logs()).toContain("sending the receipt of evt_1");
+      expect(await reap!.invoke({})).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
+      expect(reap!.logs()).toMatch(/^\{.*"message":"queue","queue":"inbox","due":0,"oldestDueAgeMs":0\}$/m);
+      expect(await cleanup!.invoke({})).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
+    } finally {
+      await Promise.all(running.map((one) => one.close()));
+      await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+      await database.drop();
+    }
+  });
+});
