@@ -85,6 +85,7 @@ as $body$
 declare
   v_seqs bigint[];
   v_keys text[];
+  v_new_keys text[];
 begin
   with mine as (
     delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
@@ -93,11 +94,15 @@ begin
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
-  insert into "infra"."inbox_lane" as lane (partition_key)
-  select k.key
-  from unnest(v_keys) as k(key)
-  order by k.key collate "C"
-  on conflict (partition_key) do update set turns = lane.turns + 1;
+  with locked as (
+    insert into "infra"."inbox_lane" as lane (partition_key)
+    select k.key
+    from unnest(v_keys) as k(key)
+    order by k.key collate "C"
+    on conflict (partition_key) do update set turns = lane.turns + 1
+    returning lane.partition_key, lane.turns
+  )
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
 
   insert into "infra"."inbox_line" (partition_key, seq)
   select m.partition_key, m.seq
@@ -110,6 +115,10 @@ begin
   where s.status = 5 and s.seq = any (array(
       select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
       from unnest(v_keys) as k(key)
+      union all
+      select min(m.seq) from "infra"."inbox" m
+      where m.seq = any (v_seqs) and m.partition_key = any (v_new_keys)
+      group by m.partition_key
     ));
   return null;
 end
@@ -158,6 +167,7 @@ as $body$
 declare
   v_seqs bigint[];
   v_keys text[];
+  v_new_keys text[];
 begin
   with mine as (
     delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
@@ -166,11 +176,15 @@ begin
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
-  insert into "infra"."inbox_lane" as lane (partition_key)
-  select k.key
-  from unnest(v_keys) as k(key)
-  order by k.key collate "C"
-  on conflict (partition_key) do update set turns = lane.turns + 1;
+  with locked as (
+    insert into "infra"."inbox_lane" as lane (partition_key)
+    select k.key
+    from unnest(v_keys) as k(key)
+    order by k.key collate "C"
+    on conflict (partition_key) do update set turns = lane.turns + 1
+    returning lane.partition_key, lane.turns
+  )
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
 
   insert into "infra"."inbox_line" (partition_key, seq)
   select m.partition_key, m.seq
@@ -183,6 +197,10 @@ begin
   where s.status = 5 and s.seq = any (array(
       select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
       from unnest(v_keys) as k(key)
+      union all
+      select min(m.seq) from "infra"."inbox" m
+      where m.seq = any (v_seqs) and m.partition_key = any (v_new_keys)
+      group by m.partition_key
     ));
   return null;
 end
@@ -584,6 +602,7 @@ as $body$
 declare
   v_seqs bigint[];
   v_keys text[];
+  v_new_keys text[];
 begin
   with mine as (
     delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
@@ -592,11 +611,15 @@ begin
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
-  insert into "infra"."outbox_lane" as lane (partition_key)
-  select k.key
-  from unnest(v_keys) as k(key)
-  order by k.key collate "C"
-  on conflict (partition_key) do update set turns = lane.turns + 1;
+  with locked as (
+    insert into "infra"."outbox_lane" as lane (partition_key)
+    select k.key
+    from unnest(v_keys) as k(key)
+    order by k.key collate "C"
+    on conflict (partition_key) do update set turns = lane.turns + 1
+    returning lane.partition_key, lane.turns
+  )
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
 
   insert into "infra"."outbox_line" (partition_key, seq)
   select m.partition_key, m.seq
@@ -609,6 +632,10 @@ begin
   where s.status = 5 and s.seq = any (array(
       select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
       from unnest(v_keys) as k(key)
+      union all
+      select min(m.seq) from "infra"."outbox" m
+      where m.seq = any (v_seqs) and m.partition_key = any (v_new_keys)
+      group by m.partition_key
     ));
   return null;
 end
@@ -656,6 +683,7 @@ as $body$
 declare
   v_seqs bigint[];
   v_keys text[];
+  v_new_keys text[];
 begin
   with mine as (
     delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
@@ -664,11 +692,15 @@ begin
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
-  insert into "infra"."outbox_lane" as lane (partition_key)
-  select k.key
-  from unnest(v_keys) as k(key)
-  order by k.key collate "C"
-  on conflict (partition_key) do update set turns = lane.turns + 1;
+  with locked as (
+    insert into "infra"."outbox_lane" as lane (partition_key)
+    select k.key
+    from unnest(v_keys) as k(key)
+    order by k.key collate "C"
+    on conflict (partition_key) do update set turns = lane.turns + 1
+    returning lane.partition_key, lane.turns
+  )
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
 
   insert into "infra"."outbox_line" (partition_key, seq)
   select m.partition_key, m.seq
@@ -681,6 +713,10 @@ begin
   where s.status = 5 and s.seq = any (array(
       select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
       from unnest(v_keys) as k(key)
+      union all
+      select min(m.seq) from "infra"."outbox" m
+      where m.seq = any (v_seqs) and m.partition_key = any (v_new_keys)
+      group by m.partition_key
     ));
   return null;
 end

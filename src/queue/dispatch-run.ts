@@ -51,6 +51,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   let leftOver = false;
   /** Messages with a partition key that have been started and are not settled: others wait for their turn. */
   let turns = 0;
+  let turnsPassed = 0;
   let suspectLeft = false;
   const wholeMs = time.usableMs();
 
@@ -59,6 +60,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
 
   const claim = async (): Promise<void> => {
     claiming = true;
+    const passed = turnsPassed;
     try {
       const startedAt = performance.now();
       const batchSize = sizeOfClaim();
@@ -66,7 +68,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       const messages = await store.claim({ owner, leaseMs: config.leaseMs, batchSize, signal });
       time.answered(performance.now() - startedAt);
       claimed += messages.length;
-      drained = messages.length === 0;
+      drained = messages.length === 0 && passed === turnsPassed;
       // Our own lease expired under a handler that still runs: the message is handled again, but not before that ends.
       for (const message of messages) if (running.has(message)) loseLease(message);
       unstarted.push(...messages);
@@ -95,6 +97,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const passTurn = async (): Promise<void> => {
     await settling.flush();
     turns--;
+    turnsPassed++; // a claim that is on its way may have come too early for the next one
     drained = false;
     changed.notify();
   };

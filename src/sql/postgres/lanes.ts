@@ -46,17 +46,20 @@ for each row execute function ${n.object("_arrive")}()`,
 export const laneFunctions = (n: QueueNames): readonly string[] => [arrive(n), leave(n), comeBack(n)];
 
 /** Under the locks of `v_keys`. */
-const readyHeads = (n: QueueNames) => `update ${n.state} s
+const readyHeads = (n: QueueNames, more = "") => `update ${n.state} s
   set status = ${status.ready}
   where s.status = ${status.behind} and s.seq = any (array(
       select (select l.seq from ${line(n)} l where l.partition_key = k.key order by l.place limit 1)
-      from unnest(v_keys) as k(key)
+      from unnest(v_keys) as k(key)${more}
     ));`;
 
 /**
  * The first call in a transaction does it for all that it enqueued, with the locks in the keys' order: two
- * transactions cannot deadlock. The lock is an update, not only a lock: a settlement whose snapshot is older
- * (repeatable read) then fails instead of missing what came.
+ * transactions cannot deadlock.
+ *
+ * Under repeatable read the steps see an old line. So the lock is an update, not only a lock: a settlement whose
+ * snapshot is older then fails instead of missing what came. And where there was no lock there was no line, whatever
+ * is to be seen: the first that came is its head.
  */
 const arrive = (n: QueueNames): string =>
   createTrigger(
@@ -64,6 +67,7 @@ const arrive = (n: QueueNames): string =>
     `declare
   v_seqs bigint[];
   v_keys text[];
+  v_new_keys text[];
 begin
   with mine as (
     delete from ${arrived(n)} a where a.xid = txid_current() returning a.seqs
@@ -72,11 +76,15 @@ begin
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from ${n.message} m where m.seq = any (v_seqs);
 
-  insert into ${lane(n)} as lane (partition_key)
-  select k.key
-  from unnest(v_keys) as k(key)
-  order by k.key collate "C"
-  on conflict (partition_key) do update set turns = lane.turns + 1;
+  with locked as (
+    insert into ${lane(n)} as lane (partition_key)
+    select k.key
+    from unnest(v_keys) as k(key)
+    order by k.key collate "C"
+    on conflict (partition_key) do update set turns = lane.turns + 1
+    returning lane.partition_key, lane.turns
+  )
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
 
   insert into ${line(n)} (partition_key, seq)
   select m.partition_key, m.seq
@@ -84,7 +92,14 @@ begin
   where m.seq = any (v_seqs)
   order by m.seq
   on conflict (seq) do nothing; -- a dead one that was replayed where it stood
-  ${readyHeads(n)}
+  ${readyHeads(
+    n,
+    `
+      union all
+      select min(m.seq) from ${n.message} m
+      where m.seq = any (v_seqs) and m.partition_key = any (v_new_keys)
+      group by m.partition_key`,
+  )}
   return null;
 end`,
   );

@@ -1,8 +1,10 @@
 import { expect, it } from "vitest";
 import { createDispatcher } from "../../queue/dispatcher.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
 import type { AnyMessage } from "../dispatch/support.js";
 import { testBudget } from "../dispatch/support.js";
 import type { TestDatabase } from "../harness.js";
+import { isBabelfish } from "../outbox/support.js";
 import { key, kinds, lines } from "./support.js";
 
 export function lineTransactionTests(database: () => TestDatabase): void {
@@ -67,6 +69,71 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a1"]);
     await ack("a1");
     expect(await claimed()).toEqual(["a2"]);
+  });
+
+  it("ADD-01 under repeatable read a message is in line, or its transaction fails; it is never stuck", async () => {
+    if (database().db.dialect.name !== "postgres") return;
+    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+    await put(key("a1"), key("b1"), key("b2"));
+    expect(await claimed()).toEqual(["a1", "b1"]);
+    const caller = await database().begin();
+    await caller.run("set transaction isolation level repeatable read");
+    await putIn(caller.tx, key("a2"), key("b3")); // from here on it sees a1 and b1 in line
+    await ack("a1", "b1");
+    await caller.commit();
+    expect(await claimed()).toEqual(["b2", "a2"]);
+    await ack("b2");
+    expect(await claimed()).toEqual(["b3"]);
+
+    const late = await database().begin();
+    await late.run("set transaction isolation level repeatable read");
+    await putIn(late.tx, key("b4"));
+    await put(key("b5"));
+    await expect(late.commit()).rejects.toMatchObject({ code: "40001" });
+    await ack("b3");
+    expect(await claimed()).toEqual(["b5"]);
+  });
+
+  it("ADD-01 transactions that enqueue for the same keys in any order all commit, and everything is handled", async () => {
+    const { db } = database();
+    const { store, outbox } = await lines(database(), "outbox");
+    const perProducer = (await isBabelfish(database())) ? 3 : 40;
+    const keys = ["a", "b", "c", "d"];
+    const total = 3 * perProducer * keys.length;
+    const seen: string[] = [];
+    const produce = async (producer: number): Promise<void> => {
+      for (let round = 0; round < perProducer; round++) {
+        const order = producer === 0 ? keys : producer === 1 ? keys.toReversed() : ["c", "a", "d", "b"];
+        const messages = order.map((one) => ({
+          topic: "t",
+          payload: `${one}-${producer}-${round}`,
+          partitionKey: one,
+        }));
+        await store.transaction(async (tx) => {
+          // Where keys are locked at once, one call locks them in their own order; PostgreSQL does so at the commit.
+          if (db.dialect.name !== "postgres") await outbox.enqueue(messages, { tx });
+          else for (const message of messages) await outbox.enqueue(message, { tx });
+        });
+      }
+    };
+    const consume = async (): Promise<void> => {
+      const owner = newOwnerToken();
+      while (seen.length < total) {
+        const messages = await store.claim({ owner, leaseMs: 300_000, batchSize: 3 });
+        seen.push(...messages.map(({ payload }) => payload));
+        await store.ack(owner, messages);
+      }
+    };
+    await Promise.all([produce(0), produce(1), produce(2), consume(), consume()]);
+    expect(new Set(seen).size).toBe(total);
+    for (const one of keys) {
+      for (const producer of [0, 1, 2]) {
+        const own = seen.filter((name) => name.startsWith(`${one}-${producer}-`));
+        expect(own.map((name) => Number(name.slice(4)))).toEqual(
+          Array.from({ length: perProducer }, (_, round) => round),
+        );
+      }
+    }
   });
 
   it.each(kinds)(
