@@ -5,7 +5,8 @@ import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { laneTables } from "./lanes.js";
-import { inboxProcedures, outboxProcedures } from "./procedures.js";
+import { inboxProcedures } from "./procedures/inbox.js";
+import { outboxProcedures } from "./procedures/outbox.js";
 
 export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
 

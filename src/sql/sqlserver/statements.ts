@@ -31,7 +31,7 @@ const withHash = (called: SqlStatement): SqlStatement =>
 ${called.steps[0]}`,
   );
 
-/** One procedure each, so that a database user needs no right but EXECUTE. Their bodies are in procedures.ts. */
+/** One procedure each, so that a database user needs no right but EXECUTE. Their bodies are in procedures/. */
 function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
   const blocks = deadBlocks ? "1" : "0";
   return {

@@ -1,0 +1,83 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { reasons } from "../../reasons.js";
+import { addMs, asInt, backoffMs, prepareBackoff, text } from "../expressions.js";
+import { arrivedTable, letLeave } from "../lanes.js";
+import {
+  atomically,
+  indented,
+  isDying,
+  isLost,
+  pickFrom,
+  prepareLease,
+  seekEach,
+  skipLocked,
+  stateOf,
+} from "./procedure.js";
+import { inserted, leaseColumns, row } from "./rows.js";
+
+const claimedTable = `declare @claimed table (
+  seq bigint not null primary key,
+  attempt int not null,
+  expires_at datetime2(3) null,
+  visible_at datetime2(3) not null,
+  locked_until datetime2(3) null,
+  owner uniqueidentifier null,
+  crashes int not null,
+  status tinyint not null
+);`;
+
+export function claim(n: QueueNames): string {
+  const s = stateOf(n);
+  const lost = isLost(s);
+  const dies = isDying(s);
+  const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
+  // The condition is repeated outside, where the row is locked: by then it may be another claimer's.
+  const take = (top: string, index: string, from: number) => `update ${n.state}
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + ${asInt(lost)},
+  crashes = ${s}.crashes + ${asInt(lost)},
+  owner = case when ${dies} then null else @owner end,
+  locked_until = case when ${dies} then null else @lease_end end,
+  visible_at = ${addMs("@lease_end", backoffMs(attempts, `${s}.seq`))},
+  last_error = case
+    when ${s}.expires_at <= @now then ${text(reasons.expired)}
+    when ${lost} then ${text(reasons.leaseExpired)}
+    else ${s}.last_error
+  end
+output ${inserted(leaseColumns)}
+into @claimed (${leaseColumns.join(", ")})
+from (
+  select top (${top}) r.seq
+  from ${pickFrom(n, index)}
+  where r.status = ${from} and r.visible_at <= @now
+  order by r.visible_at, r.seq
+) p, ${n.state} with (${skipLocked})
+where ${s}.seq = p.seq and ${s}.status = ${from} and ${s}.visible_at <= @now
+${seekEach};`;
+  return `${prepareLease}
+${prepareBackoff}
+${claimedTable}
+
+if exists (select 1 from ${arrivedTable(n)} a with (readpast, rowlock, readcommittedlock)) exec ${n.object("_Arrive")};
+
+${atomically(`-- one that crashed its worker comes alone
+${take("1", "_Held", status.held)}
+
+if not exists (select 1 from @claimed)
+${indented(take("@limit", "_Ready", status.ready))}
+
+${letLeave(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+
+select ${row(n, "c")},
+  case
+    when c.status = ${status.held} then 'claimed'
+    when c.expires_at <= @now then 'expired'
+    else 'exhausted'
+  end as verdict
+from @claimed c
+inner join ${n.state} s on s.seq = c.seq
+inner join ${n.message} m on m.seq = c.seq
+order by c.seq
+${seekEach};`;
+}

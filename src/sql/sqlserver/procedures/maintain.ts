@@ -1,0 +1,90 @@
+import { status } from "../../dialect.js";
+import { bornAt, lastSeenAt, type QueueNames } from "../../names.js";
+import { reasons } from "../../reasons.js";
+import { addMs, asInt, text } from "../expressions.js";
+import { letLeave } from "../lanes.js";
+import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateOf } from "./procedure.js";
+import { columns, keysOf } from "./rows.js";
+
+export function reap(n: QueueNames): string {
+  const s = stateOf(n);
+  const lost = isLost(s);
+  const dies = isDying(s);
+  const over = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
+  const stale = (t: string) =>
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.behind}) and ${t}.locked_until is null`;
+  const pick = (from: string, condition: string, order: string) => `select o.seq
+    from (
+      select top (@limit) r.seq
+      from ${from}
+      where ${condition}
+      order by ${order}
+    ) o`;
+  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+
+${atomically(`-- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
+-- reaper or claim, comes to the same time
+update ${n.state}
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = ${s}.attempt + ${asInt(lost)},
+  crashes = ${s}.crashes + ${asInt(lost)},
+  owner = null,
+  locked_until = null,
+  last_error = case when ${s}.expires_at <= @now then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
+output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+from (
+  select top (@limit) u.seq
+  from (
+    ${pick(pickFrom(n, "_Held"), over("r"), "r.visible_at, r.seq")}
+    union all
+    ${pick(`${n.state} r with (${skipLocked})`, stale("r"), "r.expires_at")}
+  ) u
+) p, ${n.state} with (${skipLocked})
+where ${s}.seq = p.seq and ((${over(s)}) or (${stale(s)}))
+${seekEach};
+
+${letLeave(n, "@reaped", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+
+select r.seq as seq, ${columns("m", keysOf(n))},
+  case
+    when r.status <> ${status.dead} then 'reaped'
+    when r.expires_at <= @now then 'expired'
+    else 'exhausted'
+  end as verdict
+from @reaped r
+inner join ${n.message} m on m.seq = r.seq;`;
+}
+
+// Walks the primary key in windows instead of keeping an index of Done rows, which every ack would pay
+// for. Done is final, so the window may be read without locks. The message goes first: a redelivery that
+// just touched it keeps both.
+export const purge = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+declare @last_seq bigint, @more bit = 0;
+declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @gone table (seq bigint not null primary key);
+
+insert into @scanned (seq, status, processed_at)
+select top (@limit) s.seq, s.status, s.processed_at
+from ${n.state} s with (readpast, rowlock, readcommittedlock)
+where s.seq > @after_seq
+order by s.seq;
+
+if @@rowcount = @limit set @more = 1;
+
+select @last_seq = max(w.seq) from @scanned w;
+
+if not exists (select 1 from ${n.message} m where m.seq = @last_seq and m.${bornAt(n)} < @before) set @more = 0;
+
+${atomically(`delete from ${n.message}
+output deleted.seq into @gone (seq)
+from @scanned w, ${n.message} with (readpast, rowlock, readcommittedlock)
+where ${n.bare("")}.seq = w.seq and w.status = ${status.done} and w.processed_at < @before
+  and ${n.bare("")}.${lastSeenAt(n)} < @before
+${seekEach};
+
+delete from ${n.state}
+from @gone g, ${n.state} with (rowlock)
+where ${stateOf(n)}.seq = g.seq
+${seekEach};`)}
+
+select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;

@@ -1,0 +1,89 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { asBit, asInt, differs } from "../expressions.js";
+import { letLeave } from "../lanes.js";
+import { atomically, indented, seekEach } from "./procedure.js";
+
+/** Finds the message that @source and @message_id name, and locks it and its state. */
+const findByKey = (n: QueueNames, more = "") => `select @seq = m.seq, @old_status = s.status${more}
+from ${n.message} m with (updlock, rowlock)
+inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
+where m.source = @source and m.message_id = @message_id
+${seekEach};`;
+
+/** A message of which nothing but the key is known. */
+const insertKey = (
+  n: QueueNames,
+  hash: string,
+) => `insert into ${n.message} (source, message_id, topic, payload, hash,
+  first_seen_at, last_seen_at, deliveries, content_changed)
+output inserted.seq into @added (seq)
+values (@source, @message_id, N'', N'', ${hash}, @now, @now, 1, 0);`;
+
+export const alreadyProcessed = (
+  n: QueueNames,
+) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
+declare @added table (seq bigint not null primary key);
+
+${atomically(`${findByKey(n, `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+
+if @seq is not null
+begin
+  update ${n.message} with (rowlock)
+  set hash = case when @old_status = ${status.done} then coalesce(hash, @hash) else coalesce(@hash, hash) end,
+    last_seen_at = @now,
+    deliveries = deliveries + 1,
+    content_changed = @content_changed
+  where seq = @seq;
+end
+else
+begin
+${indented(insertKey(n, "@hash"))}
+
+  insert into ${n.state} (seq, status, visible_at)
+  select a.seq, ${status.seen}, @now
+  from @added a;
+end`)}
+
+select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
+
+// By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
+// Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
+export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
+declare @never datetime2(3) = '9999-12-31T00:00:00.000';
+declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
+declare @added table (seq bigint not null primary key);
+declare @changed table (seq bigint not null primary key);
+
+${atomically(`${findByKey(n)}
+
+if @seq is not null
+begin
+  update ${n.message} with (rowlock)
+  set last_seen_at = @now
+  where seq = @seq;
+
+  update ${n.state} with (rowlock)
+  set status = @status,
+    owner = null,
+    locked_until = null,
+    visible_at = @never,
+    processed_at = @processed_at,
+    last_error = coalesce(@error, last_error)
+  output inserted.seq into @changed (seq)
+  where seq = @seq
+    and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
+end
+else
+begin
+${indented(insertKey(n, "null"))}
+
+  insert into ${n.state} (seq, status, visible_at, processed_at, last_error)
+  output inserted.seq into @changed (seq)
+  select a.seq, @status, @never, @processed_at, @error
+  from @added a;
+end
+
+${letLeave(n, "@changed", `@status = ${status.done} or (@status = ${status.dead} and @blocks = 0)`)}`)}
+
+select c.seq as seq from @changed c;`;

@@ -1,0 +1,39 @@
+import type { QueueNames } from "../../names.js";
+
+export const keysOf = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
+
+export const leaseColumns = [
+  "seq",
+  "attempt",
+  "expires_at",
+  "visible_at",
+  "locked_until",
+  "owner",
+  "crashes",
+  "status",
+];
+
+const pastColumns = ["last_error", "processed_at", "processed_by"];
+
+const messageColumns = (n: QueueNames) => [
+  "topic",
+  "payload",
+  "partition_key",
+  "headers",
+  "correlation_id",
+  "due_at",
+  ...(n.kind === "inbox"
+    ? ["source", "message_id", "hash", "first_seen_at", "last_seen_at", "deliveries"]
+    : ["id", "message_id", "created_at"]),
+];
+
+/** Every column with its name written out: Babelfish folds the others to lower case. */
+export const columns = (alias: string, list: readonly string[]) =>
+  list.map((column) => `${alias}.${column} as ${column}`).join(", ");
+
+export const inserted = (list: readonly string[]) => list.map((column) => `inserted.${column}`).join(", ");
+
+export const row = (n: QueueNames, lease = "s") =>
+  `${columns(lease, leaseColumns).replace("as visible_at", "as next_attempt_at")},
+  ${columns("s", pastColumns)},
+  ${columns("m", messageColumns(n))}`;

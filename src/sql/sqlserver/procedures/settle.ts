@@ -1,0 +1,43 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { addMs, asBit, backoffMs, prepareBackoff } from "../expressions.js";
+import { letLeave } from "../lanes.js";
+import { atomically, owned, seekEach, seqs, stateOf } from "./procedure.js";
+
+/** An update of the rows that @items numbers, which answers those it changed. `after`: in the same transaction. */
+export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
+  const update = `update ${n.state}
+set ${set}
+output inserted.seq, inserted.keyed into @changed (seq, keyed)
+from ${seqs}, ${n.state} with (rowlock)
+where ${stateOf(n)}.seq = i.seq and ${condition}
+${seekEach};`;
+  return `declare @changed table (seq bigint not null primary key, keyed bit null);
+
+${after === undefined ? update : atomically(`${update}\n\n${after}`)}
+
+select c.seq as seq from @changed c;`;
+}
+
+export function abandon(n: QueueNames): string {
+  const s = stateOf(n);
+  return `${prepareBackoff}
+declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+
+${atomically(`update ${n.state}
+set status = case when ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
+  attempt = ${s}.attempt + 1,
+  crashes = 0,
+  owner = null,
+  locked_until = null,
+  visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffMs(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
+  last_error = coalesce(i.error, ${s}.last_error)
+output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
+from ${n.object("_Abandoned")}(@items) i, ${n.state} with (rowlock)
+where ${s}.seq = i.seq and ${owned(s)}
+${seekEach};
+
+${letLeave(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+
+select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
+}
