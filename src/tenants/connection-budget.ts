@@ -3,12 +3,14 @@ import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import { abortable } from "../sql/abortable.js";
 
 export interface ConnectionLimits {
-  /** Connections of this instance to all databases together: 40 by default. */
+  /** Connections of this instance to all servers together: 40 by default. */
   readonly perInstance?: number;
   /** Of these to one database server: 20 by default. */
   readonly perServer?: number;
   /** In the pool of one database: 2 by default, so that an acknowledgement need not wait for a claim. */
   readonly perDatabase?: number;
+  /** SQLite files that are open at once: 200 by default, of three file handles each. */
+  readonly files?: number;
   /** How long a call waits for its turn before it fails: 15 s by default. */
   readonly waitMs?: number;
 }
@@ -34,6 +36,7 @@ export interface ConnectionBudget {
   settled(): Promise<void>;
   /** Connections that are counted now, of one server or of all. */
   taken(server?: string): number;
+  openFiles(): number;
 }
 
 interface Seat {
@@ -47,31 +50,38 @@ interface Waiter {
   readonly grant: () => void;
 }
 
-/** Seats that a look at the waiting ones hands out or takes back: how it will be when those that close have closed. */
-interface Outlook {
-  total: number;
-  readonly servers: Map<string, number>;
-}
+/** How many are taken of each thing that has a cap. */
+type Counts = Map<string, number>;
 
-const defaults = { perInstance: 40, perServer: 20, perDatabase: 2, waitMs: 15_000 } as const;
+const files = "files";
+const instance = "instance";
+
+/** What a pool takes part of: the instance's connections and its server's, or the open files. */
+const capsOf = ({ server }: Pool): readonly string[] =>
+  server === undefined ? [files] : [`server ${server}`, instance];
+
+const defaults = { perInstance: 40, perServer: 20, perDatabase: 2, files: 200, waitMs: 15_000 } as const;
 
 /**
  * Caps the connections of an instance. A pool is opened when it is needed, and when there is no room for it the one
  * that was not used for the longest time is closed first; one in use never is.
  */
 export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudget {
-  const { perInstance, perServer, perDatabase, waitMs } = checked(limits);
+  const settings = checked(limits);
+  const { perDatabase, waitMs } = settings;
   /** The least recently used first. */
   const seats = new Map<Pool, Seat>();
   const retired = new Set<Pool>();
   const closings = new Set<Promise<void>>();
   let waiting: Waiter[] = [];
 
-  const taken = (server?: string): number => {
-    let sum = 0;
-    for (const { pool } of seats.values())
-      if (server === undefined || pool.server === server) sum += pool.size;
-    return sum;
+  const mostOf = (cap: string): number =>
+    cap === files ? settings.files : cap === instance ? settings.perInstance : settings.perServer;
+
+  const counts = (isCounted: (seat: Seat) => boolean = () => true): Counts => {
+    const sums: Counts = new Map();
+    for (const seat of seats.values()) if (isCounted(seat)) add(sums, seat.pool, seat.pool.size);
+    return sums;
   };
 
   const use = (seat: Seat): void => {
@@ -93,60 +103,46 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
     closings.add(closing);
   };
 
-  const idlest = (fits: (pool: Pool) => boolean): Seat | undefined => {
-    for (const seat of seats.values()) if (seat.uses === 0 && !seat.closing && fits(seat.pool)) return seat;
+  const idlestOf = (cap: string): Seat | undefined => {
+    for (const seat of seats.values())
+      if (seat.uses === 0 && !seat.closing && capsOf(seat.pool).includes(cap)) return seat;
     return undefined;
   };
 
-  const outlook = (): Outlook => {
-    const view: Outlook = { total: 0, servers: new Map() };
-    for (const { pool, closing } of seats.values()) if (!closing) count(view, pool, pool.size);
-    return view;
-  };
+  const isOver = (sums: Counts, pool: Pool, cap: string): boolean =>
+    (sums.get(cap) ?? 0) + pool.size > mostOf(cap);
 
-  const makeRoom = (pool: Pool, view: Outlook): void => {
-    const evict = (isOver: () => boolean, fits: (other: Pool) => boolean): void => {
-      while (isOver()) {
-        const seat = idlest(fits);
-        if (seat === undefined) return;
-        count(view, seat.pool, -seat.pool.size);
+  /** `later`: how it will be when those that close have closed, and those before this one have what they wait for. */
+  const makeRoom = (pool: Pool, later: Counts): void => {
+    for (const cap of capsOf(pool)) {
+      while (isOver(later, pool, cap)) {
+        const seat = idlestOf(cap);
+        if (seat === undefined) break;
+        add(later, seat.pool, -seat.pool.size);
         close(seat);
       }
-    };
-    const { server, size } = pool;
-    if (server !== undefined) {
-      evict(
-        () => (view.servers.get(server) ?? 0) + size > perServer,
-        (other) => other.server === server,
-      );
     }
-    evict(
-      () => view.total + size > perInstance,
-      () => true,
-    );
-    count(view, pool, size);
+    add(later, pool, pool.size);
   };
-
-  const hasRoom = ({ server, size }: Pool): boolean =>
-    taken() + size <= perInstance && (server === undefined || taken(server) + size <= perServer);
 
   /** In order: nobody takes what one before him waits for. */
   const serve = (): void => {
-    const view = outlook();
-    const fullServers = new Set<string | undefined>();
-    let full = false;
+    const now = counts();
+    const later = counts((seat) => !seat.closing);
+    const awaited = new Set<string>();
     waiting = waiting.filter(({ pool, grant }) => {
       const seat = seats.get(pool);
       if (seat?.closing) return true;
       if (seat !== undefined) use(seat);
-      else if (!full && !fullServers.has(pool.server) && hasRoom(pool)) {
+      else {
+        const missing = capsOf(pool).filter((cap) => awaited.has(cap) || isOver(now, pool, cap));
+        if (missing.length > 0) {
+          for (const cap of missing) awaited.add(cap);
+          makeRoom(pool, later);
+          return true;
+        }
         seats.set(pool, { pool, uses: 1, closing: false });
-        count(view, pool, pool.size);
-      } else {
-        if (taken() + pool.size > perInstance) full = true;
-        else fullServers.add(pool.server);
-        makeRoom(pool, view);
-        return true;
+        for (const sums of [now, later]) add(sums, pool, pool.size);
       }
       grant();
       return false;
@@ -155,7 +151,8 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
 
   return {
     perDatabase,
-    taken,
+    taken: (server) => counts().get(server === undefined ? instance : `server ${server}`) ?? 0,
+    openFiles: () => counts().get(files) ?? 0,
     async acquire(pool, signal) {
       const seat = seats.get(pool);
       if (seat !== undefined && !seat.closing) return use(seat);
@@ -196,17 +193,16 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
   };
 }
 
-function count(view: Outlook, { server }: Pool, size: number): void {
-  view.total += size;
-  if (server !== undefined) view.servers.set(server, (view.servers.get(server) ?? 0) + size);
+function add(sums: Counts, pool: Pool, size: number): void {
+  for (const cap of capsOf(pool)) sums.set(cap, (sums.get(cap) ?? 0) + size);
 }
 
 function checked(limits: ConnectionLimits) {
   refuseUnknown(limits, Object.keys(defaults), "connections");
   const settings = { ...defaults, ...limits };
-  const { perInstance, perServer, perDatabase, waitMs } = settings;
+  const { perInstance, perServer, perDatabase, waitMs, files: mostFiles } = settings;
   const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 1;
-  const problems = Object.entries({ perInstance, perServer, perDatabase })
+  const problems = Object.entries({ perInstance, perServer, perDatabase, files: mostFiles })
     .filter(([, value]) => !isCount(value))
     .map(([name]) => `${name} must be a whole number from 1 on`);
   if (perDatabase > Math.min(perInstance, perServer)) {
@@ -226,5 +222,5 @@ function timeLimit(ms: number): { readonly signal: AbortSignal; readonly clear: 
 
 const noRoom = (ms: number) =>
   new InvalidOperationError(
-    `No connection was free within ${ms} ms: all that connections.perInstance and perServer allow are in use. Raise them, or let fewer tenants run at once.`,
+    `No connection was free within ${ms} ms: all that connections.perInstance, perServer and files allow are in use. Raise them, or let fewer tenants run at once.`,
   );

@@ -8,15 +8,20 @@ export interface OnDemandOptions {
   readonly open: (url: string, options: { readonly maxConnections: number }) => Promise<Database> | Database;
 }
 
+export interface OnDemandDatabase extends Database {
+  /** Waits for a place, which is then kept until the answer is called: the time of waiting is not the database's fault. */
+  reserve(signal: AbortSignal): Promise<() => void>;
+}
+
 /**
  * A database whose pool is open only while the budget has a place for it. Nobody who holds it notices: what is called
  * on a closed one opens it again. `close` says that nobody new will ask for it; who still has it may go on.
  */
-export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): Promise<Database> {
+export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): Promise<OnDemandDatabase> {
   const openOne = () => open(url, { maxConnections: budget.perDatabase });
   const first = await openOne(); // without a connection: that comes with its first use
   const { dialect, id } = first;
-  if (isInMemory(url)) return first; // closing it would delete it
+  if (isInMemory(url)) return { ...first, reserve: async () => () => {} }; // closing it would delete it
   let current: Promise<Database> | undefined = Promise.resolve(first);
 
   const isFile = dialect.name === "sqlite";
@@ -51,6 +56,10 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
         using((db) => db.driver.query(statement, params, options), options?.signal),
       transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
       close: async () => budget.retire(pool),
+    },
+    async reserve(signal) {
+      await budget.acquire(pool, signal);
+      return () => budget.release(pool);
     },
     exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),
     close: async () => budget.retire(pool),

@@ -14,24 +14,59 @@ export interface SelectionStrategy {
   begin(ids: readonly string[]): Selection;
 }
 
+/** A look at a tenant with nothing to do costs one round trip, a turn with work some fifty messages. */
+const looksPerTurn = 8;
+
 /**
  * The default, for functions: nothing is remembered from one run to the next. The order is a new one each time, so
- * that nobody is always the last when time runs out. Everyone is asked once; those that had something go to the end
- * of the line, so between two turns of one everybody else who has work has had one.
+ * that nobody is always the last when time runs out. Everyone is asked once; those that had something stand in line,
+ * so between two turns of one everybody else who has work has had one. While there is work, those that had none are
+ * asked again in their order, eight for each turn with work: what comes to them meanwhile waits for so many turns.
  */
 export const fair = (random: () => number = Math.random): SelectionStrategy => ({
   sequential: false,
   begin(ids) {
-    const line = shuffled(ids, random);
-    let head = 0;
+    const first = queue(shuffled(ids, random));
+    const busy = queue();
+    const idle = queue();
+    let looks = 0;
     return {
-      next: () => (head < line.length ? line[head++] : undefined),
+      next() {
+        if (first.size() > 0) return first.take();
+        if (busy.size() > 0 && looks > 0 && idle.size() > 0) {
+          looks--;
+          return idle.take();
+        }
+        return busy.take();
+      },
       ended(id, end) {
-        if (end === "more") line.push(id);
+        if (end === "empty") idle.add(id);
+        if (end !== "more") return;
+        busy.add(id);
+        looks = Math.min(looks + looksPerTurn, idle.size());
       },
     };
   },
 });
+
+/** First in, first out, without moving thousands at each step. */
+function queue(items: readonly string[] = []) {
+  let line = [...items];
+  let head = 0;
+  return {
+    size: () => line.length - head,
+    add: (id: string) => void line.push(id),
+    take(): string | undefined {
+      const id = line[head];
+      if (id === undefined) return undefined;
+      if (++head > 1_000 && head * 2 > line.length) {
+        line = line.slice(head);
+        head = 0;
+      }
+      return id;
+    },
+  };
+}
 
 /** Each store in order, one batch from each, round and round, until a whole round found nothing. Goes on where it was. */
 export function roundRobin(): SelectionStrategy {

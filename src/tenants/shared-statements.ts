@@ -5,7 +5,7 @@ import type { QueueNames } from "../sql/names.js";
  * Thousands of tenants with tables of the same names need their statements' texts once, not once each, and a driver
  * then compiles them once too.
  */
-export function statementSharer(): (db: Database) => Database {
+export function statementSharer(): <Db extends Database>(db: Db) => Db {
   const dialects = new Map<Dialect, Dialect>();
   return (db) => {
     let dialect = dialects.get(db.dialect);

@@ -12,7 +12,7 @@ import type { TenantStoreProvider, TenantStores } from "./tenant-stores.js";
 import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
 
 export interface TenantDispatcherOptions {
-  readonly tenants: Pick<TenantStoreProvider, "places" | "stores">;
+  readonly tenants: Pick<TenantStoreProvider, "places" | "list" | "find" | "refresh">;
   /** For all tenants, or made for each of them when it first has a turn. */
   readonly dispatchers: TenantDispatchers | ((stores: TenantStores) => TenantDispatchers);
   /** Which tenant is next: `fair()` by default, `roundRobin()`, `drainFirst()`, or your own. */
@@ -81,16 +81,28 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     return dispatchers;
   };
 
+  /** A share may name one that this instance has not heard of yet, or one that has gone. */
+  const stillThere = async (ids: readonly string[]): Promise<readonly string[]> => {
+    const isUnknown = (known: ReadonlySet<string>) => (id: string) => !known.has(id);
+    let all = new Set(await tenants.list());
+    if (ids.some(isUnknown(all))) {
+      await tenants.refresh();
+      all = new Set(await tenants.list());
+    }
+    return ids.filter((id) => all.has(id));
+  };
+
   return {
     async run(budget, ids) {
       const sums = { inbox: resultSum(), outbox: resultSum() };
       const result = await runTenants({
         ...common,
-        ids: ids ?? (await tenants.places()),
+        ids: ids === undefined ? await tenants.places() : await stillThere(ids),
         selection,
         budget,
         async turn(id, limit) {
-          const stores = await tenants.stores(id);
+          const stores = await tenants.find(id);
+          if (stores === undefined) return false; // removed meanwhile
           return tenantTurn(stores, limit, {
             dispatchers: dispatchersOf(stores),
             due,
@@ -108,7 +120,10 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         ids: await tenants.places(),
         selection: fair(),
         budget,
-        turn: async (id, limit) => work(await tenants.stores(id), limit),
+        async turn(id, limit) {
+          const stores = await tenants.find(id);
+          return stores === undefined ? false : work(stores, limit);
+        },
       }),
   };
 }

@@ -8,7 +8,7 @@ import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import type { Database } from "../sql/dialect.js";
 import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
 import type { TenantDiscovery } from "./discovery.js";
-import { onDemandDatabase } from "./on-demand-database.js";
+import { type OnDemandDatabase, onDemandDatabase } from "./on-demand-database.js";
 import { statementSharer } from "./shared-statements.js";
 import { isSameTenant, placeOf, type Tenant, tenantKey } from "./tenant.js";
 import { tenantList } from "./tenant-list.js";
@@ -16,7 +16,7 @@ import { tenantList } from "./tenant-list.js";
 /** One tenant's tables. */
 export interface TenantStores {
   readonly id: string;
-  readonly db: Database;
+  readonly db: OnDemandDatabase;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
   /** What they are called, where it is not as usual. */
@@ -46,12 +46,14 @@ export interface TenantStoreProvider {
   inbox(key: string): Promise<Inbox>;
   outbox(key: string): Promise<Outbox>;
   stores(key: string): Promise<TenantStores>;
+  /** Undefined for one that is not, or no longer, in the list as it is known now. */
+  find(key: string): Promise<TenantStores | undefined>;
   /** The keys of all tenants. */
   list(): Promise<readonly string[]>;
   /** One key for each place that has tables: tenants that share them are polled once. */
   places(): Promise<readonly string[]>;
   refresh(): Promise<void>;
-  readonly connections: Pick<ConnectionBudget, "taken">;
+  readonly connections: Pick<ConnectionBudget, "taken" | "openFiles">;
   /** Lets what runs finish, and closes all pools. */
   close(): Promise<void>;
 }
@@ -95,10 +97,10 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
   const open = options.open ?? openDatabase;
   const share = statementSharer();
   /** Tenants with the same URL have one pool, by that URL. */
-  const databases = new Map<string, Promise<Database>>();
+  const databases = new Map<string, Promise<OnDemandDatabase>>();
   const opened = new Map<string, Opened>();
 
-  const databaseOf = (url: string): Promise<Database> => {
+  const databaseOf = (url: string): Promise<OnDemandDatabase> => {
     let db = databases.get(url);
     if (db === undefined) {
       db = onDemandDatabase({ url, budget, open }).then(share);
@@ -167,6 +169,10 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
 
   return {
     stores,
+    async find(key) {
+      const tenant = (list.known() ?? (await list.current())).get(tenantKey(key));
+      return tenant === undefined ? undefined : storesOf(tenant);
+    },
     inbox: async (key) => (await stores(key)).inbox,
     outbox: async (key) => (await stores(key)).outbox,
     list: async () => [...(await list.current()).keys()],

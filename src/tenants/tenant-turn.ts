@@ -23,13 +23,29 @@ export interface TurnOptions {
   readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
 }
 
-/** Asks the tenant's database, and handles a batch of each queue that has something. Answers whether there may be more. */
+/** One turn, with a place for its connections from the beginning to the end. */
 export async function tenantTurn(
+  stores: TenantStores,
+  budget: Budget,
+  options: TurnOptions,
+): Promise<boolean> {
+  const release = await stores.db.reserve(AbortSignal.timeout(Math.ceil(budget.remainingMs())));
+  try {
+    return await askAndHandle(stores, budget, options);
+  } finally {
+    release();
+  }
+}
+
+/** Asks the tenant's database, and handles a batch of each queue that has something. Answers whether there may be more. */
+async function askAndHandle(
   stores: TenantStores,
   budget: Budget,
   { dispatchers, due, pollMs, onResult }: TurnOptions,
 ): Promise<boolean> {
-  const found = await due(stores, { signal: AbortSignal.timeout(Math.min(pollMs, budget.remainingMs())) });
+  const found = await due(stores, {
+    signal: AbortSignal.timeout(Math.ceil(Math.min(pollMs, budget.remainingMs()))),
+  });
 
   const batch = async <Message extends QueueMessage>(
     queue: "inbox" | "outbox",

@@ -100,7 +100,7 @@ describe("connection budget", () => {
   it("ADD-08 a call that waits too long says which setting is too small", async () => {
     const budget = connectionBudget({ ...limits(1), waitMs: 5 });
     await budget.acquire(pool("a"));
-    await expect(budget.acquire(pool("b"))).rejects.toThrow(/perInstance and perServer/);
+    await expect(budget.acquire(pool("b"))).rejects.toThrow(/perInstance, perServer and files/);
   });
 
   it("ADD-08 a retired pool closes after its last use", async () => {
@@ -123,7 +123,7 @@ describe("connection budget", () => {
     const step = fc.record({ pool: fc.nat(7), turns: fc.nat(4), slow: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const budget = connectionBudget({ perInstance: 5, perServer: 3, perDatabase: 2 });
+        const budget = connectionBudget({ perInstance: 5, perServer: 3, perDatabase: 2, files: 3 });
         const uses = new Map<Pool, number>();
         const turn = () => new Promise((resolve) => setImmediate(resolve));
         const pools = Array.from({ length: 8 }, (_, index): Pool => {
@@ -139,6 +139,7 @@ describe("connection budget", () => {
         });
         const check = () => {
           expect(budget.taken()).toBeLessThanOrEqual(5);
+          expect(budget.openFiles()).toBeLessThanOrEqual(3);
           expect(budget.taken("one")).toBeLessThanOrEqual(3);
           expect(budget.taken("two")).toBeLessThanOrEqual(3);
         };

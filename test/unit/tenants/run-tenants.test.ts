@@ -135,7 +135,7 @@ describe("turns of many tenants", () => {
       },
     });
     expect(turns.slice(0, 6)).toEqual(["busy", "light", "busy", "light", "busy", "light"]);
-    expect(turns).toHaveLength(51 + 3);
+    expect(turns.filter((id) => id === "busy")).toHaveLength(51);
   });
 
   it("FUN-07 a strategy that goes in rounds does not come back to a failed tenant", async () => {

@@ -44,7 +44,33 @@ describe("selection", () => {
   });
 
   it("FUN-07 the fair order asks everyone once, and gives the busy ones turns alternately", () => {
-    expect(turnsOf(fair(inOrder), { a: 3, b: 0, c: 1, d: 0 })).toBe("abcdacaa");
+    const turns = turnsOf(fair(inOrder), { a: 3, b: 0, c: 1, d: 0 });
+    expect(turns.slice(0, 4)).toBe("abcd");
+    expect(turns.replace(/[bd]/g, "")).toBe("acacaca"); // c's last is a look: nothing was left
+  });
+
+  it("FUN-07 the fair order asks idle tenants again while another is busy, each after so many of its turns", () => {
+    const ids = Array.from({ length: 41 }, (_, index) => `t${index}`);
+    const selection = fair().begin(ids);
+    const seenAt = new Map<string, number>();
+    let busyTurns = 0;
+    let longest = 0;
+    while (busyTurns < 1_000) {
+      const id = selection.next()!;
+      if (id === "t0") busyTurns++;
+      else {
+        longest = Math.max(longest, busyTurns - (seenAt.get(id) ?? 0));
+        seenAt.set(id, busyTurns);
+      }
+      selection.ended(id, id === "t0" ? "more" : "empty");
+    }
+    expect(seenAt.size).toBe(40);
+    expect(longest).toBeLessThanOrEqual(40 / 8 + 1);
+  });
+
+  it("FUN-07 the fair order ends when nobody has work, however many are idle", () => {
+    const batches = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`t${index}`, 0]));
+    expect(turnsOf(fair(), batches, 1_000).match(/t/g)).toHaveLength(100);
   });
 
   it("FUN-07 the fair order begins anew each time, so that nobody is always the last", () => {

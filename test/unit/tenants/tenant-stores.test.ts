@@ -149,13 +149,13 @@ describe("stores of tenants", () => {
     const [a, b] = [await tenants.stores("a"), await tenants.stores("b")];
     await a.inbox.stats();
     await b.inbox.stats();
-    expect(tenants.connections.taken()).toBe(2);
+    expect(tenants.connections.openFiles()).toBe(2);
     list.tenants = [tenant("a"), tenant("c")];
     await tenants.refresh();
     expect(await tenants.stores("a")).toBe(a);
     await expect(tenants.stores("b")).rejects.toThrow(InvalidOperationError);
     expect((await (await tenants.inbox("c")).stats()).due).toBe(0);
-    await expect.poll(() => tenants.connections.taken()).toBe(2);
+    await expect.poll(() => tenants.connections.openFiles()).toBe(2);
   });
 
   it("IBX-096 OBX-078 a removed tenant finishes what runs before its pool is closed", async () => {
@@ -169,10 +169,10 @@ describe("stores of tenants", () => {
       expect(await tenants.list()).toEqual([]);
       await outbox.enqueue({ topic: "t", payload: "" }, { tx });
     });
-    await expect.poll(() => tenants.connections.taken()).toBe(0);
+    await expect.poll(() => tenants.connections.openFiles()).toBe(0);
     // Who still holds its stores loses no work, and leaves nothing open.
     expect((await outbox.stats()).due).toBe(1);
-    await expect.poll(() => tenants.connections.taken()).toBe(0);
+    await expect.poll(() => tenants.connections.openFiles()).toBe(0);
   });
 
   it("IBX-097 OBX-079 FUN-08 a tenant that moved is swapped: new calls go to the new database, running ones end in the old", async () => {
@@ -248,7 +248,7 @@ describe("stores of tenants", () => {
     expect((await (await tenants.inbox("b")).stats()).due).toBe(1);
     await expect((await tenants.inbox("c")).stats()).rejects.toThrow(/Inbox2/);
     await (await tenants.inbox("d")).stats();
-    expect(tenants.connections.taken()).toBe(2);
+    expect(tenants.connections.openFiles()).toBe(2);
   });
 
   it("ADD-08 more tenants than connections: pools come and go, and the cap holds", async () => {
@@ -256,14 +256,14 @@ describe("stores of tenants", () => {
     await migrated(...names);
     const tenants = stores({
       discover: source(...names.map((name) => tenant(name))).discover,
-      connections: { perInstance: 3, perServer: 3 },
+      connections: { files: 3 },
     });
     let most = 0;
     await Promise.all(
       names.map(async (name) => {
         for (let round = 0; round < 5; round++) {
           await (await tenants.inbox(name)).receive(message(String(round)));
-          most = Math.max(most, tenants.connections.taken());
+          most = Math.max(most, tenants.connections.openFiles());
         }
       }),
     );
