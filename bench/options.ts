@@ -5,6 +5,7 @@ export const scenarioNames = [
   "batch-ingest",
   "drain",
   "dispatch",
+  "partitions",
   "deadline",
   "backlog",
   "round-trips",

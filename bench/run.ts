@@ -7,6 +7,7 @@ import { batchIngest } from "./scenarios/batch-ingest.js";
 import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
+import { partitions } from "./scenarios/partitions.js";
 import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
 import type { Scenario } from "./scenarios/scenario.js";
@@ -16,6 +17,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "batch-ingest": batchIngest,
   drain,
   dispatch,
+  partitions,
   deadline,
   backlog,
   "round-trips": roundTrips,
