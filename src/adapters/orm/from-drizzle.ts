@@ -1,0 +1,57 @@
+import { InvalidArgumentError } from "../../errors.js";
+import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import { executorOf } from "./executor.js";
+
+/** What a Drizzle transaction has: `execute` on PostgreSQL, `all` on SQLite. */
+export interface DrizzleTransaction {
+  execute?(query: never): PromiseLike<unknown>;
+  all?(query: never): unknown;
+  rollback(): never;
+}
+
+/**
+ * A Drizzle transaction of the caller's, on PostgreSQL with any of its drivers, or on SQLite with one that answers by
+ * promises. With better-sqlite3 its transactions cannot wait for anything: use `fromSqlite` there.
+ *
+ * @example
+ * await drizzle.transaction(async (tx) => {
+ *   await tx.insert(orders).values(order);
+ *   await outbox.enqueue({ topic: "order.created", payload }, { tx: fromDrizzle(tx) });
+ * });
+ */
+export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
+  if (typeof tx?.rollback !== "function") {
+    throw new InvalidArgumentError(
+      "fromDrizzle takes the transaction that drizzle's transaction hands to its callback.",
+    );
+  }
+  if (typeof tx.execute === "function") {
+    const execute = tx.execute.bind(tx);
+    return executorOf("postgres", {
+      run: async (text, values) => rowsOf(await execute(query(text, values) as never)),
+    });
+  }
+  if (typeof tx.all !== "function" || (tx as { resultKind?: unknown }).resultKind !== "async") {
+    throw new InvalidArgumentError(
+      "fromDrizzle: this driver's transactions are synchronous. Begin and commit by hand, and use fromSqlite(connection).",
+    );
+  }
+  const all = tx.all.bind(tx);
+  return executorOf("sqlite", {
+    run: async (text, values) => rowsOf(await all(query(text, values) as never)),
+  });
+}
+
+/** What Drizzle asks of a piece of SQL: itself, and its text with the values. */
+function query(text: string, values: readonly unknown[]): object {
+  const piece: object = {
+    getSQL: () => piece,
+    toQuery: () => ({ sql: text, params: values, typings: [] }),
+  };
+  return piece;
+}
+
+function rowsOf(answer: unknown): readonly SqlRow[] {
+  const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | null)?.rows;
+  return Array.isArray(rows) ? (rows as readonly SqlRow[]) : [];
+}

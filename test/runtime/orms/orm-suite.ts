@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { createInbox, createOutbox, type Database, migrate, type SqlExecutor } from "../../../src/index.js";
+import { currentNative, inbox, outbox, stack, transaction } from "../../../src/middleware/index.js";
+
+/** A library with a table `orders (id integer primary key)` beside oncebox's own tables. */
+export interface Orm<Native> {
+  readonly db: Database;
+  readonly schema?: string;
+  /** The library's own transaction: commits when the work resolves, rolls back when it rejects. */
+  transaction<T>(work: (native: Native) => Promise<T>): Promise<T>;
+  /** With the library's own means. */
+  insertOrder(native: Native, id: number): Promise<unknown>;
+  countOrders(): Promise<number>;
+  adapt(native: Native): SqlExecutor;
+  /** Something that is no transaction of the library's. */
+  readonly outside: unknown;
+  close(): Promise<void>;
+}
+
+/** What every library's transaction must do: commit, roll back, and carry the whole middleware. */
+export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>): void {
+  describe(`${name}: the caller's transaction`, () => {
+    const withOrm = async (work: (orm: Orm<Native>) => Promise<void>): Promise<void> => {
+      const orm = await open();
+      try {
+        await migrate(orm.db, orm.schema === undefined ? {} : { schema: orm.schema });
+        await work(orm);
+      } finally {
+        await orm.close();
+      }
+    };
+    const storesOf = ({ db, schema }: Orm<Native>) => {
+      const named = schema === undefined ? {} : { schema };
+      return { outboxStore: createOutbox(db, named), inboxStore: createInbox(db, named), named };
+    };
+
+    it("ADD-06 OBX-003 order and message commit together, one and many", () =>
+      withOrm(async (orm) => {
+        const { outboxStore } = storesOf(orm);
+        await orm.transaction(async (native) => {
+          await orm.insertOrder(native, 1);
+          const tx = orm.adapt(native);
+          await outboxStore.enqueue(
+            { topic: "t", payload: "it's ? $1 @p1 :x \\ ü", headers: { a: "b" } },
+            { tx },
+          );
+          await outboxStore.enqueue(
+            [1, 2].map((n) => ({ topic: "t", payload: `${n}`, dueAt: new Date(0) })),
+            { tx },
+          );
+        });
+        expect(await orm.countOrders()).toBe(1);
+        const { messages } = await outboxStore.list();
+        expect(messages.map((message) => message.payload)).toEqual(["it's ? $1 @p1 :x \\ ü", "1", "2"]);
+        expect(messages[0]!.headers).toEqual({ a: "b" });
+      }));
+
+    it("ADD-06 OBX-003 neither is there after a rollback", () =>
+      withOrm(async (orm) => {
+        const { outboxStore } = storesOf(orm);
+        const failed = orm.transaction(async (native) => {
+          await orm.insertOrder(native, 1);
+          await outboxStore.enqueue({ topic: "t", payload: "p" }, { tx: orm.adapt(native) });
+          throw new Error("the business says no");
+        });
+        await expect(failed).rejects.toThrow("the business says no");
+        expect(await orm.countOrders()).toBe(0);
+        expect((await outboxStore.list()).messages).toEqual([]);
+      }));
+
+    it("ADD-06 MID-03 MID-06 the whole middleware runs in a transaction that the library opened", () =>
+      withOrm(async (orm) => {
+        const { inboxStore, outboxStore, named } = storesOf(orm);
+        const handle = stack<{ messageId: string; fail?: boolean }>(
+          [
+            transaction(orm.db, {
+              begin: (work) => orm.transaction((native) => work(orm.adapt(native), native)),
+            }),
+            inbox({ subscriber: "s", ...named }),
+            outbox(named),
+          ],
+          async ({ messageId, fail }) => {
+            await orm.insertOrder(currentNative<Native>()!, Number(messageId));
+            if (fail) throw new Error("the business says no");
+            return { topic: "placed", data: { messageId } };
+          },
+        );
+        await expect(handle({ messageId: "7", fail: true })).rejects.toThrow("the business says no");
+        expect(await inboxStore.get({ source: "s", messageId: "7" })).toBeNull();
+        await handle({ messageId: "7" });
+        await handle({ messageId: "7" });
+        expect(await orm.countOrders()).toBe(1);
+        expect(await inboxStore.get({ source: "s", messageId: "7" })).toMatchObject({ state: "Done" });
+        expect((await outboxStore.list()).messages).toMatchObject([{ payload: '{"messageId":"7"}' }]);
+      }));
+
+    it("ADD-06 OBX-105 an error of the statement says neither payload nor values", () =>
+      withOrm(async (orm) => {
+        const absent = createOutbox(orm.db, { ...storesOf(orm).named, table: "NoSuchBox" });
+        const failed = orm.transaction((native) =>
+          absent.enqueue({ topic: "t", payload: "secret-payload-4711" }, { tx: orm.adapt(native) }),
+        );
+        const error: unknown = await failed.catch((caught: unknown) => caught);
+        expect(error).toBeInstanceOf(Error);
+        const { inspect } = await import("node:util");
+        expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("secret-payload-4711");
+      }));
+
+    it("ADD-06 what is no transaction of the library's is refused", () =>
+      withOrm(async (orm) => {
+        expect(() => orm.adapt(orm.outside as Native)).toThrow(/takes the/);
+        expect(() => orm.adapt(undefined as Native)).toThrow(/takes the/);
+      }));
+  });
+}

@@ -1,0 +1,124 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { integer, sqliteTable } from "drizzle-orm/sqlite-core";
+import { drizzle } from "drizzle-orm/sqlite-proxy";
+import { Kysely, SqliteDialect, type Transaction } from "kysely";
+import { DataSource } from "typeorm";
+import { describe, expect, it } from "vitest";
+import { fromDrizzle, fromKysely, fromTypeOrm } from "../../../src/adapters/orm/index.js";
+import { createOutbox, schemaBatches } from "../../../src/index.js";
+import { loadSqlite, type SqliteHandle } from "../../../src/sql/sqlite/client.js";
+import { openSqlite, sqliteDialect } from "../../../src/sql/sqlite/index.js";
+import { ormSuite } from "./orm-suite.js";
+
+/** A file with a table of orders, and a connection of the caller's to it. */
+async function withOrders() {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-orm-"));
+  const file = join(folder, "app.db");
+  const db = openSqlite({ file });
+  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text] }, {});
+  await raw("create table orders (id integer primary key)");
+  const connection = new (await loadSqlite())(file);
+  connection.exec("pragma busy_timeout = 5000");
+  return {
+    db,
+    connection,
+    countOrders: async () => Number((await raw("select count(*) as n from orders"))[0]!.n),
+    async close() {
+      connection.close();
+      await db.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const reads = (text: string) => /^\s*(select|with|pragma)\b|\breturning\b/i.test(text);
+
+/** What Kysely's dialect asks of a connection, which is better-sqlite3's shape. */
+const likeBetterSqlite = (connection: SqliteHandle) => ({
+  close: () => {},
+  prepare(text: string) {
+    const statement = connection.prepare(text);
+    return {
+      reader: reads(text),
+      all: (values: readonly unknown[]) => statement.all(...values),
+      run: (values: readonly unknown[]) =>
+        statement.run(...values) as { changes: number; lastInsertRowid: number },
+      iterate: (values: readonly unknown[]) =>
+        statement.all(...values)[Symbol.iterator]() as IterableIterator<unknown>,
+    };
+  },
+});
+
+interface Tables {
+  readonly orders: { readonly id: number };
+}
+
+ormSuite("Kysely on SQLite", async () => {
+  const made = await withOrders();
+  const library = new Kysely<Tables>({
+    dialect: new SqliteDialect({ database: likeBetterSqlite(made.connection) }),
+  });
+  return {
+    ...made,
+    transaction: <T>(work: (trx: Transaction<Tables>) => Promise<T>) => library.transaction().execute(work),
+    insertOrder: (trx: Transaction<Tables>, id) => trx.insertInto("orders").values({ id }).execute(),
+    adapt: fromKysely,
+    outside: library,
+    close: async () => {
+      await library.destroy();
+      await made.close();
+    },
+  };
+});
+
+ormSuite("Drizzle on SQLite", async () => {
+  const made = await withOrders();
+  const library = drizzle(async (text, values) => {
+    const statement = made.connection.prepare(text);
+    if (reads(text)) return { rows: statement.all(...values) };
+    statement.run(...values);
+    return { rows: [] };
+  });
+  const orders = sqliteTable("orders", { id: integer().primaryKey() });
+  type DrizzleOnSqlite = Parameters<Parameters<typeof library.transaction>[0]>[0];
+  return {
+    ...made,
+    transaction: <T>(work: (tx: DrizzleOnSqlite) => Promise<T>) => library.transaction(work),
+    insertOrder: async (tx: DrizzleOnSqlite, id) => tx.insert(orders).values({ id }).run(),
+    adapt: fromDrizzle,
+    outside: {},
+    close: made.close,
+  };
+});
+
+describe("TypeORM on SQLite (sql.js, in memory): the caller's transaction", () => {
+  it("ADD-06 OBX-003 messages are there after the commit, and not after a rollback", async () => {
+    const library = await new DataSource({ type: "sqljs" }).initialize();
+    // its statements and nothing else: sql.js has the only connection to its database
+    const outbox = createOutbox(openSqlite({ file: ":memory:" }));
+    try {
+      for (const batch of schemaBatches(sqliteDialect)) await library.query(batch);
+      await library.transaction(async (manager) => {
+        await outbox.enqueue({ topic: "t", payload: "1" }, { tx: fromTypeOrm(manager) });
+        await outbox.enqueue(
+          ["2", "3"].map((payload) => ({ topic: "t", payload })),
+          { tx: fromTypeOrm(manager) },
+        );
+      });
+      const failed = library.transaction(async (manager) => {
+        await outbox.enqueue({ topic: "t", payload: "4" }, { tx: fromTypeOrm(manager) });
+        throw new Error("the business says no");
+      });
+      await expect(failed).rejects.toThrow("the business says no");
+      expect(await library.query("select Payload from OutboxMessages order by Payload")).toEqual([
+        { Payload: "1" },
+        { Payload: "2" },
+        { Payload: "3" },
+      ]);
+    } finally {
+      await library.destroy();
+    }
+  });
+});
