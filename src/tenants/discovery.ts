@@ -1,4 +1,5 @@
 import type { SecretResolver } from "../config/secret-reference.js";
+import type { Logger } from "../queue/logger.js";
 import type { Tenant } from "./tenant.js";
 
 export interface DiscoveryContext {
@@ -6,6 +7,8 @@ export interface DiscoveryContext {
   readonly signal: AbortSignal;
   /** Fetches secrets that are only referred to, where the platform can reach them. */
   readonly resolveSecret: SecretResolver;
+  /** For what is wrong with one tenant and not with the others. */
+  readonly logger: Logger;
 }
 
 /** Says which tenants there are now: one of the sources of this package, or a function of your own. */

@@ -40,7 +40,7 @@ export function tenantList(options: TenantListOptions): TenantList {
   const discover = async (): Promise<ReadonlyMap<string, Tenant>> => {
     const signal = AbortSignal.timeout(options.discoverMs);
     const { resolveSecret } = options;
-    const asked = Promise.resolve().then(() => options.discover({ signal, resolveSecret }));
+    const asked = Promise.resolve().then(() => options.discover({ signal, resolveSecret, logger }));
     return byKey(await abortable(asked, signal), logger);
   };
 

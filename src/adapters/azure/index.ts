@@ -1,1 +1,3 @@
 export { registerFunctions } from "./register-functions.js";
+export type { KeyVaultTenants } from "./tenants-from-key-vault.js";
+export { tenantsFromKeyVault } from "./tenants-from-key-vault.js";

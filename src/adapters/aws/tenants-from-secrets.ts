@@ -1,0 +1,86 @@
+import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
+import { retriable } from "../../app/retriable.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { TenantDiscovery } from "../../tenants/discovery.js";
+import {
+  type FetchTexts,
+  type ListedSecret,
+  type SecretFilter,
+  secretTenants,
+} from "../../tenants/secret-tenants.js";
+
+/** So many may be asked for at once. */
+const batchSize = 20;
+
+/**
+ * Tenants from AWS Secrets Manager: the secrets whose names begin with a prefix, or that have a tag. Each holds a
+ * database URL, or JSON as AWS keeps it for a database. Needs `secretsmanager:ListSecrets`, `BatchGetSecretValue` and
+ * `GetSecretValue`.
+ *
+ * @example
+ * tenantsFromSecretsManager({ prefix: "tenants/" }); // "tenants/acme" is the tenant "acme"
+ */
+export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery {
+  refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromSecretsManager");
+  if (!filter.prefix && filter.tag === undefined) {
+    throw new InvalidArgumentError(
+      "tenantsFromSecretsManager needs a prefix or a tag: not every secret is a tenant.",
+    );
+  }
+  const load = retriable(async () => {
+    const sdk = await import("@aws-sdk/client-secrets-manager");
+    return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
+  });
+  const tenantsOf = secretTenants(filter);
+
+  return async ({ signal, logger }) => {
+    const { sdk, client } = await load();
+    const call = { abortSignal: signal };
+
+    const list = async (): Promise<readonly ListedSecret[]> => {
+      const listed: ListedSecret[] = [];
+      let token: string | undefined;
+      do {
+        const page = await client.send(
+          new sdk.ListSecretsCommand({ Filters: filtersOf(filter), MaxResults: 100, NextToken: token }),
+          call,
+        );
+        listed.push(...(page.SecretList ?? []).map(toListed));
+        token = page.NextToken;
+      } while (token !== undefined);
+      return listed;
+    };
+
+    const fetchTexts: FetchTexts = async (names, refused) => {
+      const texts = new Map<string, string>();
+      for (let first = 0; first < names.length; first += batchSize) {
+        const ids = names.slice(first, first + batchSize);
+        const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
+        const { SecretValues: values, Errors: errors } = await client.send(command, call);
+        for (const { Name: name, SecretString: text } of values ?? []) {
+          if (text !== undefined) texts.set(name!, text);
+          else refused(name!, new InvalidOperationError("It holds no text."));
+        }
+        for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
+      }
+      return texts;
+    };
+
+    return tenantsOf(await list(), fetchTexts, logger);
+  };
+}
+
+function filtersOf({ prefix, tag }: SecretFilter): Filter[] {
+  return [
+    ...(prefix ? [{ Key: "name" as const, Values: [prefix] }] : []),
+    ...(tag === undefined ? [] : [{ Key: "tag-key" as const, Values: [tag.key] }]),
+    ...(tag?.value === undefined ? [] : [{ Key: "tag-value" as const, Values: [tag.value] }]),
+  ];
+}
+
+const toListed = ({ Name: name, Tags: tags, LastChangedDate: changed }: SecretListEntry): ListedSecret => ({
+  name: name!,
+  tags: Object.fromEntries((tags ?? []).map(({ Key: key, Value: value }) => [key!, value ?? ""])),
+  version: changed?.toISOString() ?? "",
+});

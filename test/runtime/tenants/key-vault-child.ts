@@ -1,0 +1,20 @@
+/** Lists tenants of a vault twice: in a process of its own, because trust in a certificate is given at its start. */
+import { tenantsFromKeyVault } from "../../../src/adapters/azure/tenants-from-key-vault.js";
+import type { LogFields, Logger } from "../../../src/queue/logger.js";
+import { createTenantStores } from "../../../src/tenants/index.js";
+
+const [vault, filter] = process.argv.slice(2) as [string, string];
+const warned: LogFields[] = [];
+const warn = (_: string, fields: LogFields) => void warned.push(fields);
+const logger: Logger = { debug: () => {}, info: () => {}, warn, error: warn };
+const stores = createTenantStores({
+  discover: tenantsFromKeyVault({ vault, ...JSON.parse(filter) }),
+  logger,
+});
+
+const databases: Record<string, string> = {};
+for (const id of await stores.list()) databases[id] = (await stores.stores(id)).db.id;
+await fetch(`${vault}/between`, { headers: { authorization: "Bearer none" } });
+await stores.refresh();
+console.log(JSON.stringify({ databases, again: await stores.list(), warned }));
+await stores.close();
