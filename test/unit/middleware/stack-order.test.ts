@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { InvalidArgumentError } from "../../../src/index.js";
+import {
+  currentTransaction,
+  inbox,
+  outbox,
+  publish,
+  stack,
+  transaction,
+} from "../../../src/middleware/index.js";
+import { toOutgoing } from "../../../src/middleware/outgoing.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+
+const db = openSqlite({ file: ":memory:" }); // opened by nothing here: no constructor does I/O
+const tx = transaction(db);
+const deduplicate = inbox({ subscriber: "s" });
+const send = outbox();
+const handler = async () => {};
+
+describe("stack", () => {
+  it("MID-07 takes the orders that work, with other middleware anywhere", () => {
+    for (const good of [[], [tx], [tx, deduplicate], [tx, send], [tx, deduplicate, send]])
+      expect(stack(good, handler)).toBeTypeOf("function");
+    expect(
+      stack([async (_message, next) => next(), tx, async (_message, next) => next(), send], handler),
+    ).toBeTypeOf("function");
+  });
+
+  it("MID-04 MID-07 refuses the others when it is built, and says what to do", () => {
+    const wrong: [Parameters<typeof stack>[0], RegExp][] = [
+      [[deduplicate], /inbox needs a transaction: add transaction\(db\)/],
+      [[send], /outbox needs a transaction: add transaction\(db\)/],
+      [[deduplicate, tx], /move transaction\(db\) to the front/],
+      [[tx, send, deduplicate], /outbox comes before inbox/],
+      [[tx, tx], /transaction is there twice/],
+      [[{} as never], /middleware 1 is none/],
+    ];
+    for (const [middleware, problem] of wrong) {
+      expect(() => stack(middleware, handler)).toThrow(InvalidArgumentError);
+      expect(() => stack(middleware, handler)).toThrow(problem);
+    }
+    expect(() => stack([tx], undefined as never)).toThrow(/handler/);
+    expect(() => stack(undefined as never, handler)).toThrow(/list/);
+  });
+
+  it("MID-04 a middleware run outside of its transaction says what to add", async () => {
+    const next = async () => undefined;
+    await expect(deduplicate.run({ messageId: "m" }, next)).rejects.toThrow(
+      /Add transaction\(db\) before inbox/,
+    );
+    await expect(send.run({}, next)).rejects.toThrow(/Add transaction\(db\) before outbox/);
+    expect(() => publish({ topic: "t", payload: "" })).toThrow(/outbox\(\)/);
+    expect(currentTransaction()).toBeUndefined();
+  });
+
+  it("MID-01 options are checked when made", () => {
+    expect(() => inbox({ subscriber: "" })).toThrow(/subscriber/);
+    expect(() => inbox({ subscriber: "s", messageId: "id" as never })).toThrow(/messageId/);
+    expect(() => outbox({ topic: "" })).toThrow(/topic/);
+    expect(() => transaction(undefined as never)).toThrow(/openPostgres/);
+    expect(() => transaction(db, { begin: 1 as never })).toThrow(/begin/);
+  });
+});
+
+describe("a handler's output", () => {
+  it("MID-06 is nothing, a message or a list; data and attributes become JSON", () => {
+    expect(toOutgoing(undefined, undefined)).toEqual([]);
+    expect(toOutgoing(null, undefined)).toEqual([]);
+    expect(toOutgoing([], undefined)).toEqual([]);
+    expect(toOutgoing({ data: null }, "t")).toEqual([{ topic: "t", payload: "null" }]);
+    expect(toOutgoing({ topic: "t", payload: "p", headers: { a: "1" } }, "other")).toEqual([
+      { topic: "t", payload: "p", headers: { a: "1" } },
+    ]);
+    expect(
+      toOutgoing(
+        { topic: "t", data: [1], attributes: { n: 1, s: "x", o: { a: 1 }, u: undefined } },
+        undefined,
+      ),
+    ).toEqual([{ topic: "t", payload: "[1]", headers: { n: "1", s: "x", o: '{"a":1}' } }]);
+  });
+
+  it("MID-06 anything else is refused rather than lost", () => {
+    for (const output of ["text", 1, true, {}, [{ topic: "t" }], [[{ payload: "" }]]])
+      expect(() => toOutgoing(output, "t")).toThrow(InvalidArgumentError);
+    expect(() => toOutgoing({ payload: "" }, undefined)).toThrow(/topic/);
+    expect(() => toOutgoing({ data: () => 1 }, "t")).toThrow(/JSON/);
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from "vitest";
+import { permanentFailure, RetryAfter } from "../../../src/index.js";
+import { circuitBreaker } from "../../../src/publishers/circuit-breaker.js";
+
+const failing = async () => {
+  throw new Error("away");
+};
+const working = async () => "ok";
+
+function made(overrides = {}) {
+  let nowMs = 0;
+  const breaker = circuitBreaker(
+    "The shop",
+    { failures: 3, openMs: 1_000, maxOpenMs: 3_000, ...overrides },
+    () => nowMs,
+  );
+  return {
+    breaker,
+    advance: (ms: number) => {
+      nowMs += ms;
+    },
+    fail: async (times: number) => {
+      for (let i = 0; i < times; i++) await breaker.run(failing).catch(() => {});
+    },
+  };
+}
+
+describe("circuit breaker", () => {
+  it("ADD-10 opens after failures in a row, and then refuses at once without calling", async () => {
+    const { breaker, fail } = made();
+    await fail(2);
+    await breaker.run(working); // in a row: a success starts the count anew
+    await fail(2);
+    expect(breaker.state).toBe("closed");
+    await fail(1);
+    expect(breaker.state).toBe("open");
+    let called = false;
+    const refused = await breaker
+      .run(async () => {
+        called = true;
+      })
+      .catch((error: unknown) => error);
+    expect(called).toBe(false);
+    expect(refused).toBeInstanceOf(RetryAfter);
+    expect((refused as RetryAfter).delayMs).toBe(1_000);
+  });
+
+  it("ADD-10 after a while one call tries, and the others wait for its outcome", async () => {
+    const { breaker, advance, fail } = made();
+    await fail(3);
+    advance(1_000);
+    expect(breaker.state).toBe("trial");
+    let finish = (_: string): void => {};
+    const trial = breaker.run(
+      () =>
+        new Promise<string>((resolve) => {
+          finish = resolve;
+        }),
+    );
+    await expect(breaker.run(working)).rejects.toBeInstanceOf(RetryAfter);
+    finish("ok");
+    expect(await trial).toBe("ok");
+    expect(breaker.state).toBe("closed");
+    expect(await breaker.run(working)).toBe("ok");
+  });
+
+  it("ADD-10 a trial that fails opens it for twice as long, up to a limit", async () => {
+    const { breaker, advance, fail } = made();
+    await fail(3);
+    const waits: number[] = [];
+    let waited = 1_000;
+    for (let i = 0; i < 4; i++) {
+      advance(waited);
+      await fail(1);
+      const refused = (await breaker.run(working).catch((error: unknown) => error)) as RetryAfter;
+      waits.push(refused.delayMs);
+      waited = refused.delayMs;
+    }
+    expect(waits).toEqual([2_000, 3_000, 3_000, 3_000]);
+  });
+
+  it("ADD-10 a message that the destination refuses for good says nothing about the destination", async () => {
+    const { breaker } = made();
+    for (let i = 0; i < 10; i++)
+      await breaker.run(async () => Promise.reject(permanentFailure("too large"))).catch(() => {});
+    expect(breaker.state).toBe("closed");
+  });
+
+  it("ADD-10 calls that were under way when it opened count once", async () => {
+    const { breaker, advance } = made();
+    await Promise.all(Array.from({ length: 20 }, () => breaker.run(failing).catch(() => {})));
+    expect(breaker.state).toBe("open");
+    advance(1_000);
+    expect(breaker.state).toBe("trial");
+  });
+
+  it("ADD-10 settings are checked", () => {
+    expect(() => circuitBreaker("x", { failures: 0 })).toThrow(/failures/);
+    expect(() => circuitBreaker("x", { openMs: -1 })).toThrow(/openMs/);
+    expect(() => circuitBreaker("x", { open: 1 } as never)).toThrow(/unknown option open/);
+  });
+});

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import { microBatch, notSent, sent } from "../../../src/publishers/micro-batch.js";
+
+describe("micro-batches", () => {
+  it("MID-09 calls of one turn share requests within the limits, and each is settled by itself", async () => {
+    const requests: number[][] = [];
+    const send = microBatch<number>({
+      maxItems: 10,
+      maxBytes: 1_000,
+      bytesOf: () => 1,
+      send: async (items) => {
+        requests.push([...items]);
+        return items.map((item) => (item % 2 === 0 ? sent : notSent(new Error(`odd ${item}`))));
+      },
+    });
+    const ends = await Promise.allSettled(Array.from({ length: 23 }, (_, index) => send(index)));
+    expect(requests.map((request) => request.length)).toEqual([10, 10, 3]);
+    expect(ends.map((end) => end.status === "fulfilled")).toEqual(
+      Array.from({ length: 23 }, (_, index) => index % 2 === 0),
+    );
+    expect((ends[5] as PromiseRejectedResult).reason).toMatchObject({ message: "odd 5" });
+    await send(100);
+    expect(requests).toHaveLength(4);
+  });
+
+  it("MID-09 no request is larger than the limit, and a single message that is larger goes alone", async () => {
+    const requests: number[][] = [];
+    const send = microBatch<number>({
+      maxItems: 10,
+      maxBytes: 100,
+      bytesOf: (item) => item,
+      send: async (items) => {
+        requests.push([...items]);
+        return items.map(() => sent);
+      },
+    });
+    await Promise.all([60, 30, 20, 500, 10].map(send));
+    expect(requests).toEqual([[60, 30], [20], [500], [10]]);
+  });
+
+  it("MID-09 a request that fails, or leaves out an answer, fails those messages and no others", async () => {
+    let requests = 0;
+    const send = microBatch<number>({
+      maxItems: 2,
+      maxBytes: 100,
+      bytesOf: () => 1,
+      send: async (items) => {
+        requests++;
+        if (items.includes(2)) throw new Error("cut off");
+        return items.slice(0, 1).map(() => sent);
+      },
+    });
+    const ends = await Promise.allSettled([0, 1, 2, 3].map(send));
+    expect(requests).toBe(2);
+    expect(ends.map((end) => end.status)).toEqual(["fulfilled", "rejected", "rejected", "rejected"]);
+  });
+});
