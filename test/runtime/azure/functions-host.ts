@@ -54,7 +54,7 @@ export async function startFunctionsHost(
   const lines: HostLine[] = [];
   const { listening, functions } = await new Promise<Ready>((resolve, reject) => {
     createInterface(host.stdout).on("line", (text) => {
-      const line = JSON.parse(text) as HostLine | Ready;
+      const line = parsed(text);
       if ("listening" in line) resolve(line);
       else lines.push(line);
     });
@@ -96,3 +96,9 @@ interface Ready {
 }
 
 const timeSpan = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
+
+/** What an app itself writes to the standard output, the host logs as it is. */
+function parsed(text: string): HostLine | Ready {
+  if (text.startsWith("{")) return JSON.parse(text) as HostLine | Ready;
+  return { level: "information", category: "console", message: text };
+}

@@ -1,0 +1,100 @@
+// What somebody should look at. The queries read the functions' own lines of JSON.
+param name string
+param location string
+param tags object
+param applicationInsightsId string
+param email string
+param oldestAgeMs int
+
+var lines = 'traces | where message startswith "{" | extend line = parse_json(message)'
+var rules = [
+  {
+    name: 'dead-letters'
+    description: 'Messages used up their attempts. oncebox status counts them, replay gives them another chance.'
+    query: '${lines} | where line.message == "message is dead"'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: 'PT5M'
+  }
+  {
+    name: 'oldest-age'
+    description: 'Messages wait for too long. Handlers are too slow, too few, or fail.'
+    query: '${lines} | where line.message == "queue" and toint(line.oldestDueAgeMs) > ${oldestAgeMs}'
+    operator: 'GreaterThan'
+    threshold: 2
+    window: 'PT5M'
+  }
+  {
+    name: 'no-reap'
+    description: 'The reap function does not run, so nobody says how the queues are.'
+    query: '${lines} | where line.message == "queue"'
+    operator: 'LessThan'
+    threshold: 1
+    window: 'PT15M'
+  }
+  {
+    name: 'failures'
+    description: 'Dispatch, reap or clean-up failed, or were killed at their time-out.'
+    query: 'requests | where name != "webhook" and success == false'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: 'PT5M'
+  }
+  {
+    name: 'webhook-failures'
+    description: 'Senders are answered 5xx. They come again, but not for ever.'
+    query: 'requests | where name == "webhook" and toint(resultCode) >= 500'
+    operator: 'GreaterThan'
+    threshold: 5
+    window: 'PT5M'
+  }
+  {
+    name: 'throttled'
+    description: 'Senders are answered 429: the instances are at their limit.'
+    query: 'requests | where name == "webhook" and toint(resultCode) == 429'
+    operator: 'GreaterThan'
+    threshold: 5
+    window: 'PT5M'
+  }
+]
+
+resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
+  name: 'ag-${name}'
+  location: 'global'
+  tags: tags
+  properties: {
+    enabled: true
+    groupShortName: 'oncebox'
+    emailReceivers: empty(email) ? [] : [{ name: 'email', emailAddress: email, useCommonAlertSchema: true }]
+  }
+}
+
+resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
+  for rule in rules: {
+    name: '${name}-${rule.name}'
+    location: location
+    tags: tags
+    kind: 'LogAlert'
+    properties: {
+      displayName: '${name} ${rule.name}'
+      description: rule.description
+      severity: 2
+      enabled: true
+      scopes: [applicationInsightsId]
+      evaluationFrequency: 'PT5M'
+      windowSize: rule.window
+      criteria: {
+        allOf: [
+          {
+            query: rule.query
+            timeAggregation: 'Count'
+            operator: rule.operator
+            threshold: rule.threshold
+            failingPeriods: { numberOfEvaluationPeriods: 1, minFailingPeriodsToAlert: 1 }
+          }
+        ]
+      }
+      actions: { actionGroups: [people.id] }
+    }
+  }
+]

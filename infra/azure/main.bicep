@@ -1,0 +1,167 @@
+// Azure: a resource group with the function app and all that it needs. `azd up`, or docs/deploy-azure.md step by step.
+targetScope = 'subscription'
+
+@minLength(2)
+@maxLength(20)
+@description('The environment: dev, prod. Part of every name.')
+param environmentName string
+
+@description('The region, which must have Flex Consumption.')
+param location string
+
+@description('Who administers the database: the name of an Entra user or, better, group.')
+param sqlAdministratorName string
+
+@description('The object id of that user or group.')
+param sqlAdministratorId string
+
+@allowed(['User', 'Group', 'Application'])
+param sqlAdministratorType string = 'Group'
+
+@description('Who is told of alerts. Empty: nobody yet.')
+param alertEmail string = ''
+
+@description('Database, vault and storage are reached by private endpoints alone.')
+param privateNetworking bool = false
+
+@description('Connections to the database at most: this times 10, the pool of one instance.')
+@minValue(40)
+@maxValue(1000)
+param maximumInstanceCount int = 40
+
+@allowed([512, 2048, 4096])
+param instanceMemoryMB int = 2048
+
+@description('A message that has been due for longer raises an alert.')
+param oldestAgeMs int = 300000
+
+param logRetentionDays int = 30
+
+var tags = { 'azd-env-name': environmentName }
+var suffix = uniqueString(subscription().id, environmentName, location)
+
+resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
+  name: 'rg-oncebox-${environmentName}'
+  location: location
+  tags: tags
+}
+
+module identity 'identity.bicep' = {
+  name: 'identity'
+  scope: group
+  params: { name: 'id-oncebox-${environmentName}', location: location, tags: tags }
+}
+
+module network 'network.bicep' = if (privateNetworking) {
+  name: 'network'
+  scope: group
+  params: { name: 'vnet-oncebox-${environmentName}', location: location, tags: tags }
+}
+
+module monitoring 'monitoring.bicep' = {
+  name: 'monitoring'
+  scope: group
+  params: {
+    name: 'oncebox-${environmentName}'
+    location: location
+    tags: tags
+    principalId: identity.outputs.principalId
+    retentionDays: logRetentionDays
+  }
+}
+
+module storage 'storage.bicep' = {
+  name: 'storage'
+  scope: group
+  params: {
+    name: 'stoncebox${suffix}'
+    location: location
+    tags: tags
+    principalId: identity.outputs.principalId
+    privateNetworking: privateNetworking
+  }
+}
+
+module vault 'key-vault.bicep' = {
+  name: 'vault'
+  scope: group
+  params: {
+    name: 'kv-${suffix}'
+    location: location
+    tags: tags
+    principalId: identity.outputs.principalId
+    privateNetworking: privateNetworking
+  }
+}
+
+module database 'database.bicep' = {
+  name: 'database'
+  scope: group
+  params: {
+    serverName: 'sql-oncebox-${suffix}'
+    databaseName: 'oncebox'
+    location: location
+    tags: tags
+    administratorName: sqlAdministratorName
+    administratorId: sqlAdministratorId
+    administratorType: sqlAdministratorType
+    privateNetworking: privateNetworking
+  }
+}
+
+module endpoints 'private-endpoints.bicep' = if (privateNetworking) {
+  name: 'endpoints'
+  scope: group
+  params: {
+    location: location
+    tags: tags
+    networkId: network!.outputs.id
+    subnetId: network!.outputs.endpointsSubnetId
+    storageId: storage.outputs.id
+    vaultId: vault.outputs.id
+    sqlServerId: database.outputs.serverId
+  }
+}
+
+module functions 'functions.bicep' = {
+  name: 'functions'
+  scope: group
+  params: {
+    name: 'func-oncebox-${suffix}'
+    location: location
+    tags: tags
+    identityId: identity.outputs.id
+    clientId: identity.outputs.clientId
+    storageName: storage.outputs.name
+    deploymentContainerUrl: storage.outputs.deploymentContainerUrl
+    wakeUpQueue: storage.outputs.wakeUpQueue
+    vaultUrl: vault.outputs.url
+    sqlServer: database.outputs.server
+    sqlDatabase: database.outputs.database
+    applicationInsightsConnectionString: monitoring.outputs.connectionString
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+  }
+}
+
+module alerts 'alerts.bicep' = {
+  name: 'alerts'
+  scope: group
+  params: {
+    name: 'oncebox-${environmentName}'
+    location: location
+    tags: tags
+    applicationInsightsId: monitoring.outputs.id
+    email: alertEmail
+    oldestAgeMs: oldestAgeMs
+  }
+}
+
+output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_FUNCTION_APP string = functions.outputs.name
+output AZURE_KEY_VAULT string = vault.outputs.name
+output SQL_SERVER string = database.outputs.server
+output SQL_DATABASE string = database.outputs.database
+output FUNCTIONS_IDENTITY string = identity.outputs.name
+output WEBHOOK_URL string = 'https://${functions.outputs.hostName}/webhooks/stripe'

@@ -1,0 +1,274 @@
+import { spawnSync } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import mssql from "mssql";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import {
+  azureFolder,
+  type BicepFile,
+  type BicepObject,
+  type BicepResource,
+  readBicepFiles,
+} from "../../scripts/bicep-files.js";
+import { readAzureSettings } from "../../src/config/azure-settings.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { migrate } from "../../src/index.js";
+import { startAzurite } from "../runtime/azure/azurite.js";
+import { startFunctionsHost } from "../runtime/azure/functions-host.js";
+import { localTls } from "../runtime/azure/local-tls.js";
+import { stripeWebhook } from "../runtime/scenarios.js";
+import { root, runScript } from "./aws-stack.js";
+import { ownDatabase } from "./own-database.js";
+import { unpacked } from "./unpacked.js";
+
+const hasBicep = spawnSync("bicep", ["--version"]).status === 0;
+
+describe("the Bicep files for Azure", () => {
+  let files: readonly BicepFile[];
+  beforeAll(async () => {
+    files = await readBicepFiles();
+  });
+
+  const file = (name: string) => files.find((one) => one.name === name)!;
+  const resources = (type: string): readonly BicepResource[] =>
+    files.flatMap((one) => one.resources).filter((resource) => resource.type === type);
+  const only = (type: string): BicepObject => {
+    expect(resources(type)).toHaveLength(1);
+    return resources(type)[0]!.body;
+  };
+  const propertiesOf = (body: BicepObject) => body.properties as BicepObject;
+
+  it("FUN-10 are read without an error, and every module gets the parameters that it asks for", () => {
+    expect(files.length).toBeGreaterThan(8);
+    for (const { name, errors } of files) expect({ name, errors }).toEqual({ name, errors: [] });
+    for (const [symbol, { file: name, params }] of Object.entries(file("main.bicep").modules)) {
+      const asked = [...file(name).text.matchAll(/^param (\w+) /gm)].map(([, param]) => param);
+      expect({ symbol, params: Object.keys(params).sort() }).toEqual({ symbol, params: asked.sort() });
+      const given = new Set([...file(name).text.matchAll(/^output (\w+) /gm)].map(([, output]) => output));
+      for (const [, output] of file("main.bicep").text.matchAll(
+        new RegExp(`\\b${symbol}!?\\.outputs\\.(\\w+)`, "g"),
+      )) {
+        expect(given).toContain(output);
+      }
+    }
+  });
+
+  it.skipIf(!hasBicep)("FUN-10 are compiled by bicep (skipped where it is not installed)", () => {
+    const { status, stderr } = spawnSync("bicep", ["build", "--stdout", join(azureFolder, "main.bicep")], {
+      encoding: "utf8",
+    });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  });
+
+  it("FUN-10 the parameters' file names parameters of main.bicep, and every one that must be given", async () => {
+    const { parameters } = JSON.parse(await readFile(join(azureFolder, "main.parameters.json"), "utf8"));
+    const declared = [...file("main.bicep").text.matchAll(/^param (\w+) \w+( =)?/gm)];
+    const names = declared.map(([, name]) => name);
+    expect(names).toEqual(expect.arrayContaining(Object.keys(parameters)));
+    const required = declared.filter(([, , hasDefault]) => hasDefault === undefined).map(([, name]) => name);
+    expect(Object.keys(parameters)).toEqual(expect.arrayContaining(required));
+  });
+
+  it("FUN-10 the function app runs on Flex Consumption, as an identity of its own", () => {
+    expect(only("Microsoft.Web/serverfarms").sku).toEqual({ tier: "FlexConsumption", name: "FC1" });
+    const { identity, properties } = only("Microsoft.Web/sites") as {
+      identity: BicepObject;
+      properties: BicepObject;
+    };
+    expect(identity.type).toBe("UserAssigned");
+    expect(properties).toMatchObject({
+      httpsOnly: "true",
+      functionAppConfig: {
+        runtime: { name: "node" },
+        deployment: { storage: { authentication: { type: "UserAssignedIdentity" } } },
+      },
+    });
+  });
+
+  it("FUN-10 there is no password and no key: the database takes Entra alone, storage no shared key", () => {
+    expect(propertiesOf(only("Microsoft.Sql/servers"))).toMatchObject({
+      administrators: { azureADOnlyAuthentication: "true" },
+      minimalTlsVersion: "1.2",
+    });
+    expect(propertiesOf(only("Microsoft.Storage/storageAccounts"))).toMatchObject({
+      allowSharedKeyAccess: "false",
+      allowBlobPublicAccess: "false",
+    });
+    expect(propertiesOf(only("Microsoft.Insights/components")).DisableLocalAuth).toBe("true");
+    expect(propertiesOf(only("Microsoft.KeyVault/vaults"))).toMatchObject({
+      enableRbacAuthorization: "true",
+      enablePurgeProtection: "true",
+    });
+    for (const { name, text } of files) {
+      expect({
+        name,
+        found: text.match(/listKeys|listSecrets|AccountKey|administratorLoginPassword/g),
+      }).toEqual({
+        name,
+        found: null,
+      });
+    }
+  });
+
+  it("FUN-10 the identity has roles on single resources, none of which can manage anything", () => {
+    const assignments = resources("Microsoft.Authorization/roleAssignments");
+    expect(assignments.map(({ body }) => body.scope).sort()).toEqual([
+      "account",
+      "applicationInsights",
+      "vault",
+    ]);
+    const roles = assignments.flatMap(({ file: name }) => Object.values(file(name).variables).flat());
+    const ids = roles.filter((role) => /^[0-9a-f]{8}-/.test(String(role)));
+    expect(ids.sort()).toEqual([
+      "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3", // Storage Table Data Contributor
+      "3913510d-42f4-4e42-8a64-420c390055eb", // Monitoring Metrics Publisher
+      "4633458b-17de-408a-b874-0445c86b69e6", // Key Vault Secrets User
+      "974c5e8b-45b9-4653-ba55-5f855dd0fb88", // Storage Queue Data Contributor
+      "b7e6dc6d-f1e8-4753-8033-0f276bb0955b", // Storage Blob Data Owner
+    ]);
+  });
+
+  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", () => {
+    const settings = propertiesOf(only("Microsoft.Web/sites/config")) as Record<string, string>;
+    const values: Record<string, string> = {
+      vaultUrl: "https://kv.vault.azure.net/",
+      sqlServer: "sql.database.windows.net",
+      sqlDatabase: "oncebox",
+      clientId: "00000000-0000-0000-0000-00000000c11d",
+      storageName: "stoncebox",
+      wakeUpQueue: resources("Microsoft.Storage/storageAccounts/queueServices/queues")[0]!.body
+        .name as string,
+    };
+    const env = Object.fromEntries(
+      Object.entries(settings).map(([name, text]) => [
+        name,
+        values[text] ?? text.replace(/\$\{(\w+)\}/g, (_, variable: string) => values[variable]!),
+      ]),
+    );
+    const { databaseUrl, sources } = readEnvironment(env);
+    expect(sources?.stripe?.secrets).toEqual([
+      { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
+    ]);
+    expect(readAzureSettings(env).wakeUp).toEqual({
+      queue: "oncebox-wake-up",
+      storage: { queueServiceUrl: "https://stoncebox.queue.core.windows.net", clientId: values.clientId },
+    });
+    expect(mssql.ConnectionPool.parseConnectionString(databaseUrl as string)).toMatchObject({
+      server: values.sqlServer,
+      database: "oncebox",
+      authentication_type: "azure-active-directory-default",
+      clientId: values.clientId,
+      options: { encrypt: true },
+    });
+  });
+
+  it("FUN-10 alerts on dead letters, the oldest age, failures and throttling read what the functions log", () => {
+    const rules = file("alerts.bicep").variables.rules as readonly BicepObject[];
+    expect(rules.map(({ name }) => name)).toEqual([
+      "dead-letters",
+      "oldest-age",
+      "no-reap",
+      "failures",
+      "webhook-failures",
+      "throttled",
+    ]);
+    const query = (name: string) => String(rules.find((rule) => rule.name === name)!.query);
+    expect(query("dead-letters")).toContain('line.message == "message is dead"');
+    expect(query("oldest-age")).toContain('line.message == "queue" and toint(line.oldestDueAgeMs)');
+    expect(propertiesOf(only("Microsoft.Insights/scheduledQueryRules")).actions).toEqual({
+      actionGroups: ["people.id"],
+    });
+  });
+
+  it("FUN-10 with private networking nothing but the functions has a public address", () => {
+    for (const type of [
+      "Microsoft.Sql/servers",
+      "Microsoft.Storage/storageAccounts",
+      "Microsoft.KeyVault/vaults",
+    ]) {
+      expect(propertiesOf(only(type)).publicNetworkAccess).toBe("privateNetworking ? 'Disabled' : 'Enabled'");
+    }
+    const targets = file("private-endpoints.bicep").variables.targets as readonly BicepObject[];
+    expect(targets.map(({ name }) => name)).toEqual(["blob", "queue", "table", "vault", "sqlServer"]);
+  });
+
+  it("FUN-10 azure.yaml deploys the folder that npm run package:azure makes, to the app that has its tag", async () => {
+    const { infra, services } = parse(await readFile(join(root, "azure.yaml"), "utf8"));
+    expect(infra).toMatchObject({ provider: "bicep", path: "infra/azure", module: "main" });
+    expect(services.functions).toMatchObject({ project: ".", host: "function", dist: "build/azure/app" });
+    expect(services.functions.hooks.prepackage.posix.run).toBe("npm run package:azure");
+    expect(file("functions.bicep").text).toContain("'azd-service-name': 'functions'");
+  });
+});
+
+describe("the archive for Azure", () => {
+  let out: string;
+  const folders: string[] = [];
+  const closing: (() => Promise<unknown>)[] = [];
+  beforeAll(async () => {
+    out = await mkdtemp(join(tmpdir(), "oncebox-azure-archive-"));
+    folders.push(out);
+  });
+  afterAll(async () => {
+    for (const close of closing.reverse()) await close();
+    await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  });
+
+  const archived = async (name: string, ...args: readonly string[]) => {
+    await runScript("package-azure.ts", join(out, name), ...args);
+    const folder = await unpacked(join(out, name, "app.zip"));
+    folders.push(folder);
+    return folder;
+  };
+
+  it("FUN-09 FUN-10 unpacked with nothing beside it, every function in it does its job", async () => {
+    const [folder, azurite, database] = await Promise.all([
+      archived("postgres", "--database", "postgres"),
+      startAzurite(),
+      ownDatabase(),
+    ]);
+    closing.push(azurite.stop, database.drop);
+    await migrate(database.db);
+    const host = await startFunctionsHost(
+      folder,
+      {
+        ...localTls.env,
+        ONCEBOX_DATABASE_URL: database.url,
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        ONCEBOX_WAKE_QUEUE: "oncebox-wake-up",
+        AzureWebJobsStorage: azurite.connectionString,
+      },
+      60_000,
+    );
+    closing.push(host.stop);
+    expect(Object.keys(host.functions).sort()).toEqual(["cleanup", "dispatch", "reap", "wakeup", "webhook"]);
+    const messages = () => host.lines().map(({ message }) => message);
+
+    expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
+    await expect.poll(messages, { timeout: 30_000 }).toContain("sending the receipt of evt_1");
+    await expect.poll(messages, { timeout: 30_000 }).toContain('wakeup took {"oncebox":"wake-up"}');
+    expect(await host.run("dispatch")).toMatchObject({ inbox: { claimed: 0 }, more: false });
+    expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
+    expect(messages()).toContainEqual(
+      expect.stringMatching(/^\{.*"message":"queue","queue":"inbox","due":0,"oldestDueAgeMs":0\}$/),
+    );
+    expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
+  });
+
+  it("FUN-10 the one for Azure SQL starts as well; while the database is away webhooks are answered 503", async () => {
+    const folder = await archived("sqlserver");
+    const host = await startFunctionsHost(
+      folder,
+      {
+        ONCEBOX_DATABASE_URL: "Server=tcp:127.0.0.1,1;Database=oncebox;User Id=nobody;Password=none",
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+      },
+      60_000,
+    );
+    closing.push(host.stop);
+    expect(Object.keys(host.functions).sort()).toEqual(["cleanup", "dispatch", "reap", "webhook"]);
+    expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(503);
+  });
+});
