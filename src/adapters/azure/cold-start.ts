@@ -1,17 +1,17 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import { type App, createApp } from "../../app/create-app.js";
 import { retriable } from "../../app/retriable.js";
-import type { AzureSettings } from "../../config/azure-settings.js";
+import { readAzureSettings } from "../../config/azure-settings.js";
 import { readEnvironment } from "../../config/environment.js";
 import { invocationLogger } from "./invocation-logger.js";
 import { azureSecrets } from "./key-vault.js";
 import { azureWakeUp } from "./wake-up.js";
 
 /** One app for all invocations of a process, begun while the entry point loads. */
-export function coldStart(definition: AppDefinition, settings: AzureSettings): () => Promise<App> {
+export function coldStart(definition: AppDefinition): () => Promise<App> {
   const app = retriable(async () => {
     const environment = readEnvironment();
-    const wakeUp = azureWakeUp(settings);
+    const wakeUp = azureWakeUp(readAzureSettings(environment.env));
     return createApp(definition, {
       environment,
       resolveSecret: azureSecrets(environment.env),

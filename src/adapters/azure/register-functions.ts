@@ -26,12 +26,20 @@ const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
  * registerFunctions(app);
  */
 export function registerFunctions(definition: AppDefinition): void {
+  const app = coldStart(definition);
+  // The first, because what is thrown before anything is registered leaves an app without functions, which then says
+  // 404 to everybody; what is thrown after it stops the start, and the host tells why.
+  functionApp.http("webhook", {
+    route: "webhooks/{source}",
+    methods: [...methods],
+    authLevel: "anonymous", // who sends is known by the signature
+    handler: (request, context) => inInvocation(context, () => receive(app, request)),
+  });
+
   const settings = readAzureSettings();
   const runMs = runTimeMs(settings);
-  const app = coldStart(definition, settings);
   const stopping = new AbortController();
   const runs = new Set<Promise<unknown>>();
-
   const job = <Answer>(work: (app: App, budget: Budget) => Promise<Answer>) => {
     return (_trigger: unknown, context: InvocationContext): Promise<Answer> => {
       const budget = timeBudget(runMs, stopping.signal); // the host's clock runs while the app is put together
@@ -41,12 +49,6 @@ export function registerFunctions(definition: AppDefinition): void {
     };
   };
 
-  functionApp.http("webhook", {
-    route: "webhooks/{source}",
-    methods: [...methods],
-    authLevel: "anonymous", // who sends is known by the signature
-    handler: (request, context) => inInvocation(context, () => receive(app, request)),
-  });
   functionApp.timer("dispatch", {
     schedule: settings.schedules.dispatch,
     handler: job((ready, budget) => ready.dispatch(budget)),

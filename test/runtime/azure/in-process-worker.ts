@@ -44,7 +44,12 @@ export async function loadInProcess(folder: string, log: HostLog): Promise<Funct
     },
   });
   const { main } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { main: string };
-  await import(pathToFileURL(join(folder, main)).href);
+  try {
+    await import(pathToFileURL(join(folder, main)).href);
+  } catch (error) {
+    if (functions.size > 0) throw error;
+    console.error(error); // as the worker does it: an app that never registered anything has no functions
+  }
 
   return {
     triggers: new Map([...functions].map(([name, { trigger }]) => [name, trigger])),
