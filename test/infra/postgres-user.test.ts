@@ -1,0 +1,147 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createApp, readEnvironment } from "../../src/app/index.js";
+import {
+  createInbox,
+  createOutbox,
+  type Database,
+  migrate,
+  newOwnerToken,
+  timeBudget,
+} from "../../src/index.js";
+import { openPostgres } from "../../src/sql/postgres/index.js";
+import { testClock } from "../../src/testing/index.js";
+import { root } from "./aws-stack.js";
+import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
+
+const day = 86_400_000;
+
+describe("the functions' user on PostgreSQL", () => {
+  // Roles belong to the whole server, so this one has a name of its own.
+  const role = `functions_${randomUUID().slice(0, 8)}`;
+  let database: OwnDatabase;
+  let url: string;
+  let db: Database;
+
+  beforeAll(async () => {
+    database = await ownDatabase();
+    await migrate(database.db);
+    const script = await readFile(join(root, "infra/sql/users-postgres.sql"), "utf8");
+    const password = randomUUID();
+    for (const _ of ["once", "again"]) await runScript(script.replaceAll("oncebox_functions", role));
+    await database.run(`alter role ${role} password '${password}'`);
+    const target = new URL(database.url);
+    target.username = role;
+    target.password = password;
+    url = target.href;
+    db = openPostgres({ url, maxConnections: 2 });
+  });
+  afterAll(async () => {
+    await db?.close();
+    await database?.run(`drop owned by ${role}`);
+    await database?.run(`drop role ${role}`);
+    await database?.drop();
+  });
+
+  const runScript = (sql: string) =>
+    database.db.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+
+  it("FUN-10 does all that the functions do: webhook to clean-up", async () => {
+    const handled: string[] = [];
+    const app = await createApp(
+      {
+        handlers: ({ outbox }) => ({
+          paid: {
+            transactional: true,
+            handle: ({ messageId, payload }, { tx }) =>
+              outbox.enqueue({ topic: "receipt", payload, correlationId: messageId }, tx ? { tx } : {}),
+          },
+        }),
+        publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
+        retentionMs: 1,
+      },
+      { environment: readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
+    );
+    const message = { source: "s", topic: "paid", payload: "{}" };
+    expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("enqueued");
+    expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("duplicate");
+    await app.inbox.enqueue(
+      ["2", "3"].map((messageId) => ({ ...message, messageId, partitionKey: "customer" })),
+    );
+    await app.outbox.enqueue([
+      { topic: "receipt", payload: "{}", partitionKey: "customer", correlationId: "0" },
+    ]);
+    expect(await app.dispatch(timeBudget(30_000), { wokenUp: true })).toMatchObject({
+      inbox: { acked: 3 },
+      outbox: { acked: 4 },
+    });
+    expect(handled.sort()).toEqual(["0", "1", "2", "3"]);
+    expect(await app.reap(timeBudget(30_000))).toMatchObject({ inbox: { done: 0 } });
+    expect(await app.cleanup(timeBudget(30_000))).toMatchObject({ inbox: { done: 3 }, outbox: { done: 4 } });
+    await app.close();
+  });
+
+  it("FUN-10 does what people do as well: settle by hand, replay, mark, count", async () => {
+    const clock = testClock();
+    const owner = newOwnerToken();
+    const [inbox, outbox] = [createInbox(db, { clock }), createOutbox(db, { clock })];
+    const incoming = (messageId: string) => ({ source: "hand", messageId, topic: "t", payload: "{}" });
+    await inbox.enqueue(["a", "b", "c"].map((id) => ({ ...incoming(id), partitionKey: "k" })));
+    await inbox.enqueue(["1", "2", "3", "4"].map(incoming));
+    await outbox.enqueue(["1", "2", "3"].map((payload) => ({ topic: "t", payload })));
+    await inbox.markProcessing({ source: "hand", messageId: "seen" });
+    await inbox.markProcessed({ source: "hand", messageId: "seen" });
+    await inbox.markDead({ source: "hand", messageId: "buried" }, "by hand");
+    const claimed = await inbox.claim({ owner });
+    expect(claimed.map(({ messageId }) => messageId).sort()).toEqual(["1", "2", "3", "4", "a"]);
+    await inbox.renew(owner, claimed, 60_000);
+    await inbox.abandon(owner, [claimed[0]!], { error: "503" });
+    await inbox.fail(owner, [claimed[1]!], "410");
+    await inbox.release(owner, [claimed[2]!]);
+    clock.advance(120_000);
+    expect((await inbox.reapExpired()).reaped).toBe(2);
+    expect((await inbox.replay([claimed[1]!])).changed).toHaveLength(1);
+    expect((await inbox.list({ state: "Dead" })).messages).toHaveLength(1);
+    const out = await outbox.claim({ owner });
+    await outbox.ack(owner, [out[0]!]);
+    await outbox.fail(owner, [out[1]!], "410");
+    await outbox.replay([out[1]!]);
+    clock.advance(31 * day);
+    expect((await outbox.purgeDone()).purged).toBe(1);
+    expect((await inbox.stats()).counts.Dead).toBe(1);
+  });
+
+  it("FUN-10 can do nothing else", async () => {
+    const [{ usesuper, usecreatedb }] = (await query(
+      db,
+      "select usesuper, usecreatedb from pg_user where usename = current_user",
+    )) as [{ usesuper: boolean; usecreatedb: boolean }];
+    expect({ usesuper, usecreatedb }).toEqual({ usesuper: false, usecreatedb: false });
+    await database.run("create table public.customers (id int)");
+    for (const sql of [
+      "create table infra.more (n int)",
+      "create table public.more (n int)",
+      "drop table infra.inbox",
+      "truncate infra.inbox_state",
+      "alter table infra.inbox add column more int",
+      "update infra.inbox_done set seq = seq",
+      "select * from infra.oncebox_migrations",
+      "select * from public.customers",
+      "create role another",
+    ]) {
+      await expect(query(db, sql), sql).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+
+  it("FUN-10 has rights on every table of both queues and on no other", async () => {
+    const tables = await database.run("select tablename from pg_tables where schemaname = 'infra'");
+    const granted = await database.run(
+      `select distinct table_name from information_schema.role_table_grants where grantee = '${role}'`,
+    );
+    const names = (rows: readonly Readonly<Record<string, unknown>>[]) =>
+      rows.map((row) => String(Object.values(row)[0])).sort();
+    expect(names(granted)).toEqual(names(tables).filter((name) => name !== "oncebox_migrations"));
+  });
+});
