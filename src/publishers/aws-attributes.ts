@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { attributeNames } from "../middleware/trigger-message.js";
+import { permanentFailure } from "../queue/settlement.js";
 import type { PublishedMessage } from "./publisher.js";
 
 /** SQS and SNS take ten attributes at most, so the headers travel as one. */
@@ -23,6 +25,15 @@ export const sizeOf = (message: PublishedMessage): number =>
 
 /** A FIFO destination orders by group; a message without a partition key is a group of its own. */
 export const fifoFields = (isFifo: boolean, message: PublishedMessage) =>
-  isFifo
-    ? { MessageGroupId: message.partitionKey ?? message.messageId, MessageDeduplicationId: message.messageId }
-    : {};
+  isFifo ? { MessageGroupId: groupOf(message), MessageDeduplicationId: message.messageId } : {};
+
+/** A group's name is ASCII and short; a partition key need not be. */
+function groupOf({ partitionKey, messageId }: PublishedMessage): string {
+  const key = partitionKey ?? messageId;
+  return /^[\x21-\x7e]{1,128}$/.test(key) ? key : createHash("sha256").update(key).digest("hex");
+}
+
+/** An empty body would be refused together with the nine messages beside it. */
+export function requireBody(message: PublishedMessage, destination: string): void {
+  if (message.payload === "") throw permanentFailure(`${destination} takes no empty messages.`);
+}

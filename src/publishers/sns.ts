@@ -1,6 +1,6 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, sizeOf } from "./aws-attributes.js";
+import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
 import { guarded, lazily, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
@@ -47,5 +47,8 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
       return batchOutcomes(messages.length, await client.send(command), "The SNS topic");
     },
   });
-  return guarded("The SNS topic", options, send);
+  return guarded("The SNS topic", options, async (message) => {
+    requireBody(message, "The SNS topic");
+    await send(message);
+  });
 }

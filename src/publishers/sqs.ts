@@ -1,6 +1,6 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, sizeOf } from "./aws-attributes.js";
+import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
 import { guarded, lazily, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
@@ -48,5 +48,8 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
       return batchOutcomes(messages.length, answer, "The SQS queue");
     },
   });
-  return guarded("The SQS queue", options, send);
+  return guarded("The SQS queue", options, async (message) => {
+    requireBody(message, "The SQS queue");
+    await send(message);
+  });
 }

@@ -1,0 +1,70 @@
+import {
+  DeleteMessageBatchCommand,
+  type Message,
+  ReceiveMessageCommand,
+  SQSClient,
+} from "@aws-sdk/client-sqs";
+import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
+
+/** The real SDK's client of a local server. */
+export const sqsClient = (endpoint: string): SQSClient =>
+  new SQSClient({
+    endpoint,
+    region: "us-east-1",
+    credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    useQueueUrlAsEndpoint: false,
+  });
+
+export interface EventSource {
+  readonly client: SQSClient;
+  readonly queueUrl: string;
+  readonly handler: (event: SQSEvent) => Promise<SQSBatchResponse>;
+  /** Handled messages whose deletion gets lost, so that the queue delivers them again. */
+  readonly forgets?: (record: SQSRecord) => boolean;
+}
+
+/**
+ * What Lambda's event source does with a queue, once: receives a batch, invokes the function, deletes what it does not
+ * report as failed. A function that throws, or answers what is not understood, has failed with all of them.
+ */
+export async function pollOnce(source: EventSource): Promise<number> {
+  const { client, queueUrl } = source;
+  const received = await client.send(
+    new ReceiveMessageCommand({
+      QueueUrl: queueUrl,
+      MaxNumberOfMessages: 10,
+      MessageAttributeNames: ["All"],
+      MessageSystemAttributeNames: ["All"],
+    }),
+  );
+  const messages = received.Messages ?? [];
+  if (messages.length === 0) return 0;
+  const event: SQSEvent = { Records: messages.map(toRecord) };
+  const answer = await source.handler(event).catch(() => undefined);
+  if (!Array.isArray(answer?.batchItemFailures)) return messages.length;
+  const failed = new Set(answer.batchItemFailures.map((failure) => failure.itemIdentifier));
+  const done = event.Records.filter((record) => !failed.has(record.messageId) && !source.forgets?.(record));
+  if (done.length > 0) {
+    const entries = done.map((record, index) => ({ Id: String(index), ReceiptHandle: record.receiptHandle }));
+    await client.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries: entries }));
+  }
+  return messages.length;
+}
+
+function toRecord(message: Message): SQSRecord {
+  const sent = Object.entries(message.MessageAttributes ?? {}).map(([name, { StringValue, DataType }]) => [
+    name,
+    { stringValue: StringValue, dataType: DataType },
+  ]);
+  return {
+    messageId: message.MessageId!,
+    receiptHandle: message.ReceiptHandle!,
+    body: message.Body ?? "",
+    attributes: message.Attributes as unknown as SQSRecord["attributes"],
+    messageAttributes: Object.fromEntries(sent) as SQSRecord["messageAttributes"],
+    md5OfBody: message.MD5OfBody ?? "",
+    eventSource: "aws:sqs",
+    eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:orders",
+    awsRegion: "us-east-1",
+  };
+}

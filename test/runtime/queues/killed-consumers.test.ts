@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { ReceiveMessageCommand, SendMessageBatchCommand } from "@aws-sdk/client-sqs";
+import { startFauxqs } from "fauxqs";
+import { expect, inject, it } from "vitest";
+import { createOutbox, migrate } from "../../../src/index.js";
+import { openPostgres } from "../../../src/sql/postgres/index.js";
+import { sqsClient } from "./event-source.js";
+
+const url = inject("postgresUrl");
+/** 5,000 with `npm run test:killed-consumers`; the same in small otherwise. */
+const messages = Number(process.env.ONCEBOX_TEST_SQS_MESSAGES ?? 1_000);
+const kills = Math.max(4, Math.round(messages / 500));
+
+const child = fileURLToPath(new URL("sqs-consumer-child.ts", import.meta.url));
+
+/** Resolves when it has begun to work. */
+async function startConsumer(...args: string[]): Promise<ChildProcess> {
+  const consumer = spawn(process.execPath, ["--no-warnings", "--import", "tsx", child, ...args], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const exits = once(consumer, "exit").then(() => Promise.reject(new Error("The consumer ended by itself.")));
+  exits.catch(() => {});
+  await Promise.race([once(consumer.stdout!, "data"), exits]);
+  return consumer;
+}
+
+async function kill(consumer: ChildProcess): Promise<void> {
+  const ended = once(consumer, "exit");
+  consumer.kill("SIGKILL");
+  await ended;
+}
+
+it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order once, every event once", async () => {
+  const server = await startFauxqs({ port: 0, logger: false });
+  const schema = `sqs_${randomUUID().slice(0, 8)}`;
+  const db = openPostgres({ url });
+  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text], unprepared: true }, {});
+  const client = sqsClient(server.address);
+  const running: ChildProcess[] = [];
+  try {
+    await migrate(db, { schema });
+    await raw(`create table ${schema}.orders (body text not null)`);
+    const orders = server.createQueue("orders", { attributes: { VisibilityTimeout: "2" } });
+    const events = server.createQueue("events.fifo", { attributes: { FifoQueue: "true" } });
+    for (let first = 0; first < messages; first += 10) {
+      const entries = Array.from({ length: 10 }, (_, index) => ({
+        Id: `${index}`,
+        MessageBody: `${first + index}`,
+      }));
+      await client.send(new SendMessageBatchCommand({ QueueUrl: orders.queueUrl, Entries: entries }));
+    }
+
+    const args = [url, schema, server.address, orders.queueUrl, events.queueUrl];
+    for (let killed = 0; killed < kills; killed++) {
+      const consumer = await startConsumer(...args);
+      running.push(consumer);
+      await sleep(100 + Math.random() * 900); // at random, wherever it is
+      await kill(consumer);
+    }
+    running.push(await startConsumer(...args));
+    const store = createOutbox(db, { schema });
+    const isFinished = async () => {
+      const { counts } = await store.stats();
+      const { messages: waiting } = server.inspectQueue("orders")!;
+      const left = waiting.ready.length + waiting.delayed.length + waiting.inflight.length;
+      return left === 0 && counts.Ready + counts.InProgress === 0;
+    };
+    while (!(await isFinished())) await sleep(100);
+    await kill(running.at(-1)!);
+
+    const [placed] = await raw(
+      `select count(*)::int as n, count(distinct body)::int as different from ${schema}.orders`,
+    );
+    expect(placed).toEqual({ n: messages, different: messages });
+    const [seen] = await raw(
+      `select count(*)::int as n, sum(case when processed_at is not null then 1 else 0 end)::int as done from ${schema}.inbox_done`,
+    );
+    expect(seen).toEqual({ n: messages, done: messages });
+    expect((await store.stats()).counts).toMatchObject({ Done: messages, Failed: 0 });
+    expect(await drain(client, events.queueUrl)).toEqual(
+      Array.from({ length: messages }, (_, index) => index),
+    );
+  } finally {
+    for (const consumer of running) consumer.kill("SIGKILL");
+    await raw(`drop schema if exists ${schema} cascade`);
+    await db.close();
+    await server.stop();
+  }
+}, 600_000);
+
+/** The numbers in all messages of the queue, sorted: one too many would show. */
+async function drain(client: ReturnType<typeof sqsClient>, queueUrl: string): Promise<readonly number[]> {
+  const numbers: number[] = [];
+  for (;;) {
+    const { Messages: batch = [] } = await client.send(
+      new ReceiveMessageCommand({ QueueUrl: queueUrl, MaxNumberOfMessages: 10 }),
+    );
+    if (batch.length === 0) return numbers.sort((a, b) => a - b);
+    numbers.push(...batch.map((message) => Number(message.Body)));
+  }
+}
