@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { checked } from "../config/problems.js";
 import { type SecretReference, secretReference } from "../config/secret-reference.js";
+import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import type { DispatcherOptions } from "../queue/dispatcher.js";
@@ -12,6 +13,7 @@ import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppSource } from "./app-sources.js";
+import type { AppTenants } from "./app-tenants.js";
 
 /** What handlers may need to do their work. */
 export interface AppParts {
@@ -28,6 +30,8 @@ type HandlersOf<Message extends QueueMessage> =
 export interface AppDefinition {
   /** A URL, where the URL is kept, or a function that opens it. `ONCEBOX_DATABASE_URL` wins over it. */
   readonly database?: string | SecretReference | (() => Database | Promise<Database>);
+  /** Many databases instead of one, found at run time: `manyTenants(…)` of `oncebox/tenants`. */
+  readonly tenants?: AppTenants;
   /** Who may send webhooks, by the last part of their path. `ONCEBOX_WEBHOOKS` adds to them, and wins. */
   readonly sources?: Readonly<Record<string, AppSource>>;
   /** What is done with messages that came in, by topic. */
@@ -70,6 +74,12 @@ const definition = z.strictObject({
       "must be a URL, a reference to a secret, or a function that opens a database",
     ),
   ),
+  tenants: z.optional(
+    z.custom<AppTenants>(
+      (value) => typeof (value as AppTenants | null)?.open === "function",
+      "must be what manyTenants(…) of oncebox/tenants answers",
+    ),
+  ),
   sources: z.optional(z.record(z.string(), options)),
   handlers: z.optional(handlers),
   publishers: z.optional(handlers),
@@ -103,5 +113,10 @@ const definition = z.strictObject({
  */
 export function defineApp(app: AppDefinition): AppDefinition {
   checked(definition, app, "defineApp");
+  if (app.database !== undefined && app.tenants !== undefined) {
+    throw new InvalidArgumentError(
+      "defineApp: database and tenants both say where messages are. Say one of them.",
+    );
+  }
   return app;
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "../queue/logger.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
+import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
@@ -10,6 +11,8 @@ import { webhookJob } from "./webhook-job.js";
 /** A whole app in one process, for the local run and the command line. A cloud's function takes one of the jobs. */
 export interface App extends AppParts {
   readonly logger: Logger;
+  /** The stores of its tenants, where it has many; `db`, `inbox` and `outbox` are not to be used then. */
+  readonly tenants: TenantStoreProvider | undefined;
   readonly webhook: WebhookRoute;
   readonly dispatch: DispatchJob;
   readonly reap: MaintenanceJob;
@@ -23,7 +26,7 @@ export interface App extends AppParts {
 /** Puts an app together. Opens no connection: the first call that needs one does. */
 export async function createApp(definition: AppDefinition, platform: Platform): Promise<App> {
   const app = await openApp(definition, platform);
-  const { db, inbox, outbox, logger } = app;
+  const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
   return {
     db,
@@ -35,8 +38,9 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     dispatch: dispatchJob(app),
     reap: reapJob(app),
     cleanup: cleanupJob(app),
-    migrate: () => migrate(db, migrateOptions),
-    close: () => db.close(),
+    tenants: tenants?.stores,
+    migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
+    close: () => (tenants ?? db).close(),
   };
 }
 

@@ -8,6 +8,8 @@ export interface DispatchReport {
   readonly outbox: DispatchResult | null;
   /** The time was used up with work left: somebody should go on. */
   readonly more: boolean;
+  /** How many, where there are many. */
+  readonly tenants?: Readonly<Record<"turns" | "handedOut" | "failed" | "setAside" | "left", number>>;
 }
 
 export interface DispatchJobs {

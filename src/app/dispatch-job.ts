@@ -3,19 +3,23 @@ import { createDispatcher } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import type { TenantShare } from "../tenants/share-message.js";
 import type { AppParts } from "./app-definition.js";
 import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
 import type { OpenApp } from "./open-app.js";
 import { successorOf } from "./successor.js";
 
-/** `wokenUp`: look once more after a moment, because a burst is announced once. */
+/**
+ * `wokenUp`: look once more after a moment, because a burst is announced once. `share`: these tenants, and no others.
+ */
 export type DispatchJob = (
   budget: Budget,
-  options?: { readonly wokenUp?: boolean },
+  options?: { readonly wokenUp?: boolean; readonly share?: TenantShare | undefined },
 ) => Promise<DispatchReport>;
 
 /** Handles what came in and what goes out; when the time ends before the work, a successor is woken. */
-export function dispatchJob({ definition, logger, wakeUp, ...parts }: OpenApp): DispatchJob {
+export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: OpenApp): DispatchJob {
+  if (tenants !== undefined) return tenants.dispatch;
   const dispatcherOf = <Message extends QueueMessage>(
     handlers:
       | Handlers<Message, SqlExecutor>

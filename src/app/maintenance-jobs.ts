@@ -11,19 +11,21 @@ export interface MaintenanceReport {
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
 
 /** Takes back what was claimed by those who died, and says how the queues are. */
-export const reapJob =
-  ({ inbox, outbox, logger }: OpenApp): MaintenanceJob =>
-  async (budget) => {
+export function reapJob({ inbox, outbox, logger, tenants }: OpenApp): MaintenanceJob {
+  if (tenants !== undefined) return tenants.reap;
+  return async (budget) => {
     const report = { inbox: await reapWithin(inbox, budget), outbox: await reapWithin(outbox, budget) };
     if (budget.remainingMs() > healthMs) await logHealth({ inbox, outbox }, logger);
     return report;
   };
+}
 
 /** Twice what it takes at most for each of the queues. */
 const healthMs = 12_000;
 
 /** Deletes what has been done for long enough. */
-export function cleanupJob({ definition, inbox, outbox }: OpenApp): MaintenanceJob {
+export function cleanupJob({ definition, inbox, outbox, tenants }: OpenApp): MaintenanceJob {
+  if (tenants !== undefined) return tenants.cleanup;
   const retentionMs = definition.retentionMs === undefined ? {} : { retentionMs: definition.retentionMs };
   return async (budget) => ({
     inbox: await purgeWithin(inbox, budget, retentionMs),

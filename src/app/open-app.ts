@@ -7,7 +7,9 @@ import { createOutbox } from "../outbox/outbox.js";
 import { guardedLogger, type Logger } from "../queue/logger.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
+import type { FanOut } from "../tenants/share-message.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
+import type { OpenTenants } from "./app-tenants.js";
 import type { WakeUp } from "./wake-up.js";
 
 export interface Platform {
@@ -16,6 +18,8 @@ export interface Platform {
   readonly resolveSecret?: SecretResolver;
   /** Starts a dispatcher after a webhook's commit, and a successor when time ran out. */
   readonly wakeUp?: WakeUp;
+  /** Starts workers for shares of many tenants. */
+  readonly fanOut?: FanOut;
   readonly maxConnections?: number;
   /** Instead of the definition's. */
   readonly logger?: Logger;
@@ -31,6 +35,8 @@ export interface OpenApp extends AppParts {
   readonly resolveSecret: SecretResolver;
   readonly wakeUp: WakeUp | undefined;
   readonly logger: Logger;
+  /** Then there is no database of the app's own. */
+  readonly tenants: OpenTenants | undefined;
 }
 
 /** Opens no connection: the first call that needs one does. */
@@ -38,12 +44,26 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
   const { environment, wakeUp } = platform;
   const resolveSecret = platform.resolveSecret ?? secretsFromEnvironment(environment.env);
   const logger = guardedLogger(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
+  const common = { definition, environment, resolveSecret, wakeUp, logger };
+  if (definition.tenants !== undefined) {
+    const tenants = definition.tenants.open({ ...common, fanOut: platform.fanOut });
+    return { ...common, tenants, ...noParts };
+  }
   const db = await databaseOf(definition, platform, resolveSecret);
   const schema = definition.schema === undefined ? {} : { schema: definition.schema };
   const inbox = createInbox(db, { ...definition.inbox, ...schema, logger });
   const outbox = createOutbox(db, { ...definition.outbox, ...schema, logger });
-  return { definition, environment, resolveSecret, wakeUp, logger, db, inbox, outbox };
+  return { ...common, tenants: undefined, db, inbox, outbox };
 }
+
+/** What an app with many tenants has instead of one database: any use of it says so. */
+const absent = <Part extends object>(name: string): Part =>
+  new Proxy({} as Part, {
+    get() {
+      throw new InvalidOperationError(`An app with tenants has no ${name} of its own: each tenant has one.`);
+    },
+  });
+const noParts: AppParts = { db: absent("db"), inbox: absent("inbox"), outbox: absent("outbox") };
 
 async function databaseOf(
   definition: AppDefinition,

@@ -10,6 +10,7 @@ export function webhookJob({
   resolveSecret,
   inbox,
   logger,
+  tenants,
   ...app
 }: OpenApp): WebhookRoute {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
@@ -20,10 +21,14 @@ export function webhookJob({
     ...definition.webhooks,
     ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
     ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
-    inbox,
+    inbox: tenants === undefined ? inbox : tenants.inboxFor,
     logger,
     sources,
-    ...(wakeUp === undefined ? {} : { afterEnqueue: () => wakeUp.wake() }),
+    ...(tenants !== undefined
+      ? { afterEnqueue: tenants.wake }
+      : wakeUp === undefined
+        ? {}
+        : { afterEnqueue: () => wakeUp.wake() }),
   });
 }
 

@@ -1,4 +1,5 @@
 import type { DispatchResult } from "../queue/dispatch-run.js";
+import type { TenantDispatchReport } from "./tenant-dispatcher.js";
 
 /** Adds up what many turns did. */
 export interface ResultSum {
@@ -21,5 +22,25 @@ export function resultSum(): ResultSum {
       ) as unknown as typeof counts;
     },
     result: (stopped) => (sum === undefined ? null : { ...sum, stopped }),
+  };
+}
+
+/** Of two runs over the same tenants, one after the other. */
+export function joinedReports(
+  first: TenantDispatchReport,
+  second: TenantDispatchReport,
+): TenantDispatchReport {
+  const joined = (queue: "inbox" | "outbox"): DispatchResult | null => {
+    const sum = resultSum();
+    for (const one of [first[queue], second[queue]]) if (one !== null) sum.add(one);
+    return sum.result((second[queue] ?? first[queue])?.stopped ?? "drained");
+  };
+  return {
+    inbox: joined("inbox"),
+    outbox: joined("outbox"),
+    turns: first.turns + second.turns,
+    failed: [...new Set([...first.failed, ...second.failed])],
+    setAside: second.setAside,
+    left: second.left,
   };
 }

@@ -1,20 +1,11 @@
-import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ArgumentRangeError } from "../errors.js";
 import type { Budget } from "../queue/budget.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import { safeReason } from "../webhooks/safe-reason.js";
+import { joinedReports } from "./result-sum.js";
+import type { FanOut, TenantShare } from "./share-message.js";
 import type { TenantDispatcher, TenantDispatchReport } from "./tenant-dispatcher.js";
-
-/** Tenants for one worker invocation; as JSON it is the event or the queue message that starts it. */
-export interface TenantShare {
-  readonly tenants: readonly string[];
-  /** Milliseconds since 1970: from then on the next timer has handed out everything anew, so nothing is handed on. */
-  readonly until: number;
-}
-
-/** Hands a share to a worker: starts a function, or puts a message into a queue that does. */
-export interface FanOut {
-  send(share: TenantShare): Promise<void>;
-}
 
 export interface FanOutOptions {
   readonly dispatcher: TenantDispatcher;
@@ -84,8 +75,8 @@ export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher
   };
 
   const work: FanOutDispatcher["work"] = async (share, budget) => {
-    const report = await dispatcher.run(budget, share.tenants);
-    const handsOn = report.left.length > 0 && now() < share.until;
+    const report = await runShare(dispatcher, share, timeToHandOn(budget));
+    const handsOn = report.left.length > 0 && now() < share.until && hasProgressed(report, share);
     return { ...report, handedOut: handsOn ? await handOut(report.left, share.until) : 0 };
   };
 
@@ -106,6 +97,31 @@ export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher
   };
 }
 
+/** What is kept for handing on what was not reached: a tenth of the time, and at most two seconds. */
+function timeToHandOn({ signal, remainingMs }: Budget): Budget {
+  const keptMs = Math.min(remainingMs() / 10, 2_000);
+  return { signal, remainingMs: () => Math.max(0, remainingMs() - keptMs) };
+}
+
+/** Longer than the interval in which webhooks of a burst wake nobody anew. */
+const lookAgainMs = 500;
+
+async function runShare(
+  dispatcher: TenantDispatcher,
+  { tenants, woken }: TenantShare,
+  budget: Budget,
+): Promise<TenantDispatchReport> {
+  const report = await dispatcher.run(budget, tenants);
+  if (!woken || report.left.length > 0 || budget.remainingMs() < 2 * lookAgainMs) return report;
+  const waited = await sleep(lookAgainMs, true, { signal: budget.signal }).catch(() => false);
+  return waited ? joinedReports(report, await dispatcher.run(budget, tenants)) : report;
+}
+
+/** Work that a whole run could not move would be handed on for ever; it is left to the timer. */
+const hasProgressed = ({ left, inbox, outbox }: TenantDispatchReport, share: TenantShare): boolean =>
+  left.length < share.tenants.length ||
+  [inbox, outbox].some((result) => result !== null && result.acked + result.abandoned + result.failed > 0);
+
 /** In even shares, none above the size, none longer than a message may be. */
 export function sharesOf(ids: readonly string[], size: number): readonly (readonly string[])[] {
   const even = Math.ceil(ids.length / Math.ceil(ids.length / size));
@@ -123,15 +139,4 @@ export function sharesOf(ids: readonly string[], size: number): readonly (readon
     bytes += own;
   }
   return shares;
-}
-
-/** The share in an event or a message's text; undefined when it is none. */
-export function shareIn(value: unknown): TenantShare | undefined {
-  const share = (value as { readonly oncebox?: unknown; readonly share?: unknown } | null)?.share;
-  if (share === undefined) return undefined;
-  const { tenants, until } = (share ?? {}) as Partial<TenantShare>;
-  const isShare =
-    Array.isArray(tenants) && tenants.every((id) => typeof id === "string") && Number.isFinite(until);
-  if (!isShare) throw new InvalidArgumentError("A share must be { tenants: [keys], until: milliseconds }.");
-  return { tenants, until: until! };
 }

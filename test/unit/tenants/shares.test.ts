@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { timeBudget } from "../../../src/index.js";
 import { createFanOutDispatcher, type FanOut, type TenantShare } from "../../../src/tenants/index.js";
-import { shareIn, sharesOf } from "../../../src/tenants/shares.js";
+import { joinedShares, shareIn, shareMessage } from "../../../src/tenants/share-message.js";
+import { sharesOf } from "../../../src/tenants/shares.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../../../src/tenants/tenant-dispatcher.js";
 
 const ids = (count: number) => Array.from({ length: count }, (_, index) => `t${index}`);
@@ -89,9 +90,30 @@ describe("fan-out", () => {
 
   it("FUN-07 reads a share as it was sent, and refuses what only looks like one", () => {
     const share = { tenants: ["a"], until: 5 };
-    expect(shareIn(JSON.parse(JSON.stringify({ oncebox: "share", share })))).toEqual(share);
+    expect(shareIn(JSON.parse(shareMessage(share)))).toEqual(share);
+    expect(shareIn(JSON.parse(shareMessage({ ...share, woken: true })))).toEqual({ ...share, woken: true });
     expect(shareIn({ oncebox: "wake-up" })).toBeUndefined();
     expect(shareIn(null)).toBeUndefined();
-    expect(() => shareIn({ share: { tenants: [1], until: 5 } })).toThrow(/tenants/);
+    expect(() => shareIn({ oncebox: "share", share: { tenants: [1], until: 5 } })).toThrow(/tenants/);
+  });
+
+  it("FUN-07 a worker that could move nothing hands nothing on: the timer comes by anyway", async () => {
+    const { made, sent } = fanOut({ count: 2, shareSize: 250, left: ["t0", "t1"] });
+    const share = { tenants: ["t0", "t1"], until: 61_000 };
+    expect((await made.work(share, timeBudget(1_000))).handedOut).toBe(0);
+    expect(sent).toEqual([]);
+  });
+
+  it("FUN-06 FUN-07 a share that a webhook sent is looked at once more after a moment", async () => {
+    const { made, run } = fanOut({ count: 2, shareSize: 250 });
+    await made.work({ tenants: ["t0"], until: 61_000, woken: true }, timeBudget(10_000));
+    expect(run).toEqual([["t0"], ["t0"]]);
+  });
+
+  it("FUN-07 the messages of a batch are one share", () => {
+    const one = { tenants: ["a", "b"], until: 5 };
+    const two = { tenants: ["b", "c"], until: 7, woken: true };
+    expect(joinedShares([one, two])).toEqual({ tenants: ["a", "b", "c"], until: 7, woken: true });
+    expect(joinedShares([])).toBeUndefined();
   });
 });

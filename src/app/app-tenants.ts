@@ -1,0 +1,38 @@
+import type { SecretResolver } from "../config/secret-reference.js";
+import type { Inbox } from "../inbox/inbox.js";
+import type { Logger } from "../queue/logger.js";
+import type { MigrateResult } from "../sql/migrate.js";
+import type { FanOut } from "../tenants/share-message.js";
+import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
+import type { ReceivedWebhook } from "../webhooks/route-options.js";
+import type { AppDefinition } from "./app-definition.js";
+import type { DispatchJob } from "./dispatch-job.js";
+import type { MaintenanceJob } from "./maintenance-jobs.js";
+import type { WakeUp } from "./wake-up.js";
+
+export interface TenantsContext {
+  readonly definition: AppDefinition;
+  readonly resolveSecret: SecretResolver;
+  readonly logger: Logger;
+  readonly wakeUp: WakeUp | undefined;
+  /** Undefined: one function does it all. */
+  readonly fanOut: FanOut | undefined;
+}
+
+/** Every job of an app, over all of its tenants. */
+export interface OpenTenants {
+  readonly stores: TenantStoreProvider;
+  readonly dispatch: DispatchJob;
+  readonly reap: MaintenanceJob;
+  readonly cleanup: MaintenanceJob;
+  inboxFor(webhook: ReceivedWebhook): Promise<Inbox>;
+  /** Something has come for this tenant. */
+  wake(webhook: ReceivedWebhook): Promise<void>;
+  migrate(): Promise<MigrateResult>;
+  close(): Promise<void>;
+}
+
+/** Only a type here, so that who has one database has no code for many: `manyTenants` of `oncebox/tenants` makes it. */
+export interface AppTenants {
+  open(context: TenantsContext): OpenTenants;
+}

@@ -1,0 +1,193 @@
+import type { AppParts } from "../app/app-definition.js";
+import type { AppTenants, OpenTenants, TenantsContext } from "../app/app-tenants.js";
+import type { DispatchReport } from "../app/dispatch-all.js";
+import type { MaintenanceReport } from "../app/maintenance-jobs.js";
+import { wakeUpIntervalMs } from "../app/wake-up.js";
+import { InvalidOperationError } from "../errors.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import type { Budget } from "../queue/budget.js";
+import { createDispatcher } from "../queue/dispatcher.js";
+import type { Handlers } from "../queue/handlers.js";
+import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import { migrate } from "../sql/migrate.js";
+import { onePerInterval } from "./one-per-interval.js";
+import type { FanOut } from "./share-message.js";
+import { createFanOutDispatcher, type FanOutReport, shareDefaults } from "./shares.js";
+import { createTenantDispatcher, type TenantDispatcherOptions } from "./tenant-dispatcher.js";
+import {
+  createTenantStores,
+  type TenantStoreProvider,
+  type TenantStores,
+  type TenantStoresOptions,
+} from "./tenant-stores.js";
+import type { TenantDispatchers } from "./tenant-turn.js";
+
+export interface ManyTenantsOptions
+  extends Pick<TenantStoresOptions, "discover" | "refreshMs" | "discoverMs" | "connections" | "open">,
+    Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollMs"> {
+  /** Tenants in a share, where the platform can start workers: 250 by default. */
+  readonly shareSize?: number;
+  /** How often the timer of the dispatcher comes: 60 s by default. */
+  readonly periodMs?: number;
+}
+
+const storeOptions = ["discover", "refreshMs", "discoverMs", "connections", "open"] as const;
+const turnOptions = ["selection", "concurrency", "turnMs", "pollMs"] as const;
+const shareOptions = ["shareSize", "periodMs"] as const;
+
+/**
+ * For `tenants` of `defineApp`: the app's functions then serve all tenants that are found.
+ *
+ * @example
+ * export default defineApp({
+ *   tenants: manyTenants({ discover: tenantsFromCatalogue({ database: { from: "env", name: "CATALOGUE_URL" } }) }),
+ *   handlers: ({ outbox }) => ({ "order.placed": (message) => outbox.enqueue({ topic: "order.confirm", payload: message.payload }) }),
+ * });
+ */
+export function manyTenants(options: ManyTenantsOptions): AppTenants {
+  refuseUnknown(options, [...storeOptions, ...turnOptions, ...shareOptions], "manyTenants");
+  return { open: (context) => openTenants(options, context) };
+}
+
+function openTenants(options: ManyTenantsOptions, context: TenantsContext): OpenTenants {
+  const { definition, resolveSecret, logger, wakeUp } = context;
+  const tables = ({ table: _, ...rest }: { table?: string } = {}) => rest;
+  const stores = createTenantStores({
+    ...picked(options, storeOptions),
+    resolveSecret,
+    logger,
+    inbox: tables(definition.inbox),
+    outbox: tables(definition.outbox),
+  });
+  const dispatcher = createTenantDispatcher({
+    ...picked(options, turnOptions),
+    tenants: stores,
+    dispatchers: dispatchersOf(context),
+    logger,
+  });
+  const fanOut = context.fanOut ?? alone(context);
+  const shares = createFanOutDispatcher({
+    ...shareDefaults,
+    ...picked(options, shareOptions),
+    ...(context.fanOut === undefined ? { shareSize: Number.MAX_SAFE_INTEGER } : {}),
+    dispatcher,
+    places: stores.places,
+    fanOut,
+    logger,
+  });
+  const periodMs = options.periodMs ?? shareDefaults.periodMs;
+  const wakeTenant = onePerInterval(wakeUpIntervalMs, (tenant) =>
+    fanOut.send({ tenants: [tenant], until: Date.now() + periodMs, woken: true }),
+  );
+
+  const maintain = async (
+    budget: Budget,
+    work: (
+      store: TenantStores["inbox"] | TenantStores["outbox"],
+      limit: Budget,
+    ) => Promise<MaintenanceResult>,
+  ): Promise<MaintenanceReport> => {
+    const sums = { inbox: { done: 0, dead: 0 }, outbox: { done: 0, dead: 0 } };
+    const { left } = await dispatcher.each(budget, async (tenant, limit) => {
+      let more = false;
+      for (const queue of ["inbox", "outbox"] as const) {
+        const result = await work(tenant[queue], limit);
+        sums[queue].done += result.done;
+        sums[queue].dead += result.dead;
+        more ||= result.more;
+      }
+      return more;
+    });
+    const more = left.length > 0;
+    return { inbox: { ...sums.inbox, more }, outbox: { ...sums.outbox, more } };
+  };
+
+  const retention = definition.retentionMs === undefined ? {} : { retentionMs: definition.retentionMs };
+  return {
+    stores,
+    async dispatch(budget, { wokenUp = false, share } = {}) {
+      if (share !== undefined) return toReport(await shares.work(share, budget));
+      if (wokenUp && context.fanOut === undefined) {
+        const all = { tenants: await stores.places(), until: Date.now() + periodMs, woken: true };
+        return toReport(await shares.work(all, budget));
+      }
+      return toReport(await shares.start(budget));
+    },
+    reap: (budget) => maintain(budget, reapWithin),
+    cleanup: (budget) => maintain(budget, (store, limit) => purgeWithin(store, limit, retention)),
+    inboxFor: async ({ tenant }) => {
+      if (tenant === null) throw noTenant();
+      return stores.inbox(tenant);
+    },
+    async wake({ tenant }) {
+      if (wakeUp !== undefined || context.fanOut !== undefined) await wakeTenant(tenant ?? "");
+    },
+    migrate: () => migrateAll(stores),
+    close: () => stores.close(),
+  };
+}
+
+/** Where the platform starts no workers, whoever is woken looks at all tenants. */
+const alone = ({ wakeUp }: TenantsContext): FanOut => ({
+  send: async () => wakeUp?.wake(),
+});
+
+/** A tenant has dispatchers of its own when its handlers are made for it. */
+function dispatchersOf({ definition, logger }: TenantsContext) {
+  const make = <Message extends QueueMessage>(
+    handlers:
+      | Handlers<Message, SqlExecutor>
+      | ((parts: AppParts) => Handlers<Message, SqlExecutor>)
+      | undefined,
+    parts: AppParts | undefined,
+  ) =>
+    handlers === undefined
+      ? undefined
+      : createDispatcher<Message, SqlExecutor>({
+          ...definition.dispatch,
+          ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
+          handlers: typeof handlers === "function" ? handlers(parts!) : handlers,
+          logger,
+        });
+  const all = (parts?: AppParts): TenantDispatchers => ({
+    inbox: make(definition.handlers, parts),
+    outbox: make(definition.publishers, parts),
+  });
+  const isPerTenant = [definition.handlers, definition.publishers].some((it) => typeof it === "function");
+  return isPerTenant ? (stores: TenantStores) => all(stores) : all();
+}
+
+function toReport({ inbox, outbox, turns, failed, setAside, left, handedOut }: FanOutReport): DispatchReport {
+  const tenants = { turns, handedOut, failed: failed.length, setAside: setAside.length, left: left.length };
+  return { inbox, outbox, more: left.length > 0, tenants };
+}
+
+/** One after the other, when you deploy. The first that fails ends it, and says whose it is. */
+async function migrateAll(stores: TenantStoreProvider) {
+  const applied: string[] = [];
+  for (const id of await stores.places()) {
+    const { db, tables } = await stores.stores(id);
+    const { schema, inbox, outbox } = tables;
+    try {
+      const result = await migrate(db, {
+        ...(schema === undefined ? {} : { schema }),
+        ...(inbox === undefined ? {} : { inbox }),
+        ...(outbox === undefined ? {} : { outbox }),
+      });
+      applied.push(...result.applied.map((step) => `${id}: ${step}`));
+    } catch (error) {
+      throw new InvalidOperationError(`The tenant "${id}" could not be migrated.`, { cause: error });
+    }
+  }
+  return { applied };
+}
+
+const noTenant = () =>
+  new InvalidOperationError("The webhook names no tenant. Say in its source where it is: tenant: …");
+
+const picked = <T extends object, Name extends keyof T>(value: T, names: readonly Name[]): Pick<T, Name> =>
+  Object.fromEntries(
+    names.filter((name) => value[name] !== undefined).map((name) => [name, value[name]]),
+  ) as unknown as Pick<T, Name>;

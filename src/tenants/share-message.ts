@@ -1,0 +1,39 @@
+import { InvalidArgumentError } from "../errors.js";
+
+/** Tenants for one worker invocation. */
+export interface TenantShare {
+  readonly tenants: readonly string[];
+  /** Milliseconds since 1970: from then on the next timer has handed out everything anew, so nothing is handed on. */
+  readonly until: number;
+  /** A webhook has come for it: looked at once more after a moment, because a burst is announced once. */
+  readonly woken?: boolean;
+}
+
+/** Hands a share to a worker: starts a function, or puts a message into a queue that does. */
+export interface FanOut {
+  send(share: TenantShare): Promise<void>;
+}
+
+/** The event of an invocation, or the text of a queue's message. */
+export const shareMessage = (share: TenantShare): string => JSON.stringify({ oncebox: "share", share });
+
+/** The share in an event or a message; undefined when it is something else. */
+export function shareIn(value: unknown): TenantShare | undefined {
+  const { oncebox, share } = (value ?? {}) as { readonly oncebox?: unknown; readonly share?: unknown };
+  if (oncebox !== "share") return undefined;
+  const { tenants, until, woken } = (share ?? {}) as Partial<TenantShare>;
+  const isShare =
+    Array.isArray(tenants) && tenants.every((id) => typeof id === "string") && Number.isFinite(until);
+  if (!isShare) throw new InvalidArgumentError("A share must be { tenants: [keys], until: milliseconds }.");
+  return { tenants, until: until!, ...(woken === true ? { woken } : {}) };
+}
+
+/** A batch of messages is one piece of work. */
+export function joinedShares(shares: readonly TenantShare[]): TenantShare | undefined {
+  if (shares.length === 0) return undefined;
+  return {
+    tenants: [...new Set(shares.flatMap((share) => share.tenants))],
+    until: Math.max(...shares.map((share) => share.until)),
+    ...(shares.some((share) => share.woken) ? { woken: true } : {}),
+  };
+}

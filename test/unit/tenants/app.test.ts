@@ -1,0 +1,168 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  type App,
+  type AppDefinition,
+  createApp,
+  defineApp,
+  readEnvironment,
+} from "../../../src/app/index.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+import { timeBudget } from "../../../src/index.js";
+import {
+  type FanOut,
+  type ManyTenantsOptions,
+  manyTenants,
+  type TenantShare,
+  tenantsFromConfiguration,
+} from "../../../src/tenants/index.js";
+import { signWebhook } from "../../../src/webhooks/index.js";
+
+let folder: string;
+let apps: App[] = [];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-app-"));
+});
+afterEach(async () => {
+  for (const app of apps) await app.close();
+  apps = [];
+  await rm(folder, { recursive: true, force: true });
+});
+
+const ids = ["acme", "globex", "initech"];
+const discover = () =>
+  tenantsFromConfiguration(ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })));
+
+async function running(
+  definition: Omit<AppDefinition, "tenants">,
+  {
+    tenants = {},
+    ...platform
+  }: { fanOut?: FanOut; wakeUp?: { wake(): Promise<void> }; tenants?: Partial<ManyTenantsOptions> } = {},
+) {
+  const app = await createApp(
+    defineApp({ ...definition, tenants: manyTenants({ discover: discover(), ...tenants }) }),
+    { environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }), ...platform },
+  );
+  apps.push(app);
+  await app.migrate();
+  return app;
+}
+
+const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
+
+const sources = {
+  shop: { scheme: "stripe", secrets: "whsec_test", tenant: ["{header:x-tenant}", "{query:tenant}", "{json:data.tenant}"] },
+} as const;
+
+function webhook(id: string, tenant?: string): Request {
+  const signed = signWebhook("stripe", {
+    url: "http://localhost/webhooks/shop",
+    body: JSON.stringify({ id, type: "t" }),
+    secrets: "whsec_test",
+  });
+  const headers = new Headers(signed.headers);
+  if (tenant !== undefined) headers.set("x-tenant", tenant);
+  return new Request(signed.url, { method: "POST", headers, body: signed.body as string });
+}
+
+describe("an app with many tenants", () => {
+  it("FUN-07 a webhook goes to the tenant that it names, and to nobody when it names none or an unknown one", async () => {
+    const app = await running({ sources });
+    expect((await app.webhook(webhook("evt_1", "globex"))).status).toBe(200);
+    expect((await app.webhook(webhook("evt_2", "nobody"))).status).toBe(503);
+    expect((await app.webhook(webhook("evt_3"))).status).toBe(503);
+    const due = await Promise.all(ids.map(async (id) => (await (await app.tenants!.inbox(id)).stats()).due));
+    expect(due).toEqual([0, 1, 0]);
+  });
+
+  it("FUN-03 FUN-04 FUN-07 one dispatcher, reaper and clean-up serve all, and handlers have their own tenant's outbox", async () => {
+    const published: string[] = [];
+    const app = await running({
+      handlers: ({ outbox }) => ({
+        t: ({ messageId }) => outbox.enqueue({ topic: "out", payload: "", correlationId: messageId }),
+      }),
+      publishers: { out: ({ correlationId }, { store }) => void published.push(`${store} ${correlationId}`) },
+    });
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(`for-${id}`));
+    const report = await app.dispatch(timeBudget(20_000));
+    expect(report).toMatchObject({
+      inbox: { acked: 3 },
+      outbox: { acked: 3 },
+      more: false,
+      tenants: { failed: 0, left: 0, handedOut: 0 },
+    });
+    expect(published.sort()).toEqual(ids.map((id) => `${id} for-${id}`));
+    const none = { done: 0, dead: 0, more: false };
+    expect(await app.reap(timeBudget(20_000))).toEqual({ inbox: none, outbox: none });
+    expect(await app.cleanup(timeBudget(20_000))).toEqual({ inbox: none, outbox: none });
+  });
+
+  it("FUN-04 FUN-07 clean-up deletes what every tenant has done for long enough, and says how much", async () => {
+    const app = await running({ handlers: { t: () => {} }, retentionMs: 1 });
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
+    await app.dispatch(timeBudget(20_000));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect((await app.cleanup(timeBudget(20_000))).inbox).toEqual({ done: 3, dead: 0, more: false });
+  });
+
+  it("FUN-07 more tenants than a share holds are handed to workers, whose shares are all that they do", async () => {
+    const shares: TenantShare[] = [];
+    const handled: string[] = [];
+    const app = await running(
+      { handlers: { t: (_, { store }) => void handled.push(store) } },
+      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { shareSize: 2 } },
+    );
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
+    expect(await app.dispatch(timeBudget(20_000))).toMatchObject({ inbox: null, tenants: { handedOut: 2 } });
+    expect(handled).toEqual([]);
+    for (const share of shares) {
+      await app.dispatch(timeBudget(20_000), { share });
+      expect([...handled].sort()).toEqual([...handled].sort().filter((id, i, all) => all.indexOf(id) === i));
+    }
+    expect(handled.sort()).toEqual(ids);
+  });
+
+  it("FUN-07 a share that names a new tenant or one that is gone is no error", async () => {
+    const handled: string[] = [];
+    const app = await running({ handlers: { t: (_, { store }) => void handled.push(store) } });
+    await (await app.tenants!.inbox("acme")).receive(message("1"));
+    const share = { tenants: ["acme", "gone"], until: Date.now() + 60_000 };
+    expect(await app.dispatch(timeBudget(20_000), { share })).toMatchObject({
+      tenants: { failed: 0, left: 0 },
+    });
+    expect(handled).toEqual(["acme"]);
+  });
+
+  it("FUN-06 FUN-07 a webhook wakes a worker for its own tenant, once for a burst", async () => {
+    const shares: TenantShare[] = [];
+    const app = await running({ sources }, { fanOut: { send: async (share) => void shares.push(share) } });
+    for (const [id, tenant] of [
+      ["1", "acme"],
+      ["2", "acme"],
+      ["3", "globex"],
+    ] as const)
+      expect((await app.webhook(webhook(`evt_${id}`, tenant))).status).toBe(200);
+    const woken = shares.map((share) => share.tenants.join());
+    expect(new Set(woken)).toEqual(new Set(["acme", "globex"]));
+    expect(shares.every((share) => share.woken)).toBe(true);
+  });
+
+  it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
+    let woken = 0;
+    const app = await running({ sources }, { wakeUp: { wake: async () => void woken++ } });
+    await app.webhook(webhook("evt_1", "acme"));
+    expect(woken).toBe(1);
+  });
+
+  it("FUN-09 refuses a database beside tenants, and what it does not know", async () => {
+    const tenants = manyTenants({ discover: discover() });
+    expect(() => defineApp({ database: "sqlite::memory:", tenants })).toThrow(InvalidArgumentError);
+    expect(() => defineApp({ tenants: {} as never })).toThrow(/manyTenants/);
+    expect(() => manyTenants({ discover: discover(), size: 1 } as never)).toThrow(/size/);
+    const app = await running({});
+    expect(() => app.inbox.id).toThrow(InvalidOperationError);
+  });
+});
