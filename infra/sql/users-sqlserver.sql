@@ -1,0 +1,50 @@
+-- The user that the functions sign in with: EXECUTE on the queues' procedures and nothing else. The procedures read and
+-- write the tables for whoever may call them.
+-- Run it as the database's administrator after every `oncebox migrate`: it may be run again, and grants what is new.
+--   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
+-- On Azure SQL the user is the functions' managed identity; elsewhere a login of the same name must exist.
+-- Handlers that write tables of yours in the same transaction need grants on those, too.
+
+if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
+begin
+  if serverproperty('EngineEdition') = 5
+    exec(N'create user [$(FunctionsUser)] from external provider');
+  else
+    exec(N'create user [$(FunctionsUser)] for login [$(FunctionsUser)]');
+end;
+
+grant execute on [infra].[Inbox_Claim] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Ack] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Abandon] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Fail] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Release] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Renew] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Reap] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Purge] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Resolve] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Get] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_List] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Stats] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Replay] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Receive] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_ReceiveMany] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_ReceiveKeyed] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_AlreadyProcessed] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Mark] to [$(FunctionsUser)];
+
+grant execute on [infra].[Outbox_Claim] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Ack] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Abandon] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Fail] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Release] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Renew] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Reap] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Purge] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Resolve] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Get] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_List] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Stats] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_EnqueueMany] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_EnqueueKeyed] to [$(FunctionsUser)];
