@@ -18,10 +18,11 @@ async function loginRole(
   admin: TestDatabase,
   kind: "inbox" | "outbox",
   rights: { readonly message: string; readonly state: string; readonly done: string },
+  table: string = kind,
 ) {
   const role = `oncebox_${randomUUID().slice(0, 8)}`;
   const password = randomUUID();
-  const names = admin.db.dialect.names(kind, admin.schema!, kind);
+  const names = admin.db.dialect.names(kind, admin.schema!, table);
   await admin.raw(`create role ${role} login password '${password}'`);
   await admin.raw(`grant usage on schema "${admin.schema}" to ${role}`);
   await admin.raw(`grant ${rights.message} on ${names.message} to ${role}`);
@@ -32,6 +33,7 @@ async function loginRole(
   const db = openPostgres({ config, maxConnections: 2 });
   return {
     db,
+    role,
     async drop() {
       await db.close();
       await admin.raw(`drop owned by ${role}`);
@@ -118,6 +120,35 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
       expect(await inbox.receive({ ...key, topic: "t", payload: "" })).toBe("enqueued");
       await inbox.markProcessed(key);
       await expect(inbox.purgeDone()).rejects.toMatchObject({ code: "42501" });
+    } finally {
+      await drop();
+    }
+  });
+
+  it("OBX-104 ADD-01 with partition keys it needs the tables of lines too, and without them says so", async () => {
+    const table = "in_line";
+    await migrate(admin.db, { schema: admin.schema!, inbox: false, outbox: table });
+    const { db, role, drop } = await loginRole(admin, "outbox", everyday, table);
+    try {
+      const outbox = createOutbox(db, { schema: admin.schema!, table });
+      const owner = newOwnerToken();
+      const messages = ["1", "2", "3"].map((payload) => ({ topic: "t", payload, partitionKey: "k" }));
+      await expect(outbox.enqueue(messages)).rejects.toMatchObject({ code: "42501" });
+
+      const names = admin.db.dialect.names("outbox", admin.schema!, table);
+      for (const table of ["_lane", "_line", "_arrived"])
+        await admin.raw(`grant select, insert, update, delete on ${names.object(table)} to ${role}`);
+      await outbox.enqueue(messages);
+      const [first] = await outbox.claim({ owner });
+      await outbox.ack(owner, [first!]);
+      const [second] = await outbox.claim({ owner });
+      await outbox.fail(owner, [second!], "410");
+      const [third] = await outbox.claim({ owner });
+      await outbox.replay([second!]);
+      await outbox.ack(owner, [third!]);
+      const [again] = await outbox.claim({ owner });
+      expect(again).toMatchObject({ payload: "2", partitionKey: "k" });
+      await outbox.ack(owner, [again!]);
     } finally {
       await drop();
     }
