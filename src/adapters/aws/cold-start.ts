@@ -3,6 +3,7 @@ import { type OpenApp, openApp } from "../../app/open-app.js";
 import { retriable } from "../../app/retriable.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
 import { readEnvironment } from "../../config/environment.js";
+import { awsFanOut } from "./fan-out.js";
 import { awsSecrets } from "./secrets-manager.js";
 import { awsWakeUp } from "./wake-up.js";
 
@@ -13,11 +14,14 @@ import { awsWakeUp } from "./wake-up.js";
 export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) => Job): () => Promise<Job> {
   const job = retriable(async () => {
     const environment = readEnvironment();
-    const wakeUp = awsWakeUp(readAwsSettings(environment.env));
+    const settings = readAwsSettings(environment.env);
+    const wakeUp = awsWakeUp(settings);
+    const fanOut = definition.tenants === undefined ? undefined : awsFanOut(settings);
     const app = await openApp(definition, {
       environment,
       resolveSecret: awsSecrets(environment.env),
       ...(wakeUp === undefined ? {} : { wakeUp }),
+      ...(fanOut === undefined ? {} : { fanOut }),
     });
     return jobOf(app);
   });

@@ -3,6 +3,7 @@ import { type App, createApp } from "../../app/create-app.js";
 import { retriable } from "../../app/retriable.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { readEnvironment } from "../../config/environment.js";
+import { azureFanOut } from "./fan-out.js";
 import { invocationLogger } from "./invocation-logger.js";
 import { azureSecrets } from "./key-vault.js";
 import { azureWakeUp } from "./wake-up.js";
@@ -11,12 +12,15 @@ import { azureWakeUp } from "./wake-up.js";
 export function coldStart(definition: AppDefinition): () => Promise<App> {
   const app = retriable(async () => {
     const environment = readEnvironment();
-    const wakeUp = azureWakeUp(readAzureSettings(environment.env));
+    const settings = readAzureSettings(environment.env);
+    const wakeUp = azureWakeUp(settings);
+    const fanOut = definition.tenants === undefined ? undefined : azureFanOut(settings);
     return createApp(definition, {
       environment,
       resolveSecret: azureSecrets(environment.env),
       logger: definition.logger ?? invocationLogger(environment.logLevel),
       ...(wakeUp === undefined ? {} : { wakeUp }),
+      ...(fanOut === undefined ? {} : { fanOut }),
     });
   });
   app().catch(() => {}); // the first invocation tries again, and is told

@@ -3,6 +3,7 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { type Budget, timeBudget } from "../../queue/budget.js";
+import { shareIn } from "../../tenants/share-message.js";
 import { refusedAnswer } from "../../webhooks/answers.js";
 import { safeReason } from "../../webhooks/safe-reason.js";
 import { coldStart } from "./cold-start.js";
@@ -40,10 +41,10 @@ export function registerFunctions(definition: AppDefinition): void {
   const runMs = runTimeMs(settings);
   const stopping = new AbortController();
   const runs = new Set<Promise<unknown>>();
-  const job = <Answer>(work: (app: App, budget: Budget) => Promise<Answer>) => {
-    return (_trigger: unknown, context: InvocationContext): Promise<Answer> => {
+  const job = <Answer>(work: (app: App, budget: Budget, trigger: unknown) => Promise<Answer>) => {
+    return (trigger: unknown, context: InvocationContext): Promise<Answer> => {
       const budget = timeBudget(runMs, stopping.signal); // the host's clock runs while the app is put together
-      const run = inInvocation(context, async () => work(await app(), budget));
+      const run = inInvocation(context, async () => work(await app(), budget, trigger));
       runs.add(run);
       return run.finally(() => runs.delete(run));
     };
@@ -65,7 +66,9 @@ export function registerFunctions(definition: AppDefinition): void {
     functionApp.storageQueue("wakeup", {
       queueName: settings.wakeUp.queue,
       connection: "AzureWebJobsStorage",
-      handler: job((ready, budget) => ready.dispatch(budget, { wokenUp: true })),
+      handler: job((ready, budget, message) =>
+        ready.dispatch(budget, { wokenUp: true, share: shareIn(message) }),
+      ),
     });
   }
   // An instance that is taken away finishes what runs, hands back what it did not start, and closes its connections.

@@ -1,43 +1,12 @@
-import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
-import { retriable } from "../../app/retriable.js";
 import type { WakeUp } from "../../app/wake-up.js";
-import type { AzureSettings, QueueStorage } from "../../config/azure-settings.js";
-import { azureCredential } from "./credential.js";
+import type { AzureSettings } from "../../config/azure-settings.js";
+import { queueSender } from "./queue-sender.js";
 
-/** Every call ends within this time, so that one that hangs does not stand for those after it. */
-const longestCallMs = 2_000;
-/** By then the timer has done what the message asks for. */
-const messageTimeToLive = 120;
-/** The queue trigger expects base64 unless host.json says otherwise; and this function does not care what it reads. */
-const message = Buffer.from(JSON.stringify({ oncebox: "wake-up" })).toString("base64");
-/** The client's own waits 4 s before it tries again. */
-const pipeline: StoragePipelineOptions = { retryOptions: { maxTries: 2, retryDelayInMs: 50 } };
+const message = JSON.stringify({ oncebox: "wake-up" });
 
 /** A message in the queue that the settings name; without one there is only the timer. */
 export function azureWakeUp({ wakeUp }: AzureSettings): WakeUp | undefined {
   if (wakeUp === undefined) return undefined;
-  const queue = retriable(() => openQueue(wakeUp.storage, wakeUp.queue));
-  return {
-    async wake() {
-      const client = await queue();
-      const abortSignal = AbortSignal.timeout(longestCallMs);
-      const send = () => client.sendMessage(message, { messageTimeToLive, abortSignal });
-      try {
-        await send();
-      } catch (error) {
-        if ((error as { code?: unknown }).code !== "QueueNotFound") throw error;
-        await client.createIfNotExists({ abortSignal });
-        await send();
-      }
-    },
-  };
-}
-
-async function openQueue(storage: QueueStorage, name: string): Promise<QueueClient> {
-  const { QueueServiceClient } = await import("@azure/storage-queue");
-  const service =
-    "connectionString" in storage
-      ? QueueServiceClient.fromConnectionString(storage.connectionString, pipeline)
-      : new QueueServiceClient(storage.queueServiceUrl, await azureCredential(storage.clientId), pipeline);
-  return service.getQueueClient(name);
+  const send = queueSender(wakeUp.storage, wakeUp.queue);
+  return { wake: () => send(message) };
 }

@@ -1,0 +1,42 @@
+import { retriable } from "../../app/retriable.js";
+import type { AwsSettings } from "../../config/aws-settings.js";
+import { type FanOut, shareMessage } from "../../tenants/share-message.js";
+
+type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
+
+const longestCallMs = 5_000;
+
+/** The way that wakes a dispatcher also starts workers for shares of tenants; without one, one function does it all. */
+export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanOut | undefined {
+  if (dispatchFunction !== undefined) return sharesBy(() => invoking(dispatchFunction));
+  if (wakeQueueUrl !== undefined) return sharesBy(() => queueing(wakeQueueUrl));
+  return undefined;
+}
+
+function sharesBy(load: () => Promise<Send>): FanOut {
+  const loaded = retriable(load);
+  return {
+    async send(share) {
+      const send = await loaded();
+      await send(shareMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });
+    },
+  };
+}
+
+/** Asynchronously: Lambda answers as soon as it has noted the event. */
+async function invoking(name: string): Promise<Send> {
+  const { InvokeCommand, LambdaClient } = await import("@aws-sdk/client-lambda");
+  const client = new LambdaClient({ maxAttempts: 3 });
+  return (text, options) =>
+    client.send(
+      new InvokeCommand({ FunctionName: name, InvocationType: "Event", Payload: Buffer.from(text) }),
+      options,
+    );
+}
+
+async function queueing(url: string): Promise<Send> {
+  const { SendMessageCommand, SQSClient } = await import("@aws-sdk/client-sqs");
+  const client = new SQSClient({ maxAttempts: 3 });
+  return (text, options) =>
+    client.send(new SendMessageCommand({ QueueUrl: url, MessageBody: text }), options);
+}

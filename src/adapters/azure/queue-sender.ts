@@ -1,0 +1,39 @@
+import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
+import { retriable } from "../../app/retriable.js";
+import type { QueueStorage } from "../../config/azure-settings.js";
+import { azureCredential } from "./credential.js";
+
+/** Every call ends within this time, so that one that hangs does not stand for those after it. */
+const longestCallMs = 2_000;
+/** By then the timer has done what the message asks for. */
+const messageTimeToLive = 120;
+/** The client's own waits 4 s before it tries again. */
+const pipeline: StoragePipelineOptions = { retryOptions: { maxTries: 2, retryDelayInMs: 50 } };
+
+/** Puts texts into a queue, which is made when it is not there. */
+export function queueSender(storage: QueueStorage, name: string): (text: string) => Promise<void> {
+  const queue = retriable(() => openQueue(storage, name));
+  return async (text) => {
+    const client = await queue();
+    const abortSignal = AbortSignal.timeout(longestCallMs);
+    // The queue trigger expects base64 unless host.json says otherwise.
+    const message = Buffer.from(text).toString("base64");
+    const send = () => client.sendMessage(message, { messageTimeToLive, abortSignal });
+    try {
+      await send();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "QueueNotFound") throw error;
+      await client.createIfNotExists({ abortSignal });
+      await send();
+    }
+  };
+}
+
+async function openQueue(storage: QueueStorage, name: string): Promise<QueueClient> {
+  const { QueueServiceClient } = await import("@azure/storage-queue");
+  const service =
+    "connectionString" in storage
+      ? QueueServiceClient.fromConnectionString(storage.connectionString, pipeline)
+      : new QueueServiceClient(storage.queueServiceUrl, await azureCredential(storage.clientId), pipeline);
+  return service.getQueueClient(name);
+}

@@ -1,0 +1,14 @@
+/** Sends a share and reads it back: in a process of its own, because trust in a certificate is given at its start. */
+import { QueueServiceClient } from "@azure/storage-queue";
+import { azureFanOut } from "../../../src/adapters/azure/fan-out.js";
+import { readAzureSettings } from "../../../src/config/azure-settings.js";
+import type { TenantShare } from "../../../src/tenants/index.js";
+
+const settings = readAzureSettings();
+const share = JSON.parse(process.argv[2]!) as TenantShare;
+await azureFanOut(settings)!.send(share);
+const service = QueueServiceClient.fromConnectionString(process.env.AzureWebJobsStorage!);
+const { receivedMessageItems: messages } = await service
+  .getQueueClient(settings.wakeUp!.queue)
+  .receiveMessages();
+console.log(JSON.stringify(messages.map((message) => message.messageText)));
