@@ -81,6 +81,7 @@ create index "inbox_arrived_xid" on "infra"."inbox_arrived" (xid);
 
 create or replace function "infra"."inbox_arrive"() returns trigger
 language plpgsql
+set enable_seqscan = off
 as $body$
 declare
   v_seqs bigint[];
@@ -163,6 +164,7 @@ left join "infra"."inbox_done" d on d.seq = m.seq;
 
 create or replace function "infra"."inbox_arrive"() returns trigger
 language plpgsql
+set enable_seqscan = off
 as $body$
 declare
   v_seqs bigint[];
@@ -212,6 +214,7 @@ begin
   execute 'create function "infra"."inbox_leave"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
+set enable_seqscan = off
 as $body$
 declare
   v_keys text[];
@@ -598,6 +601,7 @@ create index "outbox_arrived_xid" on "infra"."outbox_arrived" (xid);
 
 create or replace function "infra"."outbox_arrive"() returns trigger
 language plpgsql
+set enable_seqscan = off
 as $body$
 declare
   v_seqs bigint[];
@@ -679,6 +683,7 @@ left join "infra"."outbox_done" d on d.seq = m.seq;
 
 create or replace function "infra"."outbox_arrive"() returns trigger
 language plpgsql
+set enable_seqscan = off
 as $body$
 declare
   v_seqs bigint[];
@@ -728,6 +733,7 @@ begin
   execute 'create function "infra"."outbox_leave"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
+set enable_seqscan = off
 as $body$
 declare
   v_keys text[];

@@ -13,6 +13,9 @@ const lane = (n: QueueNames) => n.object("_lane");
 /** What a transaction has enqueued with keys, until it commits. Nobody ever sees another's rows. */
 export const arrived = (n: QueueNames): string => n.object("_arrived");
 
+/** These tables are mostly small when a plan is made and may be large when it is used. */
+const byIndex = "set enable_seqscan = off";
+
 const vacuumEarly = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000";
 
 export const laneTables = (n: QueueNames): readonly string[] => [
@@ -102,6 +105,7 @@ begin
   )}
   return null;
 end`,
+    byIndex,
   );
 
 /** Never true; not called at all for no row numbers. Each step sees what was committed before it. */
@@ -124,7 +128,7 @@ begin
     and not exists (select from ${line(n)} l where l.partition_key = lane.partition_key);
   return false;
 end`,
-    "strict",
+    `strict\n${byIndex}`,
   );
 
 /** Never true. A function, so that who never uses partition keys needs no right to write to their tables. */

@@ -22,5 +22,5 @@ end`,
   )}`;
 
 /** A trigger hangs on it, so it cannot be dropped; its declaration never changes. */
-export const createTrigger = (name: string, text: string): string =>
-  `create or replace function ${name}() returns trigger\nlanguage plpgsql\nas ${body(text)}`;
+export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>
+  `create or replace function ${name}() returns trigger\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`;
