@@ -9,6 +9,7 @@ export const scenarioNames = [
   "deadline",
   "backlog",
   "round-trips",
+  "cold-start",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 

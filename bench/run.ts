@@ -4,6 +4,7 @@ import { type BenchOptions, type DatabaseName, parseOptions, type ScenarioName, 
 import { formatTable, type ResultRow, writeJson } from "./report.js";
 import { backlog } from "./scenarios/backlog.js";
 import { batchIngest } from "./scenarios/batch-ingest.js";
+import { coldStart } from "./scenarios/cold-start.js";
 import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
@@ -21,6 +22,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   deadline,
   backlog,
   "round-trips": roundTrips,
+  "cold-start": coldStart,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

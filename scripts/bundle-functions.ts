@@ -80,6 +80,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       ownPackage,
       oneDatabase(database),
       leanPg,
+      leanMiddy,
       entraWhenUsed(entra),
       ...(app === undefined ? [] : [appFrom(app)]),
     ],
@@ -89,7 +90,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
 
 const lazyFolder = "lazy";
 
-const esbuildOptions = {
+export const esbuildOptions = {
   bundle: true,
   platform: "node",
   target: "node20",
@@ -151,19 +152,35 @@ export const databaseOpeners = {
 
 const openers = { sqlserver: "openSqlServer", postgres: "openPostgres", sqlite: "openSqlite" } as const;
 
-/** What pg can do and a function never does: use a native library, and read passwords from a file in a home folder. */
+/**
+ * What pg can do and a function never does: use a native library, read passwords from a file in a home folder, and ask
+ * whether it is at Cloudflare by making a Response, which loads all of Node's fetch (on Node 20).
+ */
 const leanPg: Plugin = {
   name: "lean pg",
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^(\.\/native|pgpass)$/ }, ({ path, importer }) =>
+    onResolve({ filter: /^(\.\/native|\.\/stream|pgpass)$/ }, ({ path, importer }) =>
       /[\\/]pg[\\/]lib[\\/]\w+\.js$/.test(importer) ? { path, namespace: "lean-pg" } : undefined,
     );
-    onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({
-      contents:
-        path === "pgpass"
-          ? "module.exports = (_, found) => found(undefined);"
-          : 'throw new Error("This bundle was built without pg-native.");',
-    }));
+    onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({ contents: leanPgFiles[path]! }));
+  },
+};
+
+const leanPgFiles: Readonly<Record<string, string>> = {
+  "./native": 'throw new Error("This bundle was built without pg-native.");',
+  "./stream": `exports.getStream = () => new (require("node:net").Socket)();
+exports.getSecureStream = (options) => require("node:tls").connect(options);`,
+  pgpass: "module.exports = (_, found) => found(undefined);",
+};
+
+/** middy loads the web's streams for answers that are streamed; these functions stream none. */
+const leanMiddy: Plugin = {
+  name: "lean middy",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:stream\/web$/ }, ({ importer }) =>
+      /[\\/]@middy[\\/]core[\\/]/.test(importer) ? { path: "streams", namespace: "lean-middy" } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "lean-middy" }, () => ({ contents: "export class ReadableStream {}" }));
   },
 };
 
@@ -174,17 +191,14 @@ const leanPg: Plugin = {
 const entraWhenUsed = (entra: boolean): Plugin => ({
   name: "Entra when used",
   setup({ onResolve, onLoad }) {
-    const packages = /^@azure\/(identity|keyvault-keys|core-auth)$/;
-    onResolve({ filter: packages }, ({ path, importer, namespace }) =>
-      namespace === "entra" || !/[\\/]tedious[\\/]/.test(importer)
-        ? undefined
-        : { path, namespace: "entra", pluginData: undefined },
+    onResolve({ filter: /^@azure\/(identity|keyvault-keys)$/ }, ({ path, importer, namespace }) =>
+      namespace === "entra" || !/[\\/]tedious[\\/]/.test(importer) ? undefined : { path, namespace: "entra" },
     );
     onLoad({ filter: /.*/, namespace: "entra" }, ({ path }) => {
       const message = `This bundle was built without ${path}. Build it with --entra.`;
       const get = entra
         ? `(_, name) => require(${JSON.stringify(path)})[name]`
-        : `(_, name) => { if (name === "isTokenCredential") return () => false; throw new Error(${JSON.stringify(message)}); }`;
+        : `() => { throw new Error(${JSON.stringify(message)}); }`;
       return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: root };
     });
   },

@@ -13,12 +13,19 @@ export interface Backlog {
   readonly done: number;
 }
 
+/** What a function in a process of its own is told, to find its tables and a table "bare" beside them. */
+export interface FunctionsTarget {
+  readonly env: Readonly<Record<string, string>>;
+  close(): Promise<void>;
+}
+
 /** A database to measure on. Everything it opens is empty and has a schema or a file of its own. */
 export interface BenchDatabase {
   readonly title: string;
   openInbox(connections: number, backlog?: Backlog): Promise<OpenInbox>;
   openBareIngest(connections: number): Promise<BareIngest>;
   openBareQueue(pending: number): Promise<BareQueue>;
+  openForFunctions(): Promise<FunctionsTarget>;
   /** Another queue on the same server; where there is none on such a database, undefined. */
   readonly startPeer?: (name: PeerName) => Promise<StartedPeer>;
   /** How often `work` went to the database with anything. */

@@ -47,6 +47,14 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
       const schema = newSchema();
       return droppingAfter(await bareQueue(url, schema, pending, payloadBytes), schema);
     },
+    async openForFunctions() {
+      const schema = newSchema();
+      const db = openPostgres({ url });
+      await migrate(db, { schema });
+      await runSql(db, `create table ${schema}.bare (id text primary key, payload text not null)`);
+      const env = { ONCEBOX_DATABASE_URL: url, BENCH_SCHEMA: schema };
+      return droppingAfter({ env, close: () => db.close() }, schema);
+    },
     async startPeer(name) {
       const schema = newSchema();
       return droppingAfter(await startPeer(name, url, schema), schema);

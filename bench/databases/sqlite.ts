@@ -31,6 +31,13 @@ export async function openSqliteBench(): Promise<BenchDatabase> {
     },
     openBareIngest: async () => bareIngest(new DatabaseSync(newFile())),
     openBareQueue: async (pending) => bareQueue(new DatabaseSync(newFile()), pending, payloadBytes),
+    async openForFunctions() {
+      const file = newFile();
+      const db = openSqlite({ file });
+      await migrate(db);
+      await runSql(db, "create table bare (id text primary key, payload text not null)");
+      return { env: { ONCEBOX_DATABASE_URL: `sqlite:${file}` }, close: () => db.close() };
+    },
     async countRoundTrips(opened, work) {
       const count = queries.get(opened)!;
       const before = count();

@@ -1,6 +1,7 @@
 import type { Logger } from "../queue/logger.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
+import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
@@ -28,13 +29,14 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const app = await openApp(definition, platform);
   const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
+  const receive = webhookJob(app);
   return {
     db,
     inbox,
     outbox,
     logger,
     migrateOptions,
-    webhook: webhookJob(app),
+    webhook: async (request) => toResponse(await receive(request)),
     dispatch: dispatchJob(app),
     reap: reapJob(app),
     cleanup: cleanupJob(app),

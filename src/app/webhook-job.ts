@@ -1,4 +1,5 @@
-import { createWebhookRoute, type WebhookRoute } from "../webhooks/route.js";
+import { jsonAnswer } from "../webhooks/answers.js";
+import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import { webhookSources } from "./app-sources.js";
 import type { OpenApp } from "./open-app.js";
 import { coalesced } from "./wake-up.js";
@@ -12,12 +13,12 @@ export function webhookJob({
   logger,
   tenants,
   ...app
-}: OpenApp): WebhookRoute {
+}: OpenApp): WebhookReceiver {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
   if (Object.keys(sources).length === 0) return noWebhooks; // a process that only dispatches needs none
   const wakeUp = app.wakeUp === undefined ? undefined : coalesced(app.wakeUp);
   app.wakeUp?.prepare?.(); // beside everything else that a cold start waits for
-  return createWebhookRoute({
+  return createWebhookReceiver({
     ...definition.webhooks,
     ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
     ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
@@ -32,5 +33,5 @@ export function webhookJob({
   });
 }
 
-const noWebhooks = async (): Promise<Response> =>
-  Response.json({ error: "There are no webhook sources here." }, { status: 404 });
+const noWebhooks: WebhookReceiver = async () =>
+  jsonAnswer(404, { error: "There are no webhook sources here." });

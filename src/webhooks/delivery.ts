@@ -1,10 +1,12 @@
+import type { IncomingHeaders } from "./http.js";
+
 /** A request with its whole body, read but not yet trusted. What is parsed is parsed on demand, once. */
 export interface Delivery {
   readonly method: string;
   /** As the provider called it: what some schemes sign. */
   readonly url: string;
   readonly query: URLSearchParams;
-  readonly headers: Headers;
+  readonly headers: IncomingHeaders;
   readonly body: Uint8Array;
   /** Without parameters, in lower case; empty when none was sent. */
   readonly contentType: string;
@@ -19,7 +21,7 @@ export interface Delivery {
 export interface DeliveryParts {
   readonly method: string;
   readonly url: string;
-  readonly headers: Headers;
+  readonly headers: IncomingHeaders;
   readonly body: Uint8Array;
 }
 
@@ -46,7 +48,7 @@ export function createDelivery({ method, url, headers, body }: DeliveryParts): D
   };
 }
 
-export const contentTypeOf = (headers: Headers): string =>
+export const contentTypeOf = (headers: IncomingHeaders): string =>
   (headers.get("content-type") ?? "").split(";", 1)[0]!.trim().toLowerCase();
 
 export const isJsonType = (contentType: string): boolean =>

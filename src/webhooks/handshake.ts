@@ -1,6 +1,7 @@
 import { jsonAnswer, refusedAnswer, textAnswer } from "./answers.js";
 import type { CheckedHandshake, NamedTemplates } from "./check-handshake.js";
 import type { Delivery } from "./delivery.js";
+import { type Answer, isHeaderValue } from "./http.js";
 import type { ResolvedSource } from "./sources.js";
 import { fill } from "./template.js";
 import type { Verifier } from "./verifier.js";
@@ -20,11 +21,12 @@ export function findHandshake(source: ResolvedSource, delivery: Delivery): Found
   return { handshake: source.handshakes[index]!, verify: source.handshakeVerifiers[index]! };
 }
 
-export function answerHandshake(handshake: CheckedHandshake, delivery: Delivery): Response {
+export function answerHandshake(handshake: CheckedHandshake, delivery: Delivery): Answer {
   const headers = fillAll(handshake.headers, delivery);
   const json = fillAll(handshake.json ?? [], delivery);
   const text = handshake.text === undefined ? "" : fill(handshake.text, delivery);
   if (headers === undefined || json === undefined || text === undefined) return refusedAnswer("bad request");
+  if (!Object.values(headers).every(isHeaderValue)) return refusedAnswer("bad request");
   return handshake.json === undefined ? textAnswer(text, headers) : jsonAnswer(200, json, headers);
 }
 

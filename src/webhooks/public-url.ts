@@ -1,10 +1,16 @@
+import type { IncomingHeaders, IncomingRequest } from "./http.js";
+
 export interface PublicUrlOptions {
   readonly publicUrl?: string | undefined;
   readonly trustForwardedHeaders?: boolean | undefined;
 }
 
 /** What was called, as the provider sees it; behind a gateway the request itself may not know. */
-export function publicUrlOf(request: Request, path: string, options: PublicUrlOptions): string {
+export function publicUrlOf(
+  request: Pick<IncomingRequest, "url" | "headers">,
+  path: string,
+  options: PublicUrlOptions,
+): string {
   const url = new URL(request.url);
   if (options.publicUrl !== undefined) {
     const base = options.publicUrl.replace(/\/+$/, "");
@@ -19,5 +25,5 @@ export function publicUrlOf(request: Request, path: string, options: PublicUrlOp
 }
 
 /** The first is what the outermost proxy was called by. */
-const firstOf = (headers: Headers, name: string): string | undefined =>
+const firstOf = (headers: IncomingHeaders, name: string): string | undefined =>
   headers.get(name)?.split(",", 1)[0]?.trim() || undefined;

@@ -1,19 +1,24 @@
+import type { IncomingRequest } from "./http.js";
+
 /** The body's bytes, or why there are none. No more than the limit and one chunk is ever held. */
 export async function readBody(
-  request: Request,
+  request: Pick<IncomingRequest, "headers" | "body">,
   maxBytes: number,
 ): Promise<Uint8Array | "too large" | "malformed"> {
   const declared = request.headers.get("content-length");
   if (declared !== null && !/^\d+$/.test(declared)) return "malformed";
   if (Number(declared) > maxBytes) return "too large";
   if (request.body === null) return new Uint8Array();
+  if (request.body instanceof Uint8Array) {
+    return request.body.byteLength > maxBytes ? "too large" : request.body;
+  }
   const reader = request.body.getReader();
   const chunks: Uint8Array[] = [];
   let length = 0;
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return Buffer.concat(chunks);
+      if (done || value === undefined) return Buffer.concat(chunks);
       length += value.byteLength;
       if (length > maxBytes) {
         await reader.cancel();

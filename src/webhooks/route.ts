@@ -7,6 +7,7 @@ import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./deli
 import { extractMessage, type WebhookMessage } from "./extract.js";
 import { findSource } from "./find-source.js";
 import { answerHandshake, type FoundHandshake, findHandshake } from "./handshake.js";
+import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
@@ -14,10 +15,12 @@ import { safeReason } from "./safe-reason.js";
 import { type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
+/** The same, for platforms that do without the web's classes. */
+export type WebhookReceiver = (request: IncomingRequest) => Promise<Answer>;
 
 /** How a request ended: the answer, and what is logged and counted. */
 interface Ending {
-  readonly answer: Response;
+  readonly answer: Answer;
   readonly outcome: ReceiveOutcome | "handshake" | RefusalName;
   /** Why, for the log alone. */
   readonly reason?: string;
@@ -36,6 +39,11 @@ interface Ending {
  * const response = await route(request);
  */
 export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
+  const receive = createWebhookReceiver(options);
+  return async (request) => toResponse(await receive(request));
+}
+
+export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver {
   const settings = checkRouteOptions(options);
   const { inbox, clock = () => new Date() } = options;
   const logger = guardedLogger(options.logger ?? silentLogger);
@@ -81,7 +89,7 @@ export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
     return enqueue(source, message);
   };
 
-  const handle = async (request: Request, source: ResolvedSource, path: string): Promise<Ending> => {
+  const handle = async (request: IncomingRequest, source: ResolvedSource, path: string): Promise<Ending> => {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     if (method !== "POST") {

@@ -60,7 +60,7 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
     const delivery = createDelivery({ method: "POST", url, headers, body: bytes });
     addSignature(
       delivery,
-      { rule: verify, keys, signed: checked.proof[0]! },
+      { rule: verify, keys, signed: checked.proof[0]!, headers },
       options.timestamp ?? new Date(),
     );
   }
@@ -71,10 +71,12 @@ interface Signing {
   readonly rule: SignatureRule;
   readonly keys: readonly SigningKey[];
   readonly signed: readonly TemplatePart[];
+  /** Of the delivery, to be added to. */
+  readonly headers: Headers;
 }
 
-function addSignature(delivery: Delivery, { rule, keys, signed }: Signing, at: Date): void {
-  const { headers, url } = delivery;
+function addSignature(delivery: Delivery, { rule, keys, signed, headers }: Signing, at: Date): void {
+  const { url } = delivery;
   const timestamp = String(Math.floor(at.getTime() / (rule.timestamp?.unit === "ms" ? 1 : 1_000)));
   const hasDigest = rule.bodyDigestQuery !== undefined && delivery.query.has(rule.bodyDigestQuery);
   const form = hasDigest ? "" : (sortedForm(delivery) ?? "");

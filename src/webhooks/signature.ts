@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { decodeExactly } from "./decode-exactly.js";
 import type { Delivery } from "./delivery.js";
+import type { IncomingHeaders } from "./http.js";
 import type { HeaderPart, SignatureRule } from "./scheme.js";
 import type { SigningKey } from "./signing-key.js";
 import { fill, type TemplatePart } from "./template.js";
@@ -74,7 +75,7 @@ interface Timestamp {
 }
 
 /** Two different times in one delivery are none. A scheme without a timestamp has always the right one. */
-function readTimestamp(headers: Headers, rule: SignatureRule["timestamp"]): Timestamp | undefined {
+function readTimestamp(headers: IncomingHeaders, rule: SignatureRule["timestamp"]): Timestamp | undefined {
   if (rule === undefined) return { text: "", ms: Number.NaN };
   const header = headers.get(rule.header);
   if (header === null || header.length > maxHeaderLength) return undefined;

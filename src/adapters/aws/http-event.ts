@@ -1,8 +1,9 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError } from "../../errors.js";
+import type { Answer, IncomingHeaders, IncomingRequest } from "../../webhooks/http.js";
 
 /** An event of an HTTP API (payload format 2.0) or a function URL, with the bytes of the body as they were sent. */
-export function toRequest(event: APIGatewayProxyEventV2): Request {
+export function toRequest(event: APIGatewayProxyEventV2): IncomingRequest {
   const http = event?.requestContext?.http;
   if (http === undefined) {
     throw new InvalidArgumentError(
@@ -13,43 +14,22 @@ export function toRequest(event: APIGatewayProxyEventV2): Request {
   // Assigned, not concatenated: HTTP APIs decode the path, and then it may hold ? and #.
   url.pathname = event.rawPath;
   url.search = event.rawQueryString;
-  const body = bodyOf(event, http.method);
-  return new Request(url, {
-    method: http.method,
-    headers: headersOf(event),
-    ...(body === undefined ? {} : { body }),
-  });
+  return { method: http.method, url: url.href, headers: headersOf(event), body: bodyOf(event) };
 }
 
 /** Headers that were sent more than once come joined by commas, cookies apart from them. */
-function headersOf({ headers, cookies }: APIGatewayProxyEventV2): Headers {
-  const all = new Headers();
-  for (const [name, value] of Object.entries(headers)) if (value !== undefined) all.set(name, value);
-  if (cookies !== undefined && cookies.length > 0) all.set("cookie", cookies.join("; "));
-  return all;
+function headersOf({ headers, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
+  const all = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  if (cookies.length > 0) all.set("cookie", cookies.join("; "));
+  return { get: (name) => all.get(name.toLowerCase()) ?? null };
 }
 
-function bodyOf({ body, isBase64Encoded }: APIGatewayProxyEventV2, method: string): Buffer | undefined {
-  if (body === undefined || body === null || method === "GET" || method === "HEAD") return undefined;
-  return Buffer.from(body, isBase64Encoded ? "base64" : "utf8");
-}
+const bodyOf = ({ body, isBase64Encoded }: APIGatewayProxyEventV2): Buffer | null =>
+  typeof body === "string" ? Buffer.from(body, isBase64Encoded ? "base64" : "utf8") : null;
 
-export async function toResult(response: Response): Promise<APIGatewayProxyStructuredResultV2> {
-  const bytes = Buffer.from(await response.arrayBuffer());
-  const isText = isTextual(response.headers);
-  const cookies = response.headers.getSetCookie();
-  const headers = Object.fromEntries([...response.headers].filter(([name]) => name !== "set-cookie"));
-  return {
-    statusCode: response.status,
-    headers,
-    ...(cookies.length === 0 ? {} : { cookies }),
-    body: bytes.toString(isText ? "utf8" : "base64"),
-    isBase64Encoded: !isText,
-  };
-}
-
-/** What survives as a JSON string; anything else, and what is compressed, goes as base64. */
-function isTextual(headers: Headers): boolean {
-  const type = headers.get("content-type") ?? "text/plain";
-  return !headers.has("content-encoding") && /^(text\/|application\/([\w.-]+\+)?(json|xml)\b)/i.test(type);
-}
+export const toResult = ({ status, headers, body }: Answer): APIGatewayProxyStructuredResultV2 => ({
+  statusCode: status,
+  headers: { ...headers },
+  body,
+  isBase64Encoded: false,
+});

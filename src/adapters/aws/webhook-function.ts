@@ -4,7 +4,7 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import { webhookJob } from "../../app/webhook-job.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
 import { refusedAnswer } from "../../webhooks/answers.js";
-import type { WebhookRoute } from "../../webhooks/route.js";
+import type { WebhookReceiver } from "../../webhooks/route.js";
 import { safeReason } from "../../webhooks/safe-reason.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
@@ -33,7 +33,7 @@ export function webhookFunction(definition: AppDefinition): WebhookFunction {
     .use(afterThaw)
     .handler(async (event) => {
       const request = toRequest(event);
-      let receive: WebhookRoute;
+      let receive: WebhookReceiver;
       try {
         receive = await route();
       } catch (error) {
@@ -43,7 +43,7 @@ export function webhookFunction(definition: AppDefinition): WebhookFunction {
     });
 }
 
-function unavailable(reason: string): Promise<APIGatewayProxyStructuredResultV2> {
+function unavailable(reason: string): APIGatewayProxyStructuredResultV2 {
   jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
   return toResult(refusedAnswer("unavailable"));
 }

@@ -5,6 +5,7 @@ import { readAzureSettings } from "../../config/azure-settings.js";
 import { type Budget, timeBudget } from "../../queue/budget.js";
 import { shareIn } from "../../tenants/share-message.js";
 import { refusedAnswer } from "../../webhooks/answers.js";
+import { toResponse } from "../../webhooks/http.js";
 import { safeReason } from "../../webhooks/safe-reason.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
@@ -90,7 +91,7 @@ async function receive(app: () => Promise<App>, request: HttpRequest) {
     // The next one tries again: a secret store may have been away.
     const reason = safeReason(error);
     invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
-    return toHttpResponse(refusedAnswer("unavailable"));
+    return toHttpResponse(toResponse(refusedAnswer("unavailable")));
   }
   return toHttpResponse(await running.webhook(toRequest(request)));
 }

@@ -21,8 +21,8 @@ export default defineApp({
         await done(messageId);
         await outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId });
       },
-      "takes.long": async ({ messageId }) => {
-        await sleep(300);
+      "takes.long": async ({ messageId }, { signal }) => {
+        await sleep(300, undefined, { signal });
         await done(messageId);
       },
       /** Not before two processes have handled something: without another one it would wait until it is told to stop. */

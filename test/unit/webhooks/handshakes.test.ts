@@ -169,4 +169,26 @@ describe("handshakes", () => {
     const other = await ask("mode=bye", { "x-verify": "v" });
     expect([other.status, other.headers.get("allow")]).toEqual([405, "POST, GET"]);
   });
+
+  it("FUN-01 an answer's header cannot be broken into two by what was sent", async () => {
+    const scheme: WebhookScheme = {
+      verify: { kind: "signature", header: "x-signature" },
+      handshakes: [
+        {
+          method: "GET",
+          when: { "{query:mode}": "hello" },
+          verifyToken: "{header:x-verify}",
+          answer: { headers: { "x-echo": "{query:word}" } },
+        },
+      ],
+    };
+    const { route } = await reception({ sources: { own: { scheme, secrets: "s", verifyToken: "v" } } });
+    const ask = (word: string) =>
+      route(new Request(`${address("own")}?mode=hello&word=${word}`, { headers: { "x-verify": "v" } }));
+    expect((await ask("one")).headers.get("x-echo")).toBe("one");
+    for (const word of ["a%0D%0Aset-cookie:%20b", "a%0Ab", "%00", "%E2%82%AC"]) {
+      const answer = await ask(word);
+      expect([answer.status, answer.headers.get("x-echo")]).toEqual([400, null]);
+    }
+  });
 });
