@@ -4,12 +4,14 @@ import { type Command, exitCodes, type Terminal, UsageError, type Values } from 
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
 import { commandHelp, overview } from "./help.js";
+import { initCommand } from "./init.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 
 export const commands: readonly Command[] = [
+  initCommand,
   devCommand,
   migrateCommand,
   statusCommand,

@@ -22,6 +22,7 @@ const inVpc = {
   vpcId: "vpc-0a1b2c3d4e5f60718",
   subnetIds: "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
   alarmEmail: "ops@example.com",
+  tenants: "catalogue",
 };
 
 describe("the deployment to AWS", () => {
@@ -119,8 +120,7 @@ describe("the deployment to AWS", () => {
 
   it("FUN-10 only in a VPC functions may make network interfaces, which have no names before they are made", () => {
     expect(resources("AWS::IAM::ManagedPolicy")).toEqual([]);
-    const [[, policy]] = resources("AWS::IAM::ManagedPolicy", prod) as [[string, Resource]];
-    const [{ Action }] = policy.Properties.PolicyDocument.Statement;
+    const [{ Action }] = prod.json.Resources.NetworkPolicy!.Properties.PolicyDocument.Statement;
     expect(
       Action.every((action: string) => /^ec2:\w+(NetworkInterfaces?|Subnets|IpAddresses)$/.test(action)),
     ).toBe(true);
@@ -130,6 +130,19 @@ describe("the deployment to AWS", () => {
       expect(DependsOn).toContain("NetworkPolicy");
       expect(properties(`${name}LambdaFunction`).VpcConfig).toBeUndefined();
     }
+  });
+
+  it("FUN-08 FUN-10 with a catalogue of tenants every function is told its secret, and may read it", () => {
+    const { Roles, PolicyDocument } = prod.json.Resources.CataloguePolicy!.Properties;
+    expect(Roles).toEqual(functionNames.map((name) => ({ Ref: `${name}Role` })));
+    expect(PolicyDocument.Statement).toEqual([
+      { Effect: "Allow", Action: "secretsmanager:GetSecretValue", Resource: { Ref: "CatalogueSecret" } },
+    ]);
+    for (const name of functionNames) {
+      const { Variables } = prod.json.Resources[`${name}LambdaFunction`]!.Properties.Environment;
+      expect(Variables.CATALOGUE_SECRET).toBe(prod.json.Resources.CatalogueSecret!.Properties.Name);
+    }
+    expect(dev.json.Resources.CatalogueSecret).toBeUndefined();
   });
 
   it("FUN-10 queues, secrets, alarms and archives are encrypted, and no secret is in the template", () => {

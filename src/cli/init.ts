@@ -1,0 +1,45 @@
+import { readdir } from "node:fs/promises";
+import { basename, relative, resolve } from "node:path";
+import { type Command, exitCodes, text, UsageError } from "./command.js";
+import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js";
+
+export const initCommand: Command = {
+  name: "init",
+  summary: "start an app of your own, ready to be deployed",
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME]`,
+  options: { database: { type: "string" } },
+  help: {
+    database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
+  },
+  examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
+  positionals: 2,
+  async run({ values, positionals, terminal }) {
+    const cloud = oneOf(scaffoldClouds, positionals[0], "The cloud");
+    const otherwise = cloud === "aws" ? "postgres" : "sqlserver";
+    const database = oneOf(scaffoldDatabases, text(values, "database") ?? otherwise, "--database");
+    const folder = resolve(positionals[1] ?? ".");
+    const there = (await readdir(folder).catch(() => [])).filter((name) => name !== ".git");
+    if (there.length > 0) {
+      throw new UsageError(
+        `${folder} is not empty. Name a folder that is new or empty: nothing is overwritten.`,
+      );
+    }
+    const files = await writeScaffold({ cloud, database, folder, name: packageName(folder) });
+    for (const file of files) terminal.out(relative(folder, file));
+    const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
+    terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);
+    return exitCodes.ok;
+  },
+};
+
+function oneOf<Name extends string>(known: readonly Name[], value: string | undefined, what: string): Name {
+  const found = known.find((name) => name === value);
+  if (found === undefined) throw new UsageError(`${what} must be ${known.join(" or ")}.`);
+  return found;
+}
+
+const packageName = (folder: string): string =>
+  basename(folder)
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, "-")
+    .replace(/^-+|-+$/g, "") || "app";

@@ -1,0 +1,103 @@
+import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const scaffoldClouds = ["aws", "azure"] as const;
+export type ScaffoldCloud = (typeof scaffoldClouds)[number];
+export const scaffoldDatabases = ["postgres", "sqlserver"] as const;
+export type ScaffoldDatabase = (typeof scaffoldDatabases)[number];
+
+export interface ScaffoldOptions {
+  readonly cloud: ScaffoldCloud;
+  readonly database: ScaffoldDatabase;
+  readonly folder: string;
+  readonly name: string;
+}
+
+const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Copied as they are, so that an app of the user's is deployed by the templates that this package is tested with. */
+const templates = {
+  aws: ["serverless.yml", "infra/aws"],
+  azure: ["azure.yaml", "host.json", "infra/azure"],
+} as const satisfies Record<ScaffoldCloud, readonly string[]>;
+
+const packages = {
+  aws: ["@middy/core"],
+  azure: ["@azure/functions", "@azure/identity", "@azure/keyvault-secrets", "@azure/storage-queue"],
+  postgres: ["pg"],
+  sqlserver: ["mssql"],
+} as const satisfies Record<ScaffoldCloud | ScaffoldDatabase, readonly string[]>;
+
+/** For building and checking; @types/aws-lambda says what a function's event is. */
+const tools = ["@types/aws-lambda", "@types/node", "esbuild", "fflate", "typescript"] as const;
+
+/** Writes an app of the user's own: the templates, the example's functions, and what builds them. Answers the files. */
+export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
+  const { cloud, database, folder } = options;
+  for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
+    await cp(join(packageRoot, name), join(folder, name), { recursive: true });
+  }
+  await copyFunction("functions/app.ts", folder);
+  for (const name of await readdir(join(packageRoot, "functions", cloud))) {
+    await copyFunction(`functions/${cloud}/${name}`, folder);
+  }
+  await write(
+    folder,
+    "scripts/package.mjs",
+    await readFile(join(packageRoot, "templates/package.mjs"), "utf8"),
+  );
+  await write(folder, "package.json", `${JSON.stringify(await manifestOf(options), null, 2)}\n`);
+  await write(folder, "tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
+  await write(folder, ".gitignore", "node_modules/\nbuild/\n.serverless/\n.azure/\n*.db\n");
+  return (await readdir(folder, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** In this repository they import the sources; elsewhere, the package. */
+async function copyFunction(name: string, folder: string): Promise<void> {
+  const text = await readFile(join(packageRoot, name), "utf8");
+  const own = /"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g;
+  await write(folder, name, text.replaceAll(own, '"oncebox/$1"'));
+}
+
+async function manifestOf({ cloud, database, name }: ScaffoldOptions): Promise<object> {
+  const own = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {
+    version: string;
+    devDependencies: Readonly<Record<string, string>>;
+  };
+  const versions = (names: readonly string[]) =>
+    Object.fromEntries(names.map((one) => [one, own.devDependencies[one]]));
+  return {
+    name,
+    private: true,
+    type: "module",
+    engines: { node: ">=22.18" },
+    scripts: {
+      start: "oncebox dev --app functions/app.ts --try",
+      typecheck: "tsc --noEmit",
+      [`package:${cloud}`]: `node scripts/package.mjs ${cloud} ${database}`,
+    },
+    dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
+    devDependencies: versions(tools),
+  };
+}
+
+const compilerOptions = {
+  compilerOptions: {
+    target: "es2023",
+    module: "nodenext",
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: true,
+    noEmit: true,
+    types: ["node"],
+  },
+  include: ["functions"],
+};
+
+async function write(folder: string, name: string, text: string): Promise<void> {
+  await mkdir(dirname(join(folder, name)), { recursive: true });
+  await writeFile(join(folder, name), text);
+}

@@ -1,0 +1,85 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCli } from "../../../src/cli/run.js";
+
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+
+const filesIn = async (folder: string) =>
+  (await readdir(folder, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)).replaceAll("\\", "/"))
+    .sort();
+
+describe("oncebox init", () => {
+  let place: string;
+  beforeAll(async () => {
+    place = await mkdtemp(join(tmpdir(), "oncebox-init-"));
+  });
+  afterAll(() => rm(place, { recursive: true, force: true }));
+
+  const cli = async (...args: readonly string[]) => {
+    const lines: string[] = [];
+    const say = (line: string) => void lines.push(line);
+    const { signal } = new AbortController();
+    const code = await runCli(args, { env: {}, isInteractive: false, out: say, err: say, signal });
+    return { code, text: lines.join("\n") };
+  };
+
+  it.each([
+    { cloud: "aws", database: "postgres", templates: ["serverless.yml"] },
+    { cloud: "azure", database: "sqlserver", templates: ["azure.yaml", "host.json"] },
+  ])(
+    "FUN-10 an app for $cloud has exactly the templates of this package",
+    async ({ cloud, database, templates }) => {
+      const folder = join(place, cloud);
+      expect((await cli("init", cloud, folder)).code).toBe(0);
+      const infra = (await filesIn(join(root, "infra", cloud))).map((name) => `infra/${cloud}/${name}`);
+      expect(infra.length).toBeGreaterThan(3);
+      for (const name of [
+        ...templates,
+        ...infra,
+        `infra/sql/users-${database}.sql`,
+        "infra/sql/catalogue.sql",
+      ]) {
+        expect(await readFile(join(folder, name), "utf8"), name).toBe(
+          await readFile(join(root, name), "utf8"),
+        );
+      }
+      const functions = await filesIn(join(folder, "functions"));
+      expect(functions).toEqual([
+        "app.ts",
+        ...(await filesIn(join(root, "functions", cloud))).map((name) => `${cloud}/${name}`),
+      ]);
+      for (const name of functions) {
+        const text = await readFile(join(folder, "functions", name), "utf8");
+        expect(text).not.toContain("/src/");
+        expect(text).toMatch(/from "oncebox\/(app|aws|azure)"/);
+      }
+      const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+      expect(manifest.scripts[`package:${cloud}`]).toBe(`node scripts/package.mjs ${cloud} ${database}`);
+      const versions = Object.values({ ...manifest.dependencies, ...manifest.devDependencies });
+      expect(versions.every((version) => /^\^?\d/.test(String(version)))).toBe(true);
+      expect(versions.length).toBeGreaterThan(6);
+    },
+  );
+
+  it("overwrites nothing, and says what it does not know", async () => {
+    expect(await cli("init", "aws", root)).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("is not empty"),
+    });
+    const folder = join(place, "new");
+    expect(await cli("init", "gcp", folder)).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("The cloud must be aws or azure."),
+    });
+    expect(await cli("init", "aws", folder, "--database", "mysql")).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("--database must be postgres or sqlserver."),
+    });
+    await expect(readdir(folder)).rejects.toMatchObject({ code: "ENOENT" });
+  });
+});
