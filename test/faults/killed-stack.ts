@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate } from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+import { bundleChild } from "../support/bundled-child.js";
 import { orderStack } from "./order-stack.js";
 
 const run = promisify(execFile);
@@ -18,6 +19,7 @@ export interface KillableHarness extends ContractHarness {
 export function killedStack(harness: KillableHarness): void {
   describe(`${harness.name}: the stack killed between every two statements`, () => {
     it("MID-08 dedup row, business rows and outbox rows are there together or not at all, and after the redelivery exactly once", async () => {
+      const bundled = await bundleChild(child);
       const database = await harness.open();
       const { db, schema } = database;
       const named = schema === undefined ? {} : { schema };
@@ -30,15 +32,7 @@ export function killedStack(harness: KillableHarness): void {
         const outbox = createOutbox(db, named);
         /** Answers how many points were passed; nothing when it was killed. */
         const deliver = async (messageId: string, killAt: number): Promise<number | undefined> => {
-          const args = [
-            "--no-warnings",
-            "--import",
-            "tsx",
-            child,
-            harness.urlOf(database),
-            schema ?? "",
-            messageId,
-          ];
+          const args = ["--no-warnings", bundled.path, harness.urlOf(database), schema ?? "", messageId];
           try {
             return Number((await run(process.execPath, [...args, String(killAt)])).stdout);
           } catch (error) {
@@ -82,6 +76,7 @@ export function killedStack(harness: KillableHarness): void {
         }
       } finally {
         await database.close();
+        await bundled.remove();
       }
     }, 300_000);
   });

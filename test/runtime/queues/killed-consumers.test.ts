@@ -8,6 +8,7 @@ import { startFauxqs } from "fauxqs";
 import { expect, inject, it } from "vitest";
 import { createOutbox, migrate } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
+import { bundleChild } from "../../support/bundled-child.js";
 import { sqsClient } from "./event-source.js";
 
 const url = inject("postgresUrl");
@@ -18,8 +19,8 @@ const kills = Math.max(4, Math.round(messages / 500));
 const child = fileURLToPath(new URL("sqs-consumer-child.ts", import.meta.url));
 
 /** Resolves when it has begun to work. */
-async function startConsumer(...args: string[]): Promise<ChildProcess> {
-  const consumer = spawn(process.execPath, ["--no-warnings", "--import", "tsx", child, ...args], {
+async function startConsumer(path: string, ...args: string[]): Promise<ChildProcess> {
+  const consumer = spawn(process.execPath, ["--no-warnings", path, ...args], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const exits = once(consumer, "exit").then(() => Promise.reject(new Error("The consumer ended by itself.")));
@@ -35,6 +36,7 @@ async function kill(consumer: ChildProcess): Promise<void> {
 }
 
 it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order once, every event once", async () => {
+  const bundled = await bundleChild(child);
   const server = await startFauxqs({ port: 0, logger: false });
   const schema = `sqs_${randomUUID().slice(0, 8)}`;
   const db = openPostgres({ url });
@@ -56,12 +58,12 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
 
     const args = [url, schema, server.address, orders.queueUrl, events.queueUrl];
     for (let killed = 0; killed < kills; killed++) {
-      const consumer = await startConsumer(...args);
+      const consumer = await startConsumer(bundled.path, ...args);
       running.push(consumer);
       await sleep(100 + Math.random() * 900); // at random, wherever it is
       await kill(consumer);
     }
-    running.push(await startConsumer(...args));
+    running.push(await startConsumer(bundled.path, ...args));
     const store = createOutbox(db, { schema });
     const isFinished = async () => {
       const { counts } = await store.stats();
@@ -89,6 +91,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
     await raw(`drop schema if exists ${schema} cascade`);
     await db.close();
     await server.stop();
+    await bundled.remove();
   }
 }, 600_000);
 
