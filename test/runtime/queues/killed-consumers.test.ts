@@ -46,6 +46,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
   try {
     await migrate(db, { schema });
     await raw(`create table ${schema}.orders (body text not null)`);
+    await raw(`create table ${schema}.again (id text primary key)`);
     const orders = server.createQueue("orders", { attributes: { VisibilityTimeout: "2" } });
     const events = server.createQueue("events.fifo", { attributes: { FifoQueue: "true" } });
     for (let first = 0; first < messages; first += 10) {
@@ -78,6 +79,8 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
       `select count(*)::int as n, count(distinct body)::int as different from ${schema}.orders`,
     );
     expect(placed).toEqual({ n: messages, different: messages });
+    const [again] = await raw(`select count(*)::int as n from ${schema}.again`);
+    expect(again!.n).toBeGreaterThan(messages * 0.25); // three in ten, and those of the killed
     const [seen] = await raw(
       `select count(*)::int as n, sum(case when processed_at is not null then 1 else 0 end)::int as done from ${schema}.inbox_done`,
     );

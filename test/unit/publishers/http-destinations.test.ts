@@ -1,0 +1,195 @@
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { EventBridgeClient } from "@aws-sdk/client-eventbridge";
+import { Webhook } from "standardwebhooks";
+import { afterEach, describe, expect, it } from "vitest";
+import {
+  createDispatcher,
+  createOutbox,
+  migrate,
+  type OutboxMessage,
+  PermanentFailure,
+  RetryAfter,
+  timeBudget,
+} from "../../../src/index.js";
+import { eventBridgePublisher, functionPublisher, webhookPublisher } from "../../../src/publishers/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+
+interface Received {
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+type Answer = readonly [status: number, headers?: Record<string, string>, body?: string];
+
+let servers: Server[] = [];
+afterEach(async () => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+  servers = [];
+});
+
+/** A real HTTP server on a port of its own. */
+async function serve(answer: (received: Received) => Answer) {
+  const received: Received[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    received.push({ headers: request.headers, body });
+    const [status, headers = {}, text = ""] = answer(received.at(-1)!);
+    response.writeHead(status, headers).end(text);
+  });
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+}
+
+const secret = `whsec_${Buffer.from("a secret of 24 bytes or so").toString("base64")}`;
+const context = { signal: new AbortController().signal };
+const message = {
+  id: "0190a5e0-0000-7000-8000-000000000001",
+  messageId: "0190a5e0-0000-7000-8000-000000000002",
+  topic: "order.placed",
+  payload: '{"n":1}',
+  headers: { "x-own": "1", host: "evil.example", "content-length": "3" },
+  correlationId: null,
+};
+
+describe("webhooks out", () => {
+  it("MID-09 are signed by Standard Webhooks, as its own library checks, with the message's id on every attempt", async () => {
+    const { url, received } = await serve(() => [204]);
+    const publish = webhookPublisher({ url: `${url}/hooks`, secrets: secret });
+    await publish(message, context);
+    const { headers, body } = received[0]!;
+    expect(body).toBe('{"n":1}');
+    expect(headers).toMatchObject({
+      "webhook-id": message.messageId,
+      "x-own": "1",
+      "oncebox-topic": "order.placed",
+    });
+    expect(new Webhook(secret).verify(body, headers as Record<string, string>)).toEqual({ n: 1 });
+    expect(() => new Webhook(secret).verify('{"n":2}', headers as Record<string, string>)).toThrow();
+  });
+
+  it("ADD-12 410 is final, Retry-After is kept to, and everything else is tried again", async () => {
+    const answers: Answer[] = [
+      [410],
+      [429, { "retry-after": "7" }],
+      [500],
+      [302, { location: "http://127.0.0.1:9" }],
+    ];
+    const { url } = await serve(() => answers.shift()!);
+    const publish = webhookPublisher({ url, secrets: secret });
+    const failure = () => publish(message, context).catch((error: unknown) => error);
+    expect(await failure()).toBeInstanceOf(PermanentFailure);
+    const later = await failure();
+    expect(later).toBeInstanceOf(RetryAfter);
+    expect((later as RetryAfter).delayMs).toBe(7_000);
+    for (const status of [500, 302]) {
+      const error = (await failure()) as Error;
+      expect(error).not.toBeInstanceOf(PermanentFailure);
+      expect(error.message).toContain(String(status));
+    }
+  });
+
+  it("ADD-10 one dead receiver is left alone while the others get all of theirs", async () => {
+    const dead = await serve(() => [503]);
+    const alive = await serve(() => [200]);
+    const db = openSqlite({ file: ":memory:" });
+    try {
+      await migrate(db);
+      const outbox = createOutbox(db);
+      await outbox.enqueue(
+        Array.from({ length: 60 }, (_, n) => ({ topic: n % 2 === 0 ? "dead" : "alive", payload: `${n}` })),
+      );
+      const breaker = { failures: 3, openMs: 60_000 };
+      const dispatcher = createDispatcher<OutboxMessage>({
+        concurrency: 4,
+        handlers: {
+          dead: webhookPublisher({ url: dead.url, secrets: secret, breaker }),
+          alive: webhookPublisher({ url: alive.url, secrets: secret, breaker }),
+        },
+      });
+      await dispatcher.run(outbox, timeBudget(30_000));
+      expect(alive.received).toHaveLength(30);
+      expect(dead.received.length).toBeLessThanOrEqual(3 + 4);
+      expect((await outbox.stats()).counts).toMatchObject({ Done: 30, Ready: 30, Failed: 0 });
+    } finally {
+      await db.close();
+    }
+  });
+
+  it("MID-09 a secret or an address that cannot work is refused when made, without saying the secret", () => {
+    const bad = () => webhookPublisher({ url: "https://example.com", secrets: "whsec_!!not base64!!" });
+    expect(bad).toThrow(/secrets\[0\]/);
+    expect(bad).not.toThrow(/not base64!!/);
+    expect(() => webhookPublisher({ url: "ftp://example.com", secrets: secret })).toThrow(/http/);
+    expect(() => webhookPublisher({ url: "https://example.com", secrets: [] })).toThrow(/secret/);
+    expect(() =>
+      webhookPublisher({ url: "https://example.com", secrets: secret, retries: 1 } as never),
+    ).toThrow(/unknown option retries/);
+  });
+});
+
+describe("EventBridge, behind the AWS SDK", () => {
+  it("MID-09 events go ten at a time, and each is settled by itself", async () => {
+    const { url, received } = await serve(({ body }) => {
+      const { Entries: entries } = JSON.parse(body) as { Entries: { Detail: string }[] };
+      const answers = entries.map(({ Detail }) =>
+        Detail.includes('"bad"')
+          ? { ErrorCode: "ThrottlingException", ErrorMessage: "slow down" }
+          : { EventId: "e" },
+      );
+      const failed = answers.filter((answer) => "ErrorCode" in answer).length;
+      return [
+        200,
+        { "content-type": "application/x-amz-json-1.1" },
+        JSON.stringify({ FailedEntryCount: failed, Entries: answers }),
+      ];
+    });
+    const client = new EventBridgeClient({
+      endpoint: url,
+      region: "us-east-1",
+      credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    });
+    const publish = eventBridgePublisher({ source: "com.example", client });
+    const ends = await Promise.allSettled([
+      ...Array.from({ length: 14 }, (_, n) =>
+        publish({ ...message, payload: JSON.stringify({ n }) }, context),
+      ),
+      publish({ ...message, payload: '{"bad":1}' }, context),
+      publish({ ...message, payload: "[1]" }, context),
+    ]);
+    expect(received).toHaveLength(2);
+    expect(JSON.parse(received[0]!.body)).toMatchObject({
+      Entries: expect.arrayContaining([
+        { Source: "com.example", DetailType: "order.placed", Detail: '{"n":0}', EventBusName: "default" },
+      ]),
+    });
+    expect(ends.slice(0, 14).every((end) => end.status === "fulfilled")).toBe(true);
+    expect((ends[14] as PromiseRejectedResult).reason).toMatchObject({
+      message: expect.stringContaining("Throttling"),
+    });
+    expect((ends[15] as PromiseRejectedResult).reason).toBeInstanceOf(PermanentFailure);
+  });
+});
+
+describe("a function of the user's", () => {
+  it("MID-09 ADD-10 publishes with a breaker around it", async () => {
+    let calls = 0;
+    const publish = functionPublisher({
+      destination: "The broker",
+      breaker: { failures: 2 },
+      publish: async () => {
+        calls++;
+        throw new Error("away");
+      },
+    });
+    for (let i = 0; i < 5; i++) await publish(message, context).catch(() => {});
+    expect(calls).toBe(2);
+    await expect(publish(message, context)).rejects.toThrow("The broker has been failing");
+    expect(() => functionPublisher({ destination: "x", publish: 1 as never })).toThrow(/publish/);
+  });
+});
