@@ -2,6 +2,7 @@
 // administrator runs once.
 param serverName string
 param databaseName string
+param skuName string
 param location string
 param tags object
 param administratorName string
@@ -28,17 +29,16 @@ resource server 'Microsoft.Sql/servers@2023-08-01' = {
   }
 }
 
-// Serverless in what it costs: as many cores as there is work for.
+// One that sleeps would not do: the timers ask every minute.
 resource database 'Microsoft.Sql/servers/databases@2023-08-01' = {
   parent: server
   name: databaseName
   location: location
   tags: tags
-  sku: { name: 'GP_S_Gen5', tier: 'GeneralPurpose', family: 'Gen5', capacity: 2 }
+  sku: { name: skuName }
   properties: {
-    autoPauseDelay: -1 // the timers ask every minute: it would never sleep for long
-    minCapacity: json('0.5')
-    requestedBackupStorageRedundancy: 'Zone'
+    autoPauseDelay: startsWith(skuName, 'GP_S_') ? -1 : null
+    requestedBackupStorageRedundancy: 'Local'
   }
 }
 

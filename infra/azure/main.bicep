@@ -30,7 +30,10 @@ param privateNetworking bool = false
 param maximumInstanceCount int = 40
 
 @allowed([512, 2048, 4096])
-param instanceMemoryMB int = 2048
+param instanceMemoryMB int = 512
+
+@description('How large the database is: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
+param databaseSku string = 'S0'
 
 @description('A message that has been due for longer raises an alert.')
 param oldestAgeMs int = 300000
@@ -100,6 +103,7 @@ module database 'database.bicep' = {
   params: {
     serverName: 'sql-oncebox-${suffix}'
     databaseName: 'oncebox'
+    skuName: databaseSku
     location: location
     tags: tags
     administratorName: sqlAdministratorName

@@ -18,7 +18,7 @@ resource account 'Microsoft.Storage/storageAccounts@2024-01-01' = {
   location: location
   tags: tags
   kind: 'StorageV2'
-  sku: { name: 'Standard_ZRS' }
+  sku: { name: 'Standard_LRS' } // it holds no message: what is lost here costs a minute
   properties: {
     allowBlobPublicAccess: false
     allowSharedKeyAccess: false

@@ -162,6 +162,13 @@ describe("the deployment to AWS", () => {
     }
   });
 
+  it("FUN-03 FUN-10 Lambda lets a dispatcher wake its successor by the queue that started it, in a VPC as well", () => {
+    for (const { json } of [dev, prod]) {
+      expect(json.Resources.DispatchLambdaFunction!.Properties.RecursiveLoop).toBe("Allow");
+      expect(json.Resources.ReapLambdaFunction!.Properties.RecursiveLoop).toBeUndefined();
+    }
+  });
+
   it("FUN-10 concurrency is reserved and logs end, by stage", () => {
     for (const { json } of [dev, prod]) {
       for (const [, { Properties }] of resources("AWS::Lambda::Function", { file: "", json })) {
