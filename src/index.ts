@@ -1,5 +1,11 @@
 export * from "./errors.js";
-export type { Inbox, InboxCallOptions, InboxOptions, IncomingMessage, ReceiveOutcome } from "./inbox/inbox.js";
+export type {
+  Inbox,
+  InboxCallOptions,
+  InboxOptions,
+  IncomingMessage,
+  ReceiveOutcome,
+} from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
 export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
