@@ -1,0 +1,71 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { commands } from "../../src/cli/run.js";
+import { root } from "./aws-stack.js";
+
+const read = (name: string) => readFileSync(join(root, name), "utf8");
+const found = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, name]) => name!);
+
+/** The last number of a cell is what it costs: "4.38 M: 3.17", "23.36 + 20 GB: 25.66". */
+const amount = (cell: string) => Number(/([\d,]+(?:\.\d+)?)\**\s*$/.exec(cell)![1]!.replaceAll(",", ""));
+
+describe.each(["docs/deploy-aws.md", "docs/deploy-azure.md"])("%s", (name) => {
+  const text = read(name);
+
+  it("names files, scripts and commands that there are", () => {
+    const files = found(text, /\b(infra\/[\w./-]+\w)/g);
+    expect(files.length).toBeGreaterThan(3);
+    for (const file of files) expect(existsSync(join(root, file)), file).toBe(true);
+    const { scripts } = JSON.parse(read("package.json"));
+    for (const script of found(text, /npm run ([\w:]+)/g)) expect(Object.keys(scripts)).toContain(script);
+    const known = commands.map((command) => command.name);
+    for (const command of found(text, /npx oncebox (\w+)/g)) expect(known).toContain(command);
+  });
+
+  it("its costs add up", () => {
+    const [, table = ""] = text.split("## What it costs");
+    const rows = table
+      .split("\n")
+      .filter((line) => line.startsWith("|"))
+      .map((line) => line.split("|").slice(1, -1));
+    // The others are quantities: they end with a unit, or are messages.
+    const costs = rows.filter((row) => /\d\**\s*$/.test(row[3]!) && !/a month|messages/.test(row[0]!));
+    expect(costs.length).toBeGreaterThan(5);
+    const total = costs.pop()!;
+    expect(total[0]).toContain("together");
+    for (const column of [1, 2, 3]) {
+      const sum = costs.reduce((all, row) => all + amount(row[column]!), 0);
+      expect(sum).toBeCloseTo(amount(total[column]!), 1);
+    }
+  });
+});
+
+describe("the guides and the templates", () => {
+  it("the AWS guide uses parameters and secrets of the stack", () => {
+    const { params } = parse(read("serverless.yml"));
+    const guide = read("docs/deploy-aws.md");
+    for (const param of found(guide, /--param="(\w+)=/g))
+      expect(Object.keys(params.default)).toContain(param);
+    const templates = ["secrets", "tenants-catalogue"]
+      .map((file) => read(`infra/aws/${file}.yml`))
+      .join("\n");
+    const secrets = found(guide, /--secret-id oncebox\/\$STAGE\/([\w/-]+)/g);
+    expect(secrets.length).toBeGreaterThan(2);
+    for (const secret of secrets)
+      expect(templates).toContain(`Name: \${self:service}/\${sls:stage}/${secret}\n`);
+  });
+
+  it("the Azure guide sets what the parameters' file reads, and uses what the deployment answers", () => {
+    const guide = read("docs/deploy-azure.md");
+    const parameters = read("infra/azure/main.parameters.json");
+    for (const name of found(guide, /azd env set (\w+)/g)) expect(parameters).toContain(`\${${name}`);
+    const outputs = found(read("infra/azure/main.bicep"), /^output (\w+) /gm);
+    const used = found(guide, /\$\{?((?:AZURE|SQL|FUNCTIONS|WEBHOOK)_\w+)/g);
+    expect(used.length).toBeGreaterThan(5);
+    for (const name of used) expect(outputs).toContain(name);
+    expect(read("infra/azure/functions.bicep")).toContain('"name":"stripe-webhook-secret"');
+    expect(guide).toContain("--name stripe-webhook-secret");
+  });
+});
