@@ -16,7 +16,7 @@ describe("the packed package", () => {
 
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), "oncebox-consumer-"));
-    await npm(["run", "build"], root);
+    await npm(["run", "build:package"], root);
     await npm(["pack", "--pack-destination", project], root);
     const [tarball] = (await readdir(project)).filter((name) => name.endsWith(".tgz"));
     await writeFile(
@@ -34,9 +34,9 @@ describe("the packed package", () => {
     return JSON.parse(stdout);
   };
 
-  it("brings nothing else along", async () => {
+  it("brings zod along, for an app's definition, and nothing else", async () => {
     const installed = (await readdir(join(project, "node_modules"))).filter((name) => !name.startsWith("."));
-    expect(installed).toEqual(["oncebox"]);
+    expect(installed).toEqual(["oncebox", "zod"]);
   });
 
   it("imports without any driver, and says which one is missing when it is needed", async () => {
