@@ -9,6 +9,8 @@ export const scenarioNames = [
   "deadline",
   "backlog",
   "round-trips",
+  "idle-poll",
+  "tenants",
   "cold-start",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];

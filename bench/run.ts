@@ -8,10 +8,12 @@ import { coldStart } from "./scenarios/cold-start.js";
 import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
+import { idlePoll } from "./scenarios/idle-poll.js";
 import { partitions } from "./scenarios/partitions.js";
 import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
 import type { Scenario } from "./scenarios/scenario.js";
+import { tenants } from "./scenarios/tenants.js";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   receive,
@@ -22,6 +24,8 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   deadline,
   backlog,
   "round-trips": roundTrips,
+  "idle-poll": idlePoll,
+  tenants,
   "cold-start": coldStart,
 };
 

@@ -28,7 +28,7 @@ export interface ConnectionBudget {
   /** Of one database's pool. */
   readonly perDatabase: number;
   /** Waits until this pool may be open; it stays so until `release`, and after that until its place is needed. */
-  acquire(pool: Pool, signal?: AbortSignal): Promise<void>;
+  acquire(pool: Pool, signal?: AbortSignal, withinMs?: number): Promise<void>;
   release(pool: Pool): void;
   /** Closes it as soon as nobody uses it. */
   retire(pool: Pool): void;
@@ -153,7 +153,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
     perDatabase,
     taken: (server) => counts().get(server === undefined ? instance : `server ${server}`) ?? 0,
     openFiles: () => counts().get(files) ?? 0,
-    async acquire(pool, signal) {
+    async acquire(pool, signal, withinMs = waitMs) {
       const seat = seats.get(pool);
       if (seat !== undefined && !seat.closing) return use(seat);
       let waiter: Waiter | undefined;
@@ -163,7 +163,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
       });
       serve();
       if (!waiting.includes(waiter!)) return;
-      const limit = timeLimit(waitMs);
+      const limit = timeLimit(Math.min(withinMs, waitMs));
       try {
         const either = signal === undefined ? limit.signal : AbortSignal.any([signal, limit.signal]);
         await abortable(granted, either);
@@ -222,5 +222,5 @@ function timeLimit(ms: number): { readonly signal: AbortSignal; readonly clear: 
 
 const noRoom = (ms: number) =>
   new InvalidOperationError(
-    `No connection was free within ${ms} ms: all that connections.perInstance, perServer and files allow are in use. Raise them, or let fewer tenants run at once.`,
+    `No connection was free within ${Math.round(ms)} ms: all that connections.perInstance, perServer and files allow are in use. Raise them, or let fewer tenants run at once.`,
   );

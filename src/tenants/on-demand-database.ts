@@ -10,7 +10,7 @@ export interface OnDemandOptions {
 
 export interface OnDemandDatabase extends Database {
   /** Waits for a place, which is then kept until the answer is called: the time of waiting is not the database's fault. */
-  reserve(signal: AbortSignal): Promise<() => void>;
+  reserve(withinMs: number): Promise<() => void>;
 }
 
 /**
@@ -57,8 +57,8 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
       transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
       close: async () => budget.retire(pool),
     },
-    async reserve(signal) {
-      await budget.acquire(pool, signal);
+    async reserve(withinMs) {
+      await budget.acquire(pool, undefined, withinMs);
       return () => budget.release(pool);
     },
     exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidOperationError } from "../errors.js";
-import type { Budget } from "../queue/budget.js";
+import { type Budget, timeBudget } from "../queue/budget.js";
 import { changes } from "../queue/changes.js";
 import type { Logger } from "../queue/logger.js";
 import { safeReason } from "../webhooks/safe-reason.js";
@@ -108,10 +108,12 @@ async function within<T>(
 ): Promise<T> {
   const startMs = budget.remainingMs();
   const ms = Math.min(turnMs, startMs);
-  const limit: Budget = {
-    signal: budget.signal,
-    remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
-  };
+  const limit: Budget = Number.isFinite(startMs)
+    ? {
+        signal: budget.signal,
+        remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
+      }
+    : timeBudget(ms, budget.signal); // a server's, which has no end
   const ended = new AbortController();
   const over = pause(ms + graceMs, ended.signal).then(
     () => {

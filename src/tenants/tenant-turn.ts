@@ -29,7 +29,7 @@ export async function tenantTurn(
   budget: Budget,
   options: TurnOptions,
 ): Promise<boolean> {
-  const release = await stores.db.reserve(AbortSignal.timeout(Math.ceil(budget.remainingMs())));
+  const release = await stores.db.reserve(budget.remainingMs());
   try {
     return await askAndHandle(stores, budget, options);
   } finally {
@@ -43,9 +43,8 @@ async function askAndHandle(
   budget: Budget,
   { dispatchers, due, pollMs, onResult }: TurnOptions,
 ): Promise<boolean> {
-  const found = await due(stores, {
-    signal: AbortSignal.timeout(Math.ceil(Math.min(pollMs, budget.remainingMs()))),
-  });
+  const found = await limited(Math.min(pollMs, budget.remainingMs()), (signal) => due(stores, { signal }));
+  if (!found.inbox && !found.outbox) return false;
 
   const batch = async <Message extends QueueMessage>(
     queue: "inbox" | "outbox",
@@ -74,5 +73,18 @@ async function askAndHandle(
   );
 }
 
+/** Cheaper than AbortSignal.timeout, and nothing is left of it: there is one for every look at every tenant. */
+async function limited<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(tooSlow(ms)), ms);
+  try {
+    return await work(over.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const tooSlow = (ms: number) =>
+  new InvalidOperationError(`The database did not say within ${Math.round(ms)} ms whether it has work.`);
 const noAnswer = (queue: string) =>
   new InvalidOperationError(`The ${queue} did not answer a claim within the turn's time.`);

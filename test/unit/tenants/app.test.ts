@@ -54,7 +54,11 @@ async function running(
 const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
 
 const sources = {
-  shop: { scheme: "stripe", secrets: "whsec_test", tenant: ["{header:x-tenant}", "{query:tenant}", "{json:data.tenant}"] },
+  shop: {
+    scheme: "stripe",
+    secrets: "whsec_test",
+    tenant: ["{header:x-tenant}", "{query:tenant}", "{json:data.tenant}"],
+  },
 } as const;
 
 function webhook(id: string, tenant?: string): Request {

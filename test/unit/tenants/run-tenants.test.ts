@@ -104,6 +104,9 @@ describe("turns of many tenants", () => {
     };
     await run({ ids: ["a"], turnMs: 700, turn });
     await run({ ids: ["a"], turnMs: 70_000, budget: timeBudget(800), turn });
+    await run({ ids: ["a"], turnMs: 900, budget: timeBudget(Number.POSITIVE_INFINITY), turn });
+    expect(seen[2]).toBeGreaterThan(0);
+    expect(seen[2]).toBeLessThanOrEqual(900);
     expect(seen[0]).toBeLessThanOrEqual(700);
     expect(seen[1]).toBeLessThanOrEqual(800);
   });

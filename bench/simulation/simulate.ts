@@ -1,0 +1,170 @@
+import type { Budget } from "../../src/queue/budget.js";
+import { silentLogger } from "../../src/queue/logger.js";
+import { createFanOutDispatcher, fair, type TenantShare } from "../../src/tenants/index.js";
+import { runTenants } from "../../src/tenants/run-tenants.js";
+import { setAside } from "../../src/tenants/set-aside.js";
+import { shareDefaults } from "../../src/tenants/shares.js";
+import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/tenant-dispatcher.js";
+import { type VirtualTime, virtualTime } from "./virtual-time.js";
+
+/** What is assumed of the world. All times in milliseconds. */
+export interface World {
+  readonly tenants: number;
+  /** The part of them that has messages. */
+  readonly active: number;
+  readonly messagesPerActive: number;
+  /** The part of them that never answers. */
+  readonly hanging: number;
+  /** To open a connection with TLS and a password. */
+  readonly connectMs: number;
+  readonly roundTripMs: number;
+  /** Of one handler; ten run at once. */
+  readonly handlerMs: number;
+  /** Until a worker that was sent for begins. */
+  readonly startMs: number;
+  /** What a function may take. */
+  readonly functionMs: number;
+  /** Pools that an instance may have open. */
+  readonly pools: number;
+  readonly memoryGb: number;
+  /** One function without any workers. */
+  readonly alone: boolean;
+}
+
+export const usualWorld: World = {
+  tenants: 10_000,
+  active: 0.01,
+  messagesPerActive: 500,
+  hanging: 0.001,
+  connectMs: 30,
+  roundTripMs: 2,
+  handlerMs: 20,
+  startMs: 400,
+  functionMs: 60_000,
+  pools: 20,
+  memoryGb: 0.5,
+  alone: false,
+};
+
+export interface Outcome {
+  /** When the last message was handled, after the timer came. */
+  readonly drainedMs: number;
+  readonly handled: number;
+  readonly left: number;
+  readonly invocations: number;
+  readonly workersAtOnce: number;
+  readonly gbSeconds: number;
+  readonly looks: number;
+}
+
+const batchSize = 50;
+const handlersAtOnce = 10;
+
+/** The real scheduler and the real fan-out, for one timer period, on tenants that only take time. */
+export function simulate(world: World): Promise<Outcome> {
+  const time = virtualTime();
+  return time.run(onePeriod(world, time));
+}
+
+async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
+  const ids = Array.from({ length: world.tenants }, (_, index) => `t${index}`);
+  const every = (part: number) => (part === 0 ? Number.POSITIVE_INFINITY : Math.round(1 / part));
+  const waiting = new Map<string, number>();
+  const hangs = new Set<string>();
+  for (const [index, id] of ids.entries()) {
+    if (index % every(world.active) === 0) waiting.set(id, world.messagesPerActive);
+    else if (index % every(world.hanging) === 1) hangs.add(id);
+  }
+  const sum = { handled: 0, drainedMs: 0, invocations: 0, gbSeconds: 0, looks: 0, atOnce: 0, most: 0 };
+
+  /** One instance: it remembers who failed and which pools are open. */
+  const instance = (): TenantDispatcher => {
+    const aside = setAside(time.now);
+    const pools = new Set<string>();
+    const connected = async (id: string): Promise<void> => {
+      if (!pools.delete(id)) await time.sleep(world.connectMs);
+      pools.add(id);
+      if (pools.size > world.pools) pools.delete(pools.values().next().value!);
+    };
+    const turn = async (id: string): Promise<boolean> => {
+      sum.looks++;
+      if (hangs.has(id)) {
+        await time.sleep(dispatchDefaults.pollMs);
+        throw new Error("no answer");
+      }
+      await connected(id);
+      await time.sleep(world.roundTripMs);
+      const batch = Math.min(batchSize, waiting.get(id) ?? 0);
+      if (batch === 0) return false;
+      // A claim, the handlers, and an acknowledgement.
+      await time.sleep(2 * world.roundTripMs + Math.ceil(batch / handlersAtOnce) * world.handlerMs);
+      waiting.set(id, waiting.get(id)! - batch);
+      sum.handled += batch;
+      sum.drainedMs = time.now();
+      return true;
+    };
+    return {
+      async run(budget, share = ids) {
+        const common = {
+          selection: fair(),
+          concurrency: dispatchDefaults.concurrency,
+          turnMs: dispatchDefaults.turnMs,
+        };
+        const result = await runTenants({
+          ...common,
+          ids: share,
+          budget,
+          turn,
+          aside,
+          logger: silentLogger,
+          pause: time.sleep,
+        });
+        const acked = { acked: 1, abandoned: 0, failed: 0, released: 0, lost: 0, claimed: 1, handled: 1 };
+        return { ...result, inbox: { ...acked, stopped: "drained" }, outbox: null };
+      },
+      each: () => Promise.reject(new Error("not simulated")),
+    };
+  };
+
+  const running = new Set<Promise<void>>();
+  const invoke = (
+    work: (dispatcher: ReturnType<typeof fanOut>, budget: Budget) => Promise<unknown>,
+  ): void => {
+    const invocation = (async () => {
+      sum.invocations++;
+      await time.sleep(world.startMs);
+      sum.most = Math.max(sum.most, ++sum.atOnce);
+      const startedAt = time.now();
+      const budget: Budget = {
+        signal: new AbortController().signal,
+        remainingMs: () => Math.max(0, startedAt + world.functionMs - time.now()),
+      };
+      await work(fanOut(), budget);
+      sum.atOnce--;
+      sum.gbSeconds += ((time.now() - startedAt) / 1_000) * world.memoryGb;
+    })();
+    running.add(invocation);
+    void invocation.finally(() => running.delete(invocation));
+  };
+  const fanOut = () =>
+    createFanOutDispatcher({
+      dispatcher: instance(),
+      places: async () => ids,
+      fanOut: {
+        async send(share: TenantShare) {
+          await time.sleep(20); // the cloud's own answer
+          invoke((dispatcher, budget) => dispatcher.work(share, budget));
+        },
+      },
+      ...(world.alone ? { shareSize: world.tenants } : {}),
+      now: time.now,
+    });
+
+  invoke((dispatcher, budget) => dispatcher.start(budget));
+  while (running.size > 0) await Promise.race(running);
+  const left = [...waiting.values()].reduce((total, count) => total + count, 0);
+  const { handled, drainedMs, invocations, gbSeconds, looks, most } = sum;
+  return { handled, left, drainedMs, invocations, workersAtOnce: most, gbSeconds, looks };
+}
+
+export const periodMs = shareDefaults.periodMs;

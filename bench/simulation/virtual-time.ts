@@ -1,0 +1,82 @@
+interface Event {
+  readonly at: number;
+  readonly order: number;
+  readonly resolve: () => void;
+}
+
+/** Time that passes only when everybody waits: an hour of a thousand workers takes seconds. */
+export interface VirtualTime {
+  now(): number;
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Goes on until `work` has ended. */
+  run<T>(work: Promise<T>): Promise<T>;
+}
+
+/** The scheduler leaves the event loop's turn after each change; so many turns and nothing moves without time. */
+const turnsUntilQuiet = 3;
+
+export function virtualTime(): VirtualTime {
+  let nowMs = 0;
+  let order = 0;
+  const heap: Event[] = [];
+
+  const sleep: VirtualTime["sleep"] = (ms, signal) =>
+    new Promise((resolve, reject) => {
+      const event: Event = { at: nowMs + ms, order: order++, resolve };
+      push(heap, event);
+      signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+
+  return {
+    now: () => nowMs,
+    sleep,
+    async run(work) {
+      let ended = false;
+      const done = work.finally(() => {
+        ended = true;
+      });
+      done.catch(() => {}); // told below
+      for (;;) {
+        for (let turn = 0; turn < turnsUntilQuiet; turn++)
+          await new Promise((resolve) => setImmediate(resolve));
+        if (ended) return done;
+        const next = pop(heap);
+        if (next === undefined) throw new Error("Everybody waits, and nothing will happen.");
+        nowMs = next.at;
+        next.resolve();
+        // What happens at the same moment happens together.
+        while (heap[0]?.at === nowMs) pop(heap)!.resolve();
+      }
+    },
+  };
+}
+
+const isBefore = (a: Event, b: Event): boolean => a.at < b.at || (a.at === b.at && a.order < b.order);
+
+function push(heap: Event[], event: Event): void {
+  let index = heap.push(event) - 1;
+  while (index > 0) {
+    const parent = (index - 1) >> 1;
+    if (!isBefore(event, heap[parent]!)) break;
+    heap[index] = heap[parent]!;
+    index = parent;
+  }
+  heap[index] = event;
+}
+
+function pop(heap: Event[]): Event | undefined {
+  const first = heap[0];
+  const last = heap.pop();
+  if (first === undefined || last === undefined || heap.length === 0) return first;
+  let index = 0;
+  for (;;) {
+    let child = 2 * index + 1;
+    if (child >= heap.length) break;
+    if (child + 1 < heap.length && isBefore(heap[child + 1]!, heap[child]!)) child++;
+    if (!isBefore(heap[child]!, last)) break;
+    heap[index] = heap[child]!;
+    index = child;
+  }
+  heap[index] = last;
+  return first;
+}
