@@ -2,6 +2,7 @@ export { type CircuitBreaker, circuitBreaker } from "./circuit-breaker.js";
 export { type Envelope, openEnvelope } from "./envelope.js";
 export { type EventBridgePublisherOptions, eventBridgePublisher } from "./event-bridge.js";
 export { type FunctionPublisherOptions, functionPublisher } from "./function.js";
+export { type OutboxPublisherOptions, startOutboxPublisher } from "./outbox-publisher.js";
 export type { BreakerPolicy, PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 export { type ServiceBusPublisherOptions, serviceBusPublisher } from "./service-bus.js";
 export { type SnsPublisherOptions, snsPublisher } from "./sns.js";

@@ -133,4 +133,5 @@ function eventId(event: unknown): string | undefined {
   return sqsMessage(records[0]).messageId;
 }
 
+export { lambdaHttp } from "./middleware-http.js";
 export { type SqsHandlerOptions, sqsHandler, sqsMessage } from "./middleware-sqs.js";

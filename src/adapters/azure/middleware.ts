@@ -1,10 +1,12 @@
-import type { InvocationContext } from "@azure/functions";
-import { InvalidOperationError } from "../../errors.js";
+import type { HttpRequest, HttpResponseInit, InvocationContext } from "@azure/functions";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { type ConsumeOptions, createConsume } from "../../middleware/consume.js";
 import { consumeBatch } from "../../middleware/consume-batch.js";
+import type { HttpHandler } from "../../middleware/idempotent-http.js";
 import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
 import { openEnvelope } from "../../publishers/envelope.js";
 import { optionalCount } from "../../queue/arguments.js";
+import { toHttpResponse, toRequest } from "./http.js";
 
 export interface AzureQueueOptions extends ConsumeOptions {
   /** Of messages that bring none. */
@@ -35,6 +37,18 @@ export function serviceBusHandler(options: AzureQueueOptions): QueueFunction {
  */
 export function storageQueueHandler(options: AzureQueueOptions): QueueFunction {
   return queueFunction(options, "storageQueueHandler", storageQueueMessage);
+}
+
+/**
+ * A handler of web requests, such as `idempotentHttp`'s, for `app.http`.
+ *
+ * @example
+ * app.http("orders", { methods: ["POST"], handler: azureHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api" }, placeOrder)) });
+ */
+export function azureHttp(handler: HttpHandler): (request: HttpRequest) => Promise<HttpResponseInit> {
+  if (typeof handler !== "function")
+    throw new InvalidArgumentError("azureHttp takes a function (request) => response.");
+  return async (request) => toHttpResponse(await handler(toRequest(request)));
 }
 
 function queueFunction(
