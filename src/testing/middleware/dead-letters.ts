@@ -3,6 +3,9 @@ import { currentTransaction } from "../../middleware/ambient.js";
 import { createConsume } from "../../middleware/consume.js";
 import { stack } from "../../middleware/stack.js";
 import type { TriggerMessage } from "../../middleware/trigger-message.js";
+import { timeBudget } from "../../queue/budget.js";
+import { createDispatcher } from "../../queue/dispatcher.js";
+import type { InboxMessage } from "../../queue/message.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { permanentFailure } from "../../queue/settlement.js";
 import type { ContractHarness } from "../harness.js";
@@ -48,6 +51,31 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect(dead[0]!.lastError).toMatch(/cannot read \[payload\]/);
       await made.inboxStore.replay(dead);
       expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toMatchObject([{ messageId: "m" }]);
+    });
+
+    it("MID-11 ADD-02 a replayed dead letter goes through the same stack, once", async () => {
+      const made = await shop();
+      let broken = true;
+      const handle = stack<TriggerMessage>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        async () => {
+          if (broken) throw permanentFailure("not now");
+          await insertOrder(made, currentTransaction(), "o");
+          return { topic: "placed", payload: "p" };
+        },
+      );
+      await createConsume({ handle, deadLetters: made.inboxStore, subscriber: "orders" }, "test")(message(1));
+      broken = false;
+      await made.inboxStore.replay((await made.inboxStore.list({ state: "Dead" })).messages);
+      const dispatcher = createDispatcher<InboxMessage>({
+        handlers: { order: (replayed) => handle({ ...replayed, partitionKey: null }) },
+      });
+      await dispatcher.run(made.inboxStore, timeBudget(10_000));
+      await dispatcher.run(made.inboxStore, timeBudget(10_000));
+      await handle(message(2)); // and the queue brings it once more
+      expect(await made.orders()).toEqual(["o"]);
+      expect(await made.outgoing()).toEqual(["p"]);
+      expect((await made.inboxStore.stats()).counts).toMatchObject({ Done: 1, Dead: 0, Processing: 0 });
     });
 
     it("ADD-12 a permanent failure is dead at the first delivery; without dead letters it stays the queue's", async () => {
