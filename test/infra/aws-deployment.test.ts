@@ -201,6 +201,7 @@ describe("the deployment to AWS", () => {
       expect(watched).toContain(`Throttles ${name}LambdaFunction`);
     }
     expect(watched).toEqual(expect.arrayContaining(["DeadLetters", "OldestAgeMs"]));
+    expect(properties("OldestAgeAlarm").TreatMissingData).toBe("breaching");
     // What the alarms count comes from lines of the log; test/unit/app/queue-health.test.ts shows that they are written.
     const filters = resources("AWS::Logs::MetricFilter").map(([, { Properties }]) => [
       Properties.LogGroupName.Ref,
