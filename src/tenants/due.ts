@@ -1,5 +1,5 @@
 import type { CallOptions } from "../queue/work-store.js";
-import type { Dialect } from "../sql/dialect.js";
+import type { Database, Dialect } from "../sql/dialect.js";
 import type { SqlStatement } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
 import type { QueueNames } from "../sql/names.js";
@@ -10,7 +10,12 @@ export interface Due {
   readonly outbox: boolean;
 }
 
-export type DueQuestion = (stores: TenantStores, call: CallOptions) => Promise<Due>;
+/** Where they are. */
+export interface DueStores extends Pick<TenantStores, "tables"> {
+  readonly db: Pick<Database, "dialect" | "driver">;
+}
+
+export type DueQuestion = (stores: DueStores, call: CallOptions) => Promise<Due>;
 
 /**
  * Asks both queues in one round trip, which is all that a tenant with nothing to do costs. A database whose dialect
@@ -18,7 +23,7 @@ export type DueQuestion = (stores: TenantStores, call: CallOptions) => Promise<D
  */
 export function dueQuestion(): DueQuestion {
   const statements = new Map<string, SqlStatement | undefined>();
-  const statementFor = ({ db, tables }: TenantStores): SqlStatement | undefined => {
+  const statementFor = ({ db, tables }: DueStores): SqlStatement | undefined => {
     const key = JSON.stringify([db.dialect.name, tables]);
     if (!statements.has(key)) statements.set(key, makeStatement(db.dialect, tables));
     return statements.get(key);

@@ -5,4 +5,5 @@ export { middlewareContract } from "./middleware-contract.js";
 export { migrationContract } from "./migration-contract.js";
 export { outboxContract } from "./outbox-contract.js";
 export { partitionContract } from "./partition-contract.js";
+export { tenantContract } from "./tenant-contract.js";
 export { webhookContract } from "./webhook-contract.js";

@@ -5,6 +5,7 @@ import {
   migrationContract,
   outboxContract,
   partitionContract,
+  tenantContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
@@ -16,4 +17,5 @@ outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
 partitionContract(harness);
+tenantContract(harness);
 webhookContract(harness);

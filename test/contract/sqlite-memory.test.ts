@@ -4,6 +4,7 @@ import {
   migrationContract,
   outboxContract,
   partitionContract,
+  tenantContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { sqliteHarness } from "../support/sqlite-harness.js";
@@ -15,4 +16,5 @@ outboxContract(harness);
 migrationContract(harness);
 dispatchContract(harness);
 partitionContract(harness);
+tenantContract(harness);
 webhookContract(harness);

@@ -5,6 +5,7 @@ import {
   migrationContract,
   outboxContract,
   partitionContract,
+  tenantContract,
   webhookContract,
 } from "../../src/testing/index.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
@@ -19,5 +20,6 @@ describe.skipIf(url === "")("SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)
   migrationContract(harness);
   dispatchContract(harness);
   partitionContract(harness);
+  tenantContract(harness);
   webhookContract(harness);
 });
