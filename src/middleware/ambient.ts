@@ -16,16 +16,11 @@ export interface TransactionScope {
   open: boolean;
 }
 
-/** Entered before the transaction has begun, in wrappers that only have a start and an end. */
-export interface AmbientPlace {
-  scope: TransactionScope | undefined;
-}
-
-export const ambient = new AsyncLocalStorage<AmbientPlace>();
+export const ambient = new AsyncLocalStorage<TransactionScope>();
 
 /** Of the handler that is running; one that has ended is none, even if something it left behind still sees it. */
 export function currentScope(): TransactionScope | undefined {
-  const scope = ambient.getStore()?.scope;
+  const scope = ambient.getStore();
   return scope?.open ? scope : undefined;
 }
 

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { type AmbientPlace, ambient, type TransactionScope } from "./ambient.js";
+import { ambient, type TransactionScope } from "./ambient.js";
 import type { StageMiddleware } from "./stack.js";
 
 /** Runs `work` in a transaction of your own library's, which commits when it resolves and rolls back when it rejects. */
@@ -19,11 +19,8 @@ export interface TransactionOptions {
 export interface TransactionMiddleware extends StageMiddleware {
   readonly stage: "transaction";
   readonly db: Database;
-  /**
-   * For wrappers that have a start and an end instead of something to call in between. From now on
-   * `currentTransaction()` finds it, in the caller and in what that awaits; call it before the first await.
-   */
-  enter(): Promise<OpenTransaction>;
+  /** For wrappers that have a start and an end instead of something to call in between. */
+  open(): Promise<OpenTransaction>;
 }
 
 export interface OpenTransaction {
@@ -62,15 +59,8 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
   return {
     stage: "transaction",
     db,
-    run: (_message, next) => within((scope) => ambient.run({ scope }, next)),
-    enter() {
-      const place: AmbientPlace = { scope: undefined };
-      ambient.enterWith(place);
-      return openWithin(within).then((opened) => {
-        place.scope = opened.scope;
-        return opened;
-      });
-    },
+    run: (_message, next) => within((scope) => ambient.run(scope, next)),
+    open: () => openWithin(within),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { ambient, type TransactionScope } from "../../middleware/ambient.js";
 import {
   type InboxMiddleware,
   type InboxMiddlewareOptions,
@@ -62,11 +63,10 @@ export function transaction(db: Database, options?: TransactionOptions): Middlew
   };
   return {
     stage: "transaction",
-    // Not async: what it enters must still be there for the handler, and ends with the transaction.
-    before: function transactionBefore(request) {
-      return neutral.enter().then((open) => {
-        (request.internal as Internal)[key] = { open, stages: ["transaction"] };
-      });
+    before: async function transactionBefore(request) {
+      const open = await neutral.open();
+      (request.internal as Internal)[key] = { open, stages: ["transaction"] };
+      enterWithEvent(request, open.scope);
     },
     after: async function transactionAfter(request) {
       await end(request, "commit");
@@ -75,6 +75,25 @@ export function transaction(db: Database, options?: TransactionOptions): Middlew
       await end(request, "rollback");
     },
   };
+}
+
+/**
+ * What a `before` enters is left again when middy goes on, unless it was the very first. So the transaction is entered
+ * when middy takes the event out of the request, which it does in the call of the handler.
+ */
+function enterWithEvent(request: MiddyRequest, scope: TransactionScope): void {
+  let { event } = request;
+  Object.defineProperty(request, "event", {
+    configurable: true,
+    enumerable: true,
+    get() {
+      if (scope.open) ambient.enterWith(scope);
+      return event;
+    },
+    set(value) {
+      event = value;
+    },
+  });
 }
 
 /** A duplicate ends the invocation at once, as a success without a response. */

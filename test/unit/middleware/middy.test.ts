@@ -77,6 +77,24 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await orders()).toEqual(["a", "b", "c"]);
   });
 
+  it("MID-02 the handler finds the transaction whatever middleware comes before and after, and with an event of theirs", async () => {
+    const waiting = { before: async () => void (await new Promise(setImmediate)) };
+    const handler = middy(async (event: { id: string }) => {
+      await new Promise(setImmediate);
+      await currentTransaction()!.query(insertOrder, { id: event.id });
+    })
+      .use(waiting)
+      .use(transaction(db))
+      .use(waiting)
+      .before(async (request) => {
+        await new Promise(setImmediate);
+        request.event = { id: `${request.event.id}!` };
+      });
+    await Promise.all(["a", "b"].map((id) => handler({ id }, context)));
+    expect(await orders()).toEqual(["a!", "b!"]);
+    expect(currentTransaction()).toBeUndefined();
+  });
+
   it("MID-04 MID-07 a wrong order is reported: when built by checked, else at the first invocation with what to add", async () => {
     const made = [inbox({ subscriber: "s" }), transaction(db)];
     expect(() => checked(made)).toThrow(/move transaction\(db\) to the front/);
