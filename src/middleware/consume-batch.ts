@@ -29,7 +29,7 @@ export async function consumeBatch(
   const runLane = async (lane: readonly BatchEntry[]): Promise<void> => {
     for (const [index, entry] of lane.entries()) {
       const isLate = options.remainingMs() < options.reserveMs;
-      if (isLate || (await endOf(entry, consume)) === "failed") {
+      if (isLate || (await consume(entry.message)).end === "failed") {
         for (const rest of lane.slice(index)) failed.add(rest);
         return;
       }
@@ -42,15 +42,6 @@ export async function consumeBatch(
   await Promise.all(Array.from({ length: Math.min(options.concurrency, lanes.length) }, worker));
   return entries.filter((entry) => failed.has(entry)).map((entry) => entry.receipt);
 }
-
-/** Dead letters that could not be written: the message stays in its queue. */
-const endOf = async ({ message }: BatchEntry, consume: Consume) => {
-  try {
-    return (await consume(message)).end;
-  } catch {
-    return "failed";
-  }
-};
 
 function lanesOf(entries: readonly BatchEntry[]): BatchEntry[][] {
   const ordered = new Map<string, BatchEntry[]>();

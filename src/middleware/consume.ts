@@ -29,7 +29,7 @@ export const consumeOptionNames = ["handle", "deadLetters", "subscriber", "maxDe
 
 const defaultMaxDeliveries = 5;
 
-/** Handles one message of a queue trigger to its end. Rejects only when not even the dead letters could be written. */
+/** Handles one message of a queue trigger to its end. Never rejects: what not even the dead letters took has failed. */
 export function createConsume(options: ConsumeOptions, what: string, more: readonly string[] = []): Consume {
   refuseUnknown(options ?? {}, [...consumeOptionNames, ...more], what);
   const { handle, deadLetters, subscriber, maxDeliveries = defaultMaxDeliveries } = options;
@@ -59,7 +59,12 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
         logger.warn("message failed", fields);
         return { end: "failed", error };
       }
-      await bury(deadLetters, subscriber!, message, reason);
+      try {
+        await bury(deadLetters, subscriber!, message, reason);
+      } catch (failure) {
+        logger.error("dead letter not written", { ...fields, cause: (failure as { code?: string }).code });
+        return { end: "failed", error: failure };
+      }
       logger.error("message is dead", fields);
       return { end: "dead" };
     }

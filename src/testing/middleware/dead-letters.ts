@@ -78,6 +78,24 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect((await made.inboxStore.stats()).counts).toMatchObject({ Done: 1, Dead: 0, Processing: 0 });
     });
 
+    it("MID-11 what the dead letters cannot take stays in the queue", async () => {
+      const made = await shop();
+      const away = {
+        ...made.inboxStore,
+        markDead: async () => {
+          throw new Error("the database is away");
+        },
+      };
+      const handle = () => {
+        throw permanentFailure("never");
+      };
+      const consume = createConsume({ handle, deadLetters: away, subscriber: "s" }, "test");
+      expect(await consume(message(1))).toMatchObject({
+        end: "failed",
+        error: { message: "the database is away" },
+      });
+    });
+
     it("ADD-12 a permanent failure is dead at the first delivery; without dead letters it stays the queue's", async () => {
       const made = await shop();
       const handle = () => {

@@ -72,7 +72,10 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
       const left = waiting.ready.length + waiting.delayed.length + waiting.inflight.length;
       return left === 0 && counts.Ready + counts.InProgress === 0;
     };
-    while (!(await isFinished())) await sleep(100);
+    while (!(await isFinished())) {
+      if (running.at(-1)!.exitCode !== null) throw new Error("The consumer ended by itself.");
+      await sleep(100);
+    }
     await kill(running.at(-1)!);
 
     const [placed] = await raw(
