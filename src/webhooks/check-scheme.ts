@@ -11,7 +11,7 @@ import {
   refuseFields,
 } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
-import { placesInEvent } from "./template.js";
+import { placesInEvent, placesOfTenant } from "./template.js";
 
 /** A scheme with its templates taken apart. */
 export interface CheckedScheme {
@@ -65,7 +65,7 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
     proof: checkVerify(scheme.verify, report),
     messageId: parseAll(scheme.messageId, placesInEvent, "messageId", report),
     topic: parseAll(scheme.topic, placesInEvent, "topic", report),
-    tenant: parseAll(scheme.tenant, placesInEvent, "tenant", report),
+    tenant: parseAll(scheme.tenant, placesOfTenant, "tenant", report),
     handshakes: asList(scheme.handshakes).map((one, index) =>
       checkHandshake(one, `handshakes[${index}]`, report),
     ),

@@ -9,7 +9,16 @@ export type Template = string;
 /** Alternatives: the first that can be filled in completely counts. */
 export type Templates = Template | readonly Template[];
 
-export type Place = "body" | "timestamp" | "url" | "sortedForm" | "header" | "query" | "json" | "form";
+export type Place =
+  | "body"
+  | "timestamp"
+  | "url"
+  | "sortedForm"
+  | "header"
+  | "query"
+  | "json"
+  | "form"
+  | "path";
 
 /** What is known before the signature is: nothing of it comes from a parsed body. */
 export const placesInSignedContent: readonly Place[] = [
@@ -22,6 +31,9 @@ export const placesInSignedContent: readonly Place[] = [
 ];
 export const placesInHead: readonly Place[] = ["header", "query"];
 export const placesInEvent: readonly Place[] = ["header", "query", "json", "form"];
+
+/** A tenant may also be what follows the source in the path: `/webhooks/{source}/{tenant}`. */
+export const placesOfTenant: readonly Place[] = [...placesInEvent, "path"];
 
 export interface TemplatePart {
   /** Absent: the text itself. */
@@ -82,10 +94,21 @@ function valueAt({ place, text: name }: TemplatePart, delivery: Delivery): strin
       return delivery.query.get(name) ?? undefined;
     case "form":
       return delivery.form()?.get(name) ?? undefined;
+    case "path":
+      return tenantInPath(delivery.url);
     case "json":
       return asText(property(delivery.json(), name.split(".")));
     default: // what only signed content has
       return undefined;
+  }
+}
+
+function tenantInPath(url: string): string | undefined {
+  const encoded = /\/webhooks\/[^/]+\/([^/]+)\/?$/.exec(new URL(url).pathname)?.[1];
+  try {
+    return encoded === undefined ? undefined : decodeURIComponent(encoded);
+  } catch {
+    return undefined; // not well encoded, so nobody's key
   }
 }
 

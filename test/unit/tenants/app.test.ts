@@ -54,6 +54,7 @@ async function running(
 const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
 
 const sources = {
+  far: { scheme: "stripe", secrets: "whsec_test", tenant: "{path}" },
   shop: {
     scheme: "stripe",
     secrets: "whsec_test",
@@ -61,10 +62,10 @@ const sources = {
   },
 } as const;
 
-function webhook(id: string, tenant?: string): Request {
+function webhook(id: string, tenant?: string, path = "shop", data = {}): Request {
   const signed = signWebhook("stripe", {
-    url: "http://localhost/webhooks/shop",
-    body: JSON.stringify({ id, type: "t" }),
+    url: `http://localhost/webhooks/${path}`,
+    body: JSON.stringify({ id, type: "t", data }),
     secrets: "whsec_test",
   });
   const headers = new Headers(signed.headers);
@@ -80,6 +81,22 @@ describe("an app with many tenants", () => {
     expect((await app.webhook(webhook("evt_3"))).status).toBe(503);
     const due = await Promise.all(ids.map(async (id) => (await (await app.tenants!.inbox(id)).stats()).due));
     expect(due).toEqual([0, 1, 0]);
+  });
+
+  it("FUN-07 the tenant comes from a header, the query, the event or the path, as the source says", async () => {
+    const app = await running({ sources });
+    const accepted = [
+      webhook("evt_header", "acme"),
+      webhook("evt_query", undefined, "shop?tenant=acme"),
+      webhook("evt_event", undefined, "shop", { tenant: "acme" }),
+      webhook("evt_path", undefined, "far/acme"),
+      webhook("evt_slash", undefined, "far/%61cme/"),
+    ];
+    for (const request of accepted) expect((await app.webhook(request)).status).toBe(200);
+    expect((await (await app.tenants!.inbox("acme")).stats()).due).toBe(accepted.length);
+    expect((await app.webhook(webhook("evt_1", "acme", "shop/acme"))).status).toBe(404);
+    expect((await app.webhook(webhook("evt_2", undefined, "far/acme/more"))).status).toBe(404);
+    expect((await app.webhook(webhook("evt_3", undefined, "far/%ff"))).status).toBe(503);
   });
 
   it("FUN-03 FUN-04 FUN-07 one dispatcher, reaper and clean-up serve all, and handlers have their own tenant's outbox", async () => {
