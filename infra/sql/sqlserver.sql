@@ -826,6 +826,31 @@ begin
 end
 go
 
+if object_id(N'[infra].[Inbox_OldestDue]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_OldestDue] as return 0')
+go
+
+alter procedure [infra].[Inbox_OldestDue]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
+  from (
+    select min(s.visible_at) as visible_at
+    from [infra].[InboxState] s
+    where s.status = 1 and s.visible_at <= @now
+    union all
+    select min(s.visible_at) as visible_at
+    from [infra].[InboxState] s
+    where s.status = 2 and s.visible_at <= @now
+  ) d;
+end
+go
+
 if object_id(N'[infra].[Inbox_Replay]', N'P') is null
   exec(N'create procedure [infra].[Inbox_Replay] as return 0')
 go
@@ -2442,6 +2467,31 @@ begin
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms
   from [infra].[OutboxState] s
   group by s.status, case when s.locked_until is not null then 1 else 0 end;
+end
+go
+
+if object_id(N'[infra].[Outbox_OldestDue]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_OldestDue] as return 0')
+go
+
+alter procedure [infra].[Outbox_OldestDue]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
+  from (
+    select min(s.visible_at) as visible_at
+    from [infra].[OutboxState] s
+    where s.status = 1 and s.visible_at <= @now
+    union all
+    select min(s.visible_at) as visible_at
+    from [infra].[OutboxState] s
+    where s.status = 2 and s.visible_at <= @now
+  ) d;
 end
 go
 

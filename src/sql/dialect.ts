@@ -42,6 +42,8 @@ export interface QueueStatements {
   readonly list: SqlStatement;
   /** → status, leased, count, due, oldest_due_ms */
   readonly stats: SqlStatement;
+  /** → one row: oldest_due_ms. Looks at what is not finished, however much is kept. */
+  readonly oldestDue: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }

@@ -490,6 +490,12 @@ export function createQueueStore<
       return { counts, due, oldestDueAgeMs: oldest } satisfies QueueStats<State>;
     },
 
+    async oldestDueAgeMs(call = {}) {
+      const [row] = await execute(statements.oldestDue, {}, call);
+      const age = row?.oldest_due_ms;
+      return age === null || age === undefined ? null : Number(age);
+    },
+
     async replay(messages, call = {}) {
       const result = await settle("replay", statements.replay, messages, {}, call);
       if (result.changed.length > 0) logger.info("replay", { replayed: result.changed.length });

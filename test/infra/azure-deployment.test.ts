@@ -254,7 +254,7 @@ describe("the archive for Azure", () => {
     expect(await host.run("dispatch")).toMatchObject({ inbox: { claimed: 0 }, more: false });
     expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
     expect(messages()).toContainEqual(
-      expect.stringMatching(/^\{.*"message":"queue","queue":"inbox","due":0,"oldestDueAgeMs":0\}$/),
+      expect.stringMatching(/^\{.*"message":"queue","queue":"inbox","oldestDueAgeMs":0\}$/),
     );
     expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
   });

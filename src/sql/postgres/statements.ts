@@ -300,6 +300,12 @@ union all
 select ${status.done}, false, count(*)::float8, 0, null
 from ${doneTable(n)}`,
     ),
+    oldestDue: statement(
+      "oldest_due",
+      `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
+from ${n.state} s
+where ${claimable}`,
+    ),
     replay: statement(
       "replay",
       `with replayed as (

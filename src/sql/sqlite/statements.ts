@@ -362,6 +362,21 @@ select ${status.ready}, 0, count, count, (
 from fresh
 where count > 0`,
     ),
+    oldestDue: statement(
+      "oldest_due",
+      `select max(age) as oldest_due_ms
+from (
+  select ${now} - min(s.visible_at) as age from ${n.state} s
+  where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})
+  union all
+  select (
+    select max(0, ${now} - m.${bornAt(n)}) from ${n.message} m
+    where m.seq > (select seq from ${cursor}) and ${isFresh(n, "m.seq")}
+    order by m.seq
+    limit 1
+  )
+)`,
+    ),
     replay: statement(
       "replay",
       `update ${n.state} as s

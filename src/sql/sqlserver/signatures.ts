@@ -72,6 +72,7 @@ export const signatures = {
     "limit",
   ],
   Stats: ["now"],
+  OldestDue: ["now"],
   Replay: ["now", "items"],
   Receive: ["now", "source", "message_id", ...content, "hash", "revive"],
   ReceiveMany: ["now", "items", "revive"],

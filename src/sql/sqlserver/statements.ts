@@ -47,6 +47,7 @@ function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): 
     get: call(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
     list: call(n, "list", "List", signatures.List),
     stats: call(n, "stats", "Stats", signatures.Stats),
+    oldestDue: call(n, "oldest_due", "OldestDue", signatures.OldestDue),
     replay: call(n, "replay", "Replay", signatures.Replay),
   };
 }

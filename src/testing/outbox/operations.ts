@@ -123,14 +123,17 @@ export function operationsContract(harness: ContractHarness): void {
         due: 0,
         oldestDueAgeMs: null,
       });
+      expect(await outbox.oldestDueAgeMs()).toBeNull();
       await oneOfEach(made);
       // due: the fresh one; the crashed and the abandoned one wait for their back-off
       const expected = { counts: { Ready: 3, InProgress: 1, Done: 1, Failed: 1 }, due: 1, oldestDueAgeMs: 0 };
       expect(await outbox.stats()).toEqual(expected);
       clock.advance(1_500);
       expect(await outbox.stats()).toMatchObject({ due: 1, oldestDueAgeMs: 1_500 });
+      expect(await outbox.oldestDueAgeMs()).toBe(1_500);
       clock.advance(8_500);
       expect(await outbox.stats()).toMatchObject({ due: 3, oldestDueAgeMs: 10_000 });
+      expect(await outbox.oldestDueAgeMs()).toBe(10_000);
       await outbox.enqueue({ topic: "t", payload: "", dueAt: new Date(clock().getTime() + 1_000) });
       expect(await outbox.stats()).toMatchObject({ due: 3, counts: { Ready: 4 } });
     });

@@ -45,3 +45,16 @@ export function stats(n: QueueNames): string {
 from ${n.state} s
 group by s.status, ${asInt("s.locked_until is not null")};`;
 }
+
+/** Once for each of the filtered indexes: a condition on both would use neither. */
+export function oldestDue(n: QueueNames): string {
+  const oldest = (one: number) => `select min(s.visible_at) as visible_at
+  from ${n.state} s
+  where s.status = ${one} and s.visible_at <= @now`;
+  return `select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
+from (
+  ${oldest(status.ready)}
+  union all
+  ${oldest(status.held)}
+) d;`;
+}

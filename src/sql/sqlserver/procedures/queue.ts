@@ -5,7 +5,7 @@ import { arrive, leave, letLeave } from "../lanes.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { comeBack } from "./come-back.js";
-import { get, list, resolve, stats } from "./look.js";
+import { get, list, oldestDue, resolve, stats } from "./look.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateOf } from "./procedure.js";
 import { abandon, settle } from "./settle.js";
@@ -62,6 +62,7 @@ ${settle(
     procedure(n, "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById, get(n)),
     make("List", list(n)),
     make("Stats", stats(n)),
+    make("OldestDue", oldestDue(n)),
     make(
       "Replay",
       settle(
