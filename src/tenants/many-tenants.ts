@@ -2,7 +2,7 @@ import type { AppParts } from "../app/app-definition.js";
 import type { AppTenants, OpenTenants, TenantsContext } from "../app/app-tenants.js";
 import type { DispatchReport } from "../app/dispatch-all.js";
 import type { MaintenanceReport } from "../app/maintenance-jobs.js";
-import { wakeUpIntervalMs } from "../app/wake-up.js";
+import { coalesced, wakeUpIntervalMs } from "../app/wake-up.js";
 import { InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
@@ -129,10 +129,11 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
   };
 }
 
-/** Where the platform starts no workers, whoever is woken looks at all tenants. */
-const alone = ({ wakeUp }: TenantsContext): FanOut => ({
-  send: async () => wakeUp?.wake(),
-});
+/** Where the platform starts no workers, whoever is woken looks at all tenants: one is enough for many shares. */
+function alone({ wakeUp }: TenantsContext): FanOut {
+  const once = wakeUp === undefined ? undefined : coalesced(wakeUp);
+  return { send: async () => once?.wake() };
+}
 
 /** A tenant has dispatchers of its own when its handlers are made for it. */
 function dispatchersOf({ definition, logger }: TenantsContext) {

@@ -28,9 +28,10 @@ describe("shares of tenants on AWS", () => {
       response.writeHead(202).end();
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    closing.push(
-      () => new Promise<void>((resolve) => (server.close(() => resolve()), server.closeAllConnections())),
-    );
+    closing.push(async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     Object.assign(process.env, env, { AWS_ENDPOINT_URL_LAMBDA: url });
     await awsFanOut({ dispatchFunction: "dispatch", wakeQueueUrl: undefined })!.send(share);

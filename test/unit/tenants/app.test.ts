@@ -174,8 +174,8 @@ describe("an app with many tenants", () => {
   it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
     let woken = 0;
     const app = await running({ sources }, { wakeUp: { wake: async () => void woken++ } });
-    await app.webhook(webhook("evt_1", "acme"));
-    expect(woken).toBe(1);
+    await Promise.all([app.webhook(webhook("evt_1", "acme")), app.webhook(webhook("evt_2", "globex"))]);
+    expect(woken).toBe(1); // whoever is woken looks at both
   });
 
   it("FUN-09 refuses a database beside tenants, and what it does not know", async () => {
