@@ -3,10 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { integer, sqliteTable } from "drizzle-orm/sqlite-core";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
+import knex, { type Knex } from "knex";
+// @ts-expect-error: the package has it, and no types for it
+import KnexBetterSqlite from "knex/lib/dialects/better-sqlite3/index.js";
 import { Kysely, SqliteDialect, type Transaction } from "kysely";
 import { DataSource } from "typeorm";
 import { describe, expect, it } from "vitest";
-import { fromDrizzle, fromKysely, fromTypeOrm } from "../../../src/adapters/orm/index.js";
+import { fromDrizzle, fromKnex, fromKysely, fromTypeOrm } from "../../../src/adapters/orm/index.js";
 import { createOutbox, schemaBatches } from "../../../src/index.js";
 import { loadSqlite, type SqliteHandle } from "../../../src/sql/sqlite/client.js";
 import { openSqlite, sqliteDialect } from "../../../src/sql/sqlite/index.js";
@@ -49,6 +52,43 @@ const likeBetterSqlite = (connection: SqliteHandle) => ({
         statement.all(...values)[Symbol.iterator]() as IterableIterator<unknown>,
     };
   },
+});
+
+/** Knex's own dialect for better-sqlite3, on a connection that has the same shape. */
+class KnexOnNodeSqlite extends KnexBetterSqlite {
+  declare readonly config: { readonly connection: { open(): SqliteHandle } };
+
+  _driver() {
+    const { open } = this.config.connection;
+    return class {
+      constructor() {
+        Object.assign(this, likeBetterSqlite(open()));
+      }
+    };
+  }
+}
+
+ormSuite("Knex on SQLite", async () => {
+  const made = await withOrders();
+  const library = knex({
+    client: KnexOnNodeSqlite as unknown as typeof Knex.Client,
+    connection: {
+      filename: "opened by the test",
+      open: () => made.connection,
+    } as Knex.Sqlite3ConnectionConfig,
+    useNullAsDefault: true,
+  });
+  return {
+    ...made,
+    transaction: <T>(work: (trx: Knex.Transaction) => Promise<T>) => library.transaction(work),
+    insertOrder: async (trx: Knex.Transaction, id) => trx("orders").insert({ id }),
+    adapt: fromKnex,
+    outside: library,
+    close: async () => {
+      await library.destroy();
+      await made.close();
+    },
+  };
 });
 
 interface Tables {
