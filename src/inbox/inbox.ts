@@ -59,7 +59,10 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
   /** Deduplicates and enqueues in one round trip. */
   receive(message: IncomingMessage, options?: InboxCallOptions): Promise<ReceiveOutcome>;
   /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
-  enqueue(messages: readonly IncomingMessage[], options?: CallOptions): Promise<readonly ReceiveOutcome[]>;
+  enqueue(
+    messages: readonly IncomingMessage[],
+    options?: InboxCallOptions,
+  ): Promise<readonly ReceiveOutcome[]>;
   /** Whether it is done; a message never seen before is recorded as Seen. */
   alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
   /** For work done in place, without claiming. Only a Seen message changes. */
@@ -162,7 +165,8 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
       // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
       if (!hasKeys) for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
-      if (waves.length === 1) await send(waves[0]!);
+      if (waves.length === 1) await send(waves[0]!, call.tx);
+      else if (call.tx !== undefined) for (const wave of waves) await send(wave, call.tx);
       else {
         await kernel.atomically(async (tx) => {
           for (const wave of waves) await send(wave, tx);

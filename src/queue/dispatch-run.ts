@@ -5,7 +5,6 @@ import { durationEstimate } from "./duration-estimate.js";
 import { inFlight, type Outcome } from "./in-flight.js";
 import { leaseKeeper } from "./lease-keeper.js";
 import { withFields } from "./logger.js";
-import { longestTimerMs } from "./longest-timer.js";
 import type { QueueMessage } from "./message.js";
 import { newOwnerToken } from "./owner-token.js";
 import { runTime } from "./run-time.js";
@@ -44,7 +43,8 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   let claiming = false;
   /** Only when time is up: a claim given up on its way may have leased messages that nobody then has. */
   const claimAbort = new AbortController();
-  let claimError: unknown;
+  /** The database cannot be worked with: what is finished is kept, and the run ends with this. */
+  let fault: unknown;
   let drained = false;
   let claimed = 0;
   let handled = 0;
@@ -56,7 +56,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const wholeMs = time.usableMs();
 
   const stopping = (): boolean =>
-    budget.signal.aborted || claimError !== undefined || suspectLeft || time.usableMs() <= 0;
+    budget.signal.aborted || fault !== undefined || suspectLeft || time.usableMs() <= 0;
 
   const claim = async (): Promise<void> => {
     claiming = true;
@@ -71,10 +71,13 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       drained = messages.length === 0 && passed === turnsPassed;
       // Our own lease expired under a handler that still runs: the message is handled again, but not before that ends.
       for (const message of messages) if (running.has(message)) loseLease(message);
+      // One that waits here and lost its lease is the same message as before: only the new lease is ours.
+      const again = new Set(messages.map((message) => message.seq));
+      if (unstarted.length > 0) unstarted = unstarted.filter((message) => !again.has(message.seq));
       unstarted.push(...messages);
     } catch (error) {
       if (claimAbort.signal.aborted) return;
-      claimError = error;
+      fault = error;
       logger.error("claim failed", { error: describeThrown(error) });
     } finally {
       claiming = false;
@@ -112,8 +115,10 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const settle = (message: Message, record: TopicRecord<Message, Tx>, outcome: Outcome): void => {
     if (outcome.kind === "lost") counts.lost++;
     else if (outcome.kind === "acked") counts.acked++;
-    else if (outcome.kind === "notBegun") settling.add(message, { kind: "release" });
-    else {
+    else if (outcome.kind === "notBegun") {
+      settling.add(message, { kind: "release" }); // it has not been tried
+      fault ??= outcome.cause;
+    } else {
       const retry = record.handler?.retry ?? config.retry;
       settling.add(message, settlementOf(outcome.end, message.attempt, retry, config.random));
     }
@@ -135,9 +140,9 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const startAlone = async (suspect: Message): Promise<void> => {
     unstarted = unstarted.filter((other) => other !== suspect);
     releaseUnstarted();
-    await settling.flush();
+    const isSettled = await settledWithin(time.usableMs);
     const record = records.of(suspect.topic);
-    if (!stopping() && fitsInto(record, time.usableMs())) return start(suspect, record);
+    if (isSettled && !stopping() && fitsInto(record, time.usableMs())) return start(suspect, record);
     unstarted = [suspect];
     suspectLeft = true; // the next claim would bring it again
   };
@@ -223,17 +228,22 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     while ((running.size > 0 || claiming) && leftMs() > 0) if (!(await changed.next(leftMs()))) return;
   };
 
+  /** Whether everything was settled while there was time. */
+  const settledWithin = async (leftMs: () => number): Promise<boolean> => {
+    let isSettled = false;
+    void settling.flush().then(() => {
+      isSettled = true;
+      changed.notify();
+    });
+    do await changed.next(leftMs());
+    while (!isSettled && leftMs() > 0);
+    return isSettled;
+  };
+
   /** A database that does not answer must not keep the function past its end; the leases then end by themselves. */
   const flushInTime = async (): Promise<void> => {
-    const ms = time.untilReturnMs();
-    if (ms >= longestTimerMs) return settling.flush();
-    let timer: NodeJS.Timeout | undefined;
-    const over = new Promise<"over">((resolve) => {
-      timer = setTimeout(() => resolve("over"), Math.max(ms, 0));
-    });
-    const first = await Promise.race([settling.flush(), over]);
-    clearTimeout(timer);
-    if (first === "over") logger.error("the time ended before everything was settled", { store: store.id });
+    if (await settledWithin(time.untilReturnMs)) return;
+    logger.error("the time ended before everything was settled", { store: store.id });
   };
 
   budget.signal.addEventListener("abort", changed.notify);
@@ -246,7 +256,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     leases.stop();
     stopWatching();
   }
-  if (claimError !== undefined) throw claimError;
+  if (fault !== undefined) throw fault;
   const stopped = budget.signal.aborted ? "aborted" : drained && !leftOver ? "drained" : "time";
   return { ...counts, claimed, handled, stopped };
 }

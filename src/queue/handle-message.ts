@@ -23,7 +23,9 @@ export interface Surroundings<Message, Tx, Of extends Handling<Message, Tx> = Ha
   /** Fires at the function's end or when the lease is lost. Made when it is first asked for: most never ask. */
   signalOf(handling: Of): AbortSignal;
   /** A transaction that also acknowledges the message; rejects, and rolls back, if the lease is lost. */
-  inTransaction(message: Message, work: (tx: Tx) => Promise<void>): Promise<void>;
+  inTransaction(handling: Of, work: (tx: Tx) => Promise<void>): Promise<void>;
+  /** Rolls it back, whatever the handler still does. */
+  endTransaction(handling: Of): void;
 }
 
 export interface Handled {
@@ -84,7 +86,10 @@ async function handleWithin<Message extends QueueMessage, Tx, Of extends Handlin
     }
     return handler.transactional ? committed : finished;
   } catch (error) {
-    if (error === timedOut) return { end: { kind: "timedOut", afterMs: handler.timeoutMs! }, acked: false };
+    if (error === timedOut) {
+      around.endTransaction(handling);
+      return { end: { kind: "timedOut", afterMs: handler.timeoutMs! }, acked: false };
+    }
     return thrown(error);
   } finally {
     timeout?.clear();
@@ -108,7 +113,7 @@ async function runHandler<Message extends QueueMessage, Tx, Of extends Handling<
     // Too late is too late: the timeout has been reported, so this must not commit.
     if (tx !== undefined) context.signal.throwIfAborted();
   };
-  if (handler.transactional) await around.inTransaction(handling.message, attempt);
+  if (handler.transactional) await around.inTransaction(handling, attempt);
   else await attempt(undefined);
 }
 

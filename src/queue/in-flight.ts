@@ -14,8 +14,8 @@ export type Outcome =
   | { readonly kind: "ended"; readonly end: HandlingEnd }
   /** Its transaction has acknowledged it. */
   | { readonly kind: "acked" }
-  /** No transaction was to be had, so the handler was not even called. */
-  | { readonly kind: "notBegun" }
+  /** No transaction was to be had, so the handler was not even called. Without a cause, there was no time for it. */
+  | { readonly kind: "notBegun"; readonly cause: unknown }
   /** The lease is gone: whatever came of it, it is not ours to settle. */
   | { readonly kind: "lost" };
 
@@ -39,6 +39,10 @@ interface Entry<Message, Tx> extends Handling<Message, Tx> {
   /** Among those that run. */
   place: number;
   abort: AbortController | undefined;
+  /** Ends its transaction. */
+  transaction: AbortController | undefined;
+  /** Its handler was called. */
+  begun: boolean;
   /** Why it was told to stop. */
   reason: Error | undefined;
   lost: boolean;
@@ -91,25 +95,35 @@ export function inFlight<Message extends QueueMessage, Tx>(
   });
 
   /** The handler's writes and the acknowledgement commit together, or the lease is lost and nothing does. */
-  const inTransaction = async (message: Message, work: (tx: Tx) => Promise<void>): Promise<void> => {
-    let begun = false;
+  const inTransaction = async (entry: Entry<Message, Tx>, work: (tx: Tx) => Promise<void>): Promise<void> => {
+    entry.begun = false;
+    entry.transaction = new AbortController();
+    const { signal } = entry.transaction;
     try {
-      await store.transaction(async (tx) => {
-        begun = true;
-        await work(tx);
-        const { lost } = await store.ack(owner, [message], { tx });
-        if (lost.length > 0) throw new LeaseLostError();
-      });
+      await store.transaction(
+        async (tx) => {
+          entry.begun = true;
+          await work(tx);
+          const { lost } = await store.ack(owner, [entry.message], { tx });
+          if (lost.length > 0) throw new LeaseLostError();
+        },
+        { signal },
+      );
     } catch (error) {
-      throw begun ? error : new NotBegunError(error);
+      throw entry.begun ? error : new NotBegunError(error);
     }
   };
+
+  /** A handler that does not stop must not keep a connection, or the only writer, from everyone after it. */
+  const endTransaction = (entry: Entry<Message, Tx>): void =>
+    entry.transaction?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
 
   const around: Surroundings<Message, Tx, Entry<Message, Tx>> = {
     middleware: config.middleware,
     store: store.id,
     signalOf,
     inTransaction,
+    endTransaction,
   };
 
   /** What a handler throws after it was told to stop is our doing, and is reported as that. */
@@ -143,7 +157,7 @@ export function inFlight<Message extends QueueMessage, Tx>(
   const outcomeOf = ({ lost }: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): Outcome => {
     const error = end.kind === "error" ? end.error : undefined;
     if (lost || error instanceof LeaseLostError) return { kind: "lost" };
-    if (error instanceof NotBegunError) return { kind: "notBegun" };
+    if (error instanceof NotBegunError) return { kind: "notBegun", cause: error.cause };
     return acked ? { kind: "acked" } : { kind: "ended", end };
   };
 
@@ -152,6 +166,8 @@ export function inFlight<Message extends QueueMessage, Tx>(
     if (log === undefined || end.kind === "ok") return;
     const fields = fieldsOf(message);
     if (end.kind === "noHandler") log.warn("no handler for this topic", fields);
+    else if (end.kind === "error" && end.error instanceof NotBegunError)
+      log.error("no transaction could be begun", { ...fields, error: end.error.message });
     else if (end.kind === "error") {
       const error = withoutPayload(describeThrown(end.error), message.payload);
       log.error("handler failed", { ...fields, error });
@@ -173,6 +189,8 @@ export function inFlight<Message extends QueueMessage, Tx>(
         startedAt: performance.now(),
         place: running.length,
         abort: undefined,
+        transaction: undefined,
+        begun: true,
         reason: undefined,
         lost: false,
         ended: false,
@@ -196,7 +214,13 @@ export function inFlight<Message extends QueueMessage, Tx>(
       for (const entry of running) abort(entry, reason);
     },
     giveUpAll() {
-      for (const entry of [...running]) conclude(entry, { kind: "cutOff" }, false);
+      for (const entry of [...running]) {
+        endTransaction(entry);
+        const end: HandlingEnd = entry.begun
+          ? { kind: "cutOff" }
+          : { kind: "error", error: new NotBegunError(undefined) };
+        conclude(entry, end, false);
+      }
     },
   };
 }
@@ -206,6 +230,6 @@ class NotBegunError extends Error {
   override readonly name = "NotBegunError";
 
   constructor(cause: unknown) {
-    super(`No transaction could be begun: ${describeThrown(cause)}`, { cause });
+    super(cause === undefined ? "There was no time left." : describeThrown(cause), { cause });
   }
 }

@@ -93,6 +93,12 @@ function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
 }
 
 export function describeThrown(error: unknown): string {
-  if (error instanceof Error) return `${error.name}: ${error.message}`;
-  return `A handler threw ${typeof error === "string" ? error : `something that is not an Error (${typeof error})`}`;
+  if (!(error instanceof Error)) {
+    return `A handler threw ${typeof error === "string" ? error : `something that is not an Error (${typeof error})`}`;
+  }
+  try {
+    return `${error.name}: ${error.message}`;
+  } catch {
+    return "An error whose text cannot be read."; // a getter that throws, an object without a string form
+  }
 }

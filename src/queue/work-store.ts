@@ -126,7 +126,7 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
     messages: readonly NoInfer<Message>[],
     leaseMs: number,
   ): Promise<Settlement<unknown>>;
-  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
 }
 
 /**

@@ -4,6 +4,7 @@ import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import { abortable } from "../abortable.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { toPositional } from "../named-parameters.js";
+import { transactionSlots } from "../slots.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 
 /** What a pg Client, PoolClient or Pool has; a caller's own transaction comes as one of them. */
@@ -65,6 +66,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   /** The same when it is there: each message would wait for the promise once more. */
   let opened: Pool | undefined;
   let closed = false;
+  const slots = transactionSlots(options.config.max ?? 10); // pg's own default
 
   const pool = async (): Promise<Pool> => {
     if (closed) throw closedError();
@@ -131,8 +133,14 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   return {
     query: (statement, params, queryOptions) =>
       withClient((client) => pgQuery(client, statement, params, options.prepare), queryOptions?.signal),
-    transaction: (work, queryOptions) =>
-      withClient((client) => runTransaction(client, work), queryOptions?.signal),
+    async transaction(work, queryOptions) {
+      const release = await slots.take(queryOptions?.signal);
+      try {
+        return await withClient((client) => runTransaction(client, work), queryOptions?.signal);
+      } finally {
+        release();
+      }
+    },
     async close() {
       closed = true;
       opened = undefined;

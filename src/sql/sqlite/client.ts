@@ -269,6 +269,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   const runTransaction = async <T>(
     { handle, run, commit }: Opened,
     work: (tx: SqlExecutor) => Promise<T>,
+    signal: AbortSignal | undefined,
   ): Promise<T> => {
     const inside = { open: true };
     const scope = transactionScope({ query: async (statement, params) => run(statement, params) });
@@ -278,7 +279,11 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       insideTransaction.disable(); // before Node 24, one in use makes every promise of the process dearer
     };
     try {
-      const result = await insideTransaction.run(inside, () => work(scope.tx));
+      // Given up, it is rolled back while its work may still go on: the file has no other writer meanwhile.
+      const result = await abortable(
+        insideTransaction.run(inside, () => work(scope.tx)),
+        signal,
+      );
       end();
       await whenFree(() => commit.run());
       return result;
@@ -310,7 +315,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       const current = await open();
       return inTurn(async () => {
         await whenFree(() => current.begin.run(), signal);
-        return runTransaction(current, work);
+        return runTransaction(current, work, signal);
       }, signal);
     },
     close() {

@@ -2,6 +2,7 @@ import type { ConnectionPool, config as MssqlConfig } from "mssql";
 import { DriverMissingError } from "../../errors.js";
 import { abortable } from "../abortable.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { transactionSlots } from "../slots.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { type ParameterKind, parameterKind, parameterValue, usedParameters } from "./parameters.js";
 
@@ -99,6 +100,8 @@ interface Opened {
 export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   let opening: Promise<Opened> | undefined;
   let closed = false;
+  const { maxConnections, config } = options;
+  const slots = transactionSlots(maxConnections ?? config.pool?.max ?? 10); // mssql's own default
 
   const open = async (): Promise<Opened> => {
     if (closed) throw closedError();
@@ -107,6 +110,31 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       throw error;
     });
     return opening;
+  };
+
+  const inTransaction = async <T>(
+    work: (tx: SqlExecutor) => Promise<T>,
+    signal: AbortSignal | undefined,
+    requestTimeoutMs: number | undefined,
+  ): Promise<T> => {
+    const { pool, types } = await abortable(open(), signal);
+    const transaction = beginnable(pool, requestTimeoutMs);
+    await transaction.begin();
+    const tx = transactionExecutor(transaction, types);
+    const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
+    try {
+      const result = await abortable(work(scope.tx), signal);
+      scope.end();
+      await tx.idle();
+      await transaction.commit();
+      return result;
+    } catch (error) {
+      scope.end();
+      // Where the server has rolled back already this fails, and the first error is the one to report.
+      const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
+      if (!signal?.aborted) await undone;
+      throw error;
+    }
   };
 
   return {
@@ -122,23 +150,11 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       { signal, requestTimeoutMs }: MssqlTransactionOptions = {},
     ) {
       signal?.throwIfAborted();
-      const { pool, types } = await abortable(open(), signal);
-      const transaction = beginnable(pool, requestTimeoutMs);
-      await transaction.begin();
-      const tx = transactionExecutor(transaction, types);
-      const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
+      const release = await slots.take(signal);
       try {
-        const result = await abortable(work(scope.tx), signal);
-        scope.end();
-        await tx.idle();
-        await transaction.commit();
-        return result;
-      } catch (error) {
-        scope.end();
-        // Where the server has rolled back already this fails, and the first error is the one to report.
-        const undone = tx.idle().then(() => transaction.rollback().catch(() => {}));
-        if (!signal?.aborted) await undone;
-        throw error;
+        return await inTransaction(work, signal, requestTimeoutMs);
+      } finally {
+        release();
       }
     },
 
@@ -150,7 +166,6 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     },
   };
 }
-
 /** mssql takes a timeout for a transaction's requests since 12; its types do not know yet. */
 function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
   const make = pool.transaction as (

@@ -1,0 +1,122 @@
+import { afterEach, describe, expect, it } from "vitest";
+import {
+  createDispatcher,
+  createInbox,
+  createWorker,
+  type Inbox,
+  type InboxMessage,
+  migrate,
+  newOwnerToken,
+  type SqlExecutor,
+  timeBudget,
+} from "../../src/index.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(() => Promise.all(open.splice(0).map((db) => db.close())));
+
+async function inboxWith(count: number, now?: () => Date): Promise<Inbox> {
+  const db = openSqlite({ file: ":memory:" });
+  open.push(db);
+  await migrate(db, { outbox: false });
+  const inbox = createInbox(db, now === undefined ? {} : { clock: now });
+  const message = (_: unknown, i: number) => ({ source: "s", messageId: String(i), topic: "t", payload: "" });
+  await inbox.enqueue(Array.from({ length: count }, message));
+  return inbox;
+}
+
+const never = () => new Promise<never>(() => {});
+
+describe("a dispatcher whose database misbehaves", () => {
+  it("FUN-03 ends in time although settlements are never answered while a crashed message waits", async () => {
+    let now = Date.UTC(2030, 0, 1);
+    const inbox = await inboxWith(2, () => new Date(now));
+    // one is lost by its worker; the other is fresh
+    await inbox.claim({ owner: newOwnerToken(), batchSize: 1, leaseMs: 1_000 });
+    now += 60_000;
+    const store = { ...inbox, ack: never, release: never };
+    const budget = timeBudget(1_000);
+    const dispatcher = createDispatcher<InboxMessage>({ handlers: { t: () => {} }, reserveMs: 200 });
+    await dispatcher.run(store, budget);
+    expect(budget.remainingMs()).toBeGreaterThan(0);
+  });
+
+  it("MID-09 a worker stops after its drain time although settlements are never answered", async () => {
+    const inbox = await inboxWith(1);
+    let handled = 0;
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: { t: () => void handled++ } });
+    const worker = createWorker({ dispatcher, store: { ...inbox, ack: never }, drainMs: 300 });
+    await expect.poll(() => handled).toBe(1);
+    await worker.stop();
+  });
+
+  it("ADD-04 ends with the fault when no transaction can be begun, and hands its messages back at no attempt", async () => {
+    const inbox = await inboxWith(200);
+    let tries = 0;
+    const store = {
+      ...inbox,
+      transaction: async () => {
+        tries++;
+        throw new Error("too many connections");
+      },
+    };
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
+      handlers: { t: { transactional: true, handle: () => {} } },
+    });
+    await expect(dispatcher.run(store, timeBudget(30_000))).rejects.toThrow("too many connections");
+    expect(tries).toBeLessThanOrEqual(10); // as many as run at once
+    expect(
+      (await inbox.list()).messages.every(
+        ({ attempt, lockedUntil }) => attempt === 0 && lockedUntil === null,
+      ),
+    ).toBe(true);
+  });
+
+  it("IBX-078 a message that lost its lease while it waited is not handed back under the one that runs", async () => {
+    let now = Date.UTC(2030, 0, 1);
+    const inbox = await inboxWith(2, () => new Date(now));
+    const released: string[] = [];
+    const store: Inbox = {
+      ...inbox,
+      renew: async () => ({ changed: [], lost: [], dead: [] }), // never reaches the database
+      release(owner, messages, call) {
+        released.push(...messages.map((message) => message.messageId));
+        return inbox.release(owner, messages, call);
+      },
+    };
+    const started: string[] = [];
+    const dispatcher = createDispatcher<InboxMessage>({
+      concurrency: 1,
+      leaseMs: 1_000,
+      handlers: {
+        async t({ messageId, afterCrash }) {
+          started.push(`${messageId}${afterCrash ? "!" : ""}`);
+          if (started.length === 1) {
+            now += 120_000; // the machine slept: both leases are over
+            await inbox.receive({ source: "s", messageId: "more", topic: "t", payload: "" });
+          }
+        },
+      },
+    });
+    await dispatcher.run(store, timeBudget(20_000));
+    // whatever is released is not running: every message that was started again was not handed back meanwhile
+    const again = started.filter((id) => id.endsWith("!")).map((id) => id.slice(0, -1));
+    expect(again.length).toBeGreaterThan(0);
+    for (const id of again) expect(released).not.toContain(id);
+  });
+
+  it("IBX-075 an error whose text cannot be read is a failure like any other", async () => {
+    const inbox = await inboxWith(2);
+    const unreadable = () => Object.defineProperty(new Error(), "message", { value: Object.create(null) });
+    let calls = 0;
+    const dispatcher = createDispatcher<InboxMessage>({
+      handlers: {
+        t() {
+          if (calls++ === 0) throw unreadable();
+          return Promise.reject(unreadable());
+        },
+      },
+    });
+    expect(await dispatcher.run(inbox, timeBudget(10_000))).toMatchObject({ abandoned: 2 });
+  });
+});
