@@ -104,7 +104,7 @@ export function timeTests(context: DispatchContext): void {
       expect(asked[0]).toBe(50);
       asked.length = 0;
       await dispatcher.run(watched, testBudget(100)); // two rounds of two
-      expect(asked[0]).toBeLessThanOrEqual(4);
+      expect(asked[0]).toBeLessThanOrEqual(6); // a timer may come a little early: then three rounds fit
     });
 
     it("FUN-03 a handler that runs into the end is aborted, and abandoned with a reason", async () => {

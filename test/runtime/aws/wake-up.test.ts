@@ -97,8 +97,14 @@ describe("waking the dispatcher on AWS", () => {
     const first = await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
     expect(first.more).toBe(true);
     await api.settled();
+    const handled = async () => new Set(await data.effects()).size; // one that was cut off is run again
+    // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
+    while ((await handled()) < ids.length) {
+      await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
+      await api.settled();
+    }
     expect(api.events.length).toBeGreaterThan(0);
-    expect([...new Set(await data.effects())]).toEqual(ids); // on a busy machine one may be cut off and run again
+    expect([...new Set(await data.effects())].sort()).toEqual(ids);
   });
 
   it("FUN-06 wake-ups by a queue: one run for all messages of a batch", async () => {
