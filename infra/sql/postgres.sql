@@ -92,6 +92,8 @@ begin
     delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  -- without those that were finished by hand in the same transaction
+  select array_agg(s.seq) into v_seqs from "infra"."inbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
@@ -175,6 +177,8 @@ begin
     delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  -- without those that were finished by hand in the same transaction
+  select array_agg(s.seq) into v_seqs from "infra"."inbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
@@ -209,9 +213,8 @@ end
 $body$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_leave"(bigint[])';
-  execute 'create function "infra"."inbox_leave"(p_seqs bigint[]) returns boolean
+declare
+  made constant text := 'create or replace function "infra"."inbox_leave"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -236,13 +239,17 @@ begin
   return false;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_leave"(bigint[])';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_return"(bigint[])';
-  execute 'create function "infra"."inbox_return"(p_seqs bigint[]) returns boolean
+declare
+  made constant text := 'create or replace function "infra"."inbox_return"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 as $body$
@@ -251,13 +258,17 @@ begin
   return false;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_return"(bigint[])';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, text, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
+declare
+  made constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
 language plpgsql
 volatile
 as $body$
@@ -267,13 +278,17 @@ declare
   v_hash bytea;
   v_first_seen_at timestamptz;
   v_key text;
+  v_due_at timestamptz;
+  v_expires_at timestamptz;
+  v_is_same boolean;
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at, m.partition_key into v_seq, v_hash, v_first_seen_at, v_key
+    select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, m.topic is not distinct from p_topic and m.payload is not distinct from p_payload and m.correlation_id is not distinct from p_correlation_id and m.headers is not distinct from p_headers and m.due_at is not distinct from p_due_at and m.expires_at is not distinct from p_expires_at and coalesce(m.hash = p_hash, p_hash is null)
+    into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
     from "infra"."inbox" m
     where m.source = p_source and m.message_id = p_message_id
     for update;
@@ -292,7 +307,11 @@ begin
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
-  select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq;
+  if found and (not v_is_same or v_status in (0, 2, 4)) then
+    -- Only to change it: the caller''s transaction may be long, and whoever settles the message would wait for it.
+    select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+  end if;
   if not found then v_status := 3; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
@@ -302,6 +321,13 @@ begin
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
     return case when v_changed then ''conflict'' else ''done'' end;
+  end if;
+
+  if v_is_same and v_status in (1, 5) then
+    update "infra"."inbox" m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
+    where m.seq = v_seq;
+    return ''duplicate'';
   end if;
 
   update "infra"."inbox" m
@@ -319,18 +345,18 @@ begin
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_arrived" (seqs) values (array[v_seq]); end if;
-  elsif v_status in (1, 5) then -- a lease stays as it is, and a back-off that has begun is not cut short
+  elsif v_status in (1, 5)
+    and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
+    -- A lease stays as it is, a back-off that has begun is not cut short, and an expiry that a replay took away does
+    -- not come back with the same delivery.
     update "infra"."inbox_state" s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
       end,
-      expires_at = p_expires_at
-    where s.seq = v_seq
-      and (s.expires_at is distinct from p_expires_at
-        or (s.locked_until is null
-          and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
+      expires_at = case when p_expires_at is distinct from v_expires_at then p_expires_at else s.expires_at end
+    where s.seq = v_seq;
   end if;
   return case
     when v_changed then ''conflict''
@@ -340,13 +366,17 @@ begin
   end;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, text, boolean, timestamptz)';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
+declare
+  made constant text := 'create or replace function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)
 language plpgsql
 volatile
@@ -392,13 +422,17 @@ begin
   end loop;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_receive_keyed"(json, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
+declare
+  made constant text := 'create or replace function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)
 language plpgsql
 volatile
@@ -447,13 +481,17 @@ begin
   end loop;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_receive_keyed"(json, boolean, timestamptz)';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
-  execute 'create function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
+declare
+  made constant text := 'create or replace function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
 language plpgsql
 volatile
 as $body$
@@ -488,13 +526,17 @@ begin
   where m.seq = v_seq;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
-  execute 'create function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
+declare
+  made constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
 language plpgsql
 volatile
 as $body$
@@ -532,6 +574,11 @@ begin
   return v_seq;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
+  execute made;
 end
 $body1$;
 
@@ -612,6 +659,8 @@ begin
     delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  -- without those that were finished by hand in the same transaction
+  select array_agg(s.seq) into v_seqs from "infra"."outbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
@@ -694,6 +743,8 @@ begin
     delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  -- without those that were finished by hand in the same transaction
+  select array_agg(s.seq) into v_seqs from "infra"."outbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
@@ -728,9 +779,8 @@ end
 $body$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."outbox_leave"(bigint[])';
-  execute 'create function "infra"."outbox_leave"(p_seqs bigint[]) returns boolean
+declare
+  made constant text := 'create or replace function "infra"."outbox_leave"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -755,13 +805,17 @@ begin
   return false;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_leave"(bigint[])';
+  execute made;
 end
 $body1$;
 
 do $body1$
-begin
-  execute 'drop function if exists "infra"."outbox_return"(bigint[])';
-  execute 'create function "infra"."outbox_return"(p_seqs bigint[]) returns boolean
+declare
+  made constant text := 'create or replace function "infra"."outbox_return"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 as $body$
@@ -770,5 +824,10 @@ begin
   return false;
 end
 $body$';
+begin
+  execute made;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_return"(bigint[])';
+  execute made;
 end
 $body1$;

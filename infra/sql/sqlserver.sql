@@ -1069,7 +1069,9 @@ begin
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    old_status tinyint not null
+    old_status tinyint not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
   );
   declare @arrived table (
     seq bigint not null primary key,
@@ -1087,8 +1089,8 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @known (seq, source, message_id, old_status)
-  select m.seq, m.source, m.message_id, s.status
+  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
+  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
   from (
     select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
@@ -1124,9 +1126,11 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    expires_at = a.expires_at
-  from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    -- one that a replay took away does not come back with the same delivery
+    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
+  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
   update [infra].[InboxState]
@@ -1241,7 +1245,9 @@ begin
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    old_status tinyint not null
+    old_status tinyint not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
   );
   declare @arrived table (
     seq bigint not null primary key,
@@ -1259,8 +1265,8 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @known (seq, source, message_id, old_status)
-  select m.seq, m.source, m.message_id, s.status
+  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
+  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
   from @incoming i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
@@ -1292,9 +1298,11 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    expires_at = a.expires_at
-  from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    -- one that a replay took away does not come back with the same delivery
+    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
+  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
   update [infra].[InboxState]
@@ -1408,7 +1416,9 @@ begin
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    old_status tinyint not null
+    old_status tinyint not null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null
   );
   declare @arrived table (
     seq bigint not null primary key,
@@ -1442,8 +1452,8 @@ begin
   from @ends k, [infra].[InboxLane]
   where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
 
-  insert into @known (seq, source, message_id, old_status)
-  select m.seq, m.source, m.message_id, s.status
+  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
+  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
   from @incoming i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
@@ -1475,9 +1485,11 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    expires_at = a.expires_at
-  from @arrived a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    -- one that a replay took away does not come back with the same delivery
+    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
+  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
   update [infra].[InboxState]

@@ -9,6 +9,7 @@ import {
   type Database,
   InvalidArgumentError,
   migrate,
+  newOwnerToken,
   type OutboxMessage,
   type Worker,
 } from "../../src/index.js";
@@ -161,6 +162,29 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.alreadyProcessed({ source: "s", messageId: "2" }))).toBe(0);
     expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(1);
     expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(0);
+  });
+
+  it("ADD-09 ADD-01 ADD-02 what becomes claimable later notifies too: the next in line, what was only seen, a replay", async () => {
+    await enableNotify(db, { kind: "inbox", schema });
+    const inbox = createInbox(db, { schema });
+    const keyed = (messageId: string) => ({
+      source: "k",
+      messageId,
+      topic: "keyed",
+      payload: "p",
+      partitionKey: "key",
+    });
+    expect(await notifiedBy("inbox", () => inbox.receive(keyed("1")))).toBe(1);
+    expect(await notifiedBy("inbox", () => inbox.receive(keyed("2")))).toBe(0); // it is behind
+    expect(await notifiedBy("inbox", () => inbox.markDead(keyed("1"), "no"))).toBe(1);
+    expect(await notifiedBy("inbox", () => inbox.replay([keyed("1")]))).toBe(0); // behind again
+    const seen = { source: "k", messageId: "seen", topic: "t", payload: "p" };
+    await inbox.alreadyProcessed(seen);
+    expect(await notifiedBy("inbox", () => inbox.receive(seen))).toBe(1);
+    await inbox.markDead(seen, "no");
+    expect(await notifiedBy("inbox", () => inbox.replay([seen]))).toBe(1);
+    const owner = newOwnerToken();
+    expect(await notifiedBy("inbox", () => inbox.claim({ owner }))).toBe(0);
   });
 
   it("ADD-09 without it, or after it was taken back, nothing is notified", async () => {

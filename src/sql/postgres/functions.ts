@@ -38,6 +38,12 @@ const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_
 const waiting = (key: string) => `case when ${key} is null then ${status.ready} else ${status.behind} end`;
 const keyed = (key: string) => `case when ${key} is not null then true end`;
 
+/** The same content as before; a delivery without a hash does not contradict one. */
+const isSame = `${contents
+  .filter((name) => name !== "hash")
+  .map((name) => `m.${name} is not distinct from p_${name}`)
+  .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
+
 const receive = (n: QueueNames): string =>
   create(
     n.object("_receive"),
@@ -49,13 +55,17 @@ const receive = (n: QueueNames): string =>
   v_hash bytea;
   v_first_seen_at timestamptz;
   v_key text;
+  v_due_at timestamptz;
+  v_expires_at timestamptz;
+  v_is_same boolean;
   v_status smallint;
   v_changed boolean;
   v_enqueued boolean;
 begin
   loop
     -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
-    select m.seq, m.hash, m.first_seen_at, m.partition_key into v_seq, v_hash, v_first_seen_at, v_key
+    select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, ${isSame}
+    into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
     from ${n.message} m
     where m.source = p_source and m.message_id = p_message_id
     for update;
@@ -74,7 +84,11 @@ begin
   end loop;
 
   -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
-  select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
+  select s.status into v_status from ${n.state} s where s.seq = v_seq;
+  if found and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
+    -- Only to change it: the caller's transaction may be long, and whoever settles the message would wait for it.
+    select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
+  end if;
   if not found then v_status := ${status.done}; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
@@ -84,6 +98,13 @@ begin
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
     return case when v_changed then 'conflict' else 'done' end;
+  end if;
+
+  if v_is_same and v_status in (${status.ready}, ${status.behind}) then
+    update ${n.message} m
+    set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
+    where m.seq = v_seq;
+    return 'duplicate';
   end if;
 
   update ${n.message} m
@@ -101,18 +122,18 @@ begin
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
-  elsif v_status in (${status.ready}, ${status.behind}) then -- a lease stays as it is, and a back-off that has begun is not cut short
+  elsif v_status in (${status.ready}, ${status.behind})
+    and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
+    -- A lease stays as it is, a back-off that has begun is not cut short, and an expiry that a replay took away does
+    -- not come back with the same delivery.
     update ${n.state} s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
       end,
-      expires_at = p_expires_at
-    where s.seq = v_seq
-      and (s.expires_at is distinct from p_expires_at
-        or (s.locked_until is null
-          and (p_due_at > s.visible_at or (s.attempt = 0 and s.visible_at <> coalesce(p_due_at, v_first_seen_at)))));
+      expires_at = case when p_expires_at is distinct from v_expires_at then p_expires_at else s.expires_at end
+    where s.seq = v_seq;
   end if;
   return case
     when v_changed then 'conflict'

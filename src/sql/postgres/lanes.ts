@@ -76,6 +76,8 @@ begin
     delete from ${arrived(n)} a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
+  -- without those that were finished by hand in the same transaction
+  select array_agg(s.seq) into v_seqs from ${n.state} s where s.seq = any (v_seqs) and s.status = ${status.behind};
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from ${n.message} m where m.seq = any (v_seqs);
 

@@ -30,7 +30,7 @@ export function channelOf({ schema, table }: QueueNames): string {
 }
 
 /**
- * From now on every commit that brings the queue a new message notifies those who listen (`wakeUpOnNotify`), whoever
+ * From now on every commit that makes a message claimable notifies those who listen (`wakeUpOnNotify`), whoever
  * wrote it and in whatever transaction. Run it once, where you run `migrate`; it may be repeated.
  *
  * PostgreSQL lets only one notifying transaction commit at a time, in the whole server. That is felt from some
@@ -59,6 +59,22 @@ after insert on ${n.state}
 referencing new table as added
 for each statement
 execute function ${n.object("_notify")}()`,
+    // What becomes claimable later: the head of a line, a dead letter that is replayed, one that had only been seen.
+    // A claim leaves the status as it is, so that for it nothing is called.
+    `create or replace function ${n.object("_notify_ready")}() returns trigger
+language plpgsql
+as $notify$
+begin
+  perform pg_notify(${literal(channelOf(n))}, '');
+  return null;
+end
+$notify$`,
+    `drop trigger if exists ${n.bare("_notify_ready")} on ${n.state}`,
+    `create trigger ${n.bare("_notify_ready")}
+after update of status on ${n.state}
+for each row
+when (new.status = ${status.ready} and old.status <> ${status.ready})
+execute function ${n.object("_notify_ready")}()`,
   ]);
 }
 
@@ -67,7 +83,9 @@ export async function disableNotify(db: Database, queue: NotifyQueue): Promise<v
   const n = namesOf(queue);
   await run(db, n, [
     `drop trigger if exists ${n.bare("_notify")} on ${n.state}`,
+    `drop trigger if exists ${n.bare("_notify_ready")} on ${n.state}`,
     `drop function if exists ${n.object("_notify")}()`,
+    `drop function if exists ${n.object("_notify_ready")}()`,
   ]);
 }
 

@@ -6,20 +6,31 @@ const body = (text: string): string => {
   return `${tag}\n${text}\n${tag}`;
 };
 
-/** A new version may answer other columns, which `create or replace` refuses. */
+/**
+ * Replaced in place, so that sessions which call it meanwhile go on, and what was granted stays. Only where a new
+ * version answers other columns, which `create or replace` refuses, it is dropped first.
+ */
 export const create = (
   name: string,
   types: string,
   declaration: string,
   text: string,
   behaviour = "volatile",
-): string =>
-  `do ${body(
-    `begin
+): string => {
+  const made = literal(
+    `create or replace function ${name}${declaration}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
+  );
+  return `do ${body(
+    `declare
+  made constant text := ${made};
+begin
+  execute made;
+exception when invalid_function_definition then
   execute ${literal(`drop function if exists ${name}(${types})`)};
-  execute ${literal(`create function ${name}${declaration}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`)};
+  execute made;
 end`,
   )}`;
+};
 
 /** A trigger hangs on it, so it cannot be dropped; its declaration never changes. */
 export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>

@@ -142,11 +142,10 @@ begin
   where (new.due_at is not null or new.expires_at is not null) and ${isFresh(n, "new.seq")};
   update ${n.state}
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
-    expires_at = new.expires_at
+    -- one that a replay took away does not come back with the same delivery
+    expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
   where seq = new.seq and status in (${status.ready}, ${status.behind})
-    and (expires_at is not new.expires_at
-      or (attempt = 0 and visible_at <> coalesce(new.due_at, new.first_seen_at))
-      or new.due_at > visible_at);
+    and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update ${n.state}
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
   where seq = new.seq and ${unclaimable};

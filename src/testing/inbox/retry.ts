@@ -248,6 +248,18 @@ export function retryTests(context: InboxContext): void {
       }
     });
 
+    it("ADD-03 the same delivery again does not bring back the expiry that a replay took away", async () => {
+      const { inbox, clock } = await context.freshInbox();
+      const owner = newOwnerToken();
+      const message = context.message({ expiresAt: new Date(clock().getTime() + 1_000) });
+      await inbox.receive(message);
+      clock.advance(2_000);
+      expect(await inbox.claim({ owner })).toEqual([]);
+      expect((await inbox.replay([message])).changed).toHaveLength(1);
+      expect(await inbox.receive(message)).toBe("duplicate");
+      expect(await inbox.claim({ owner })).toMatchObject([{ messageId: message.messageId, expiresAt: null }]);
+    });
+
     it("ADD-03 a claim finds the live message behind any number of expired ones", async () => {
       const { inbox, owner, clock } = await context.freshInbox();
       await inbox.enqueue(context.messages(30, { expiresAt: new Date(clock().getTime() + 1) }));

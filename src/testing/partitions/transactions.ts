@@ -43,6 +43,33 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3", "c2", "d1"]);
   });
 
+  it("ADD-01 a message that is received and finished by hand in one transaction does not stand in line", async () => {
+    const { inbox, put, claimed } = await lines(database(), "inbox");
+    const message = { source: "s", messageId: "a1", topic: "t", payload: "a1", partitionKey: "a" };
+    const caller = await database().begin();
+    expect(await inbox.receive(message, { tx: caller.tx })).toBe("enqueued");
+    expect(await inbox.markProcessed(message, { tx: caller.tx })).toBe(true);
+    await caller.commit();
+    await put(key("a2"));
+    expect(await claimed()).toEqual(["a2"]);
+  });
+
+  it("ADD-01 the same message again, in a transaction that stays open, keeps nobody from acknowledging it", async () => {
+    if (database().db.dialect.name !== "postgres") return; // SQLite has one writer; SQL Server locks what it may change
+    const { inbox, put, claimed, ack } = await lines(database(), "inbox");
+    await put(key("a1"), key("a2"));
+    expect(await claimed()).toEqual(["a1"]);
+    const stored = (await inbox.list()).messages;
+    const caller = await database().begin();
+    for (const { source, messageId, topic, payload } of stored) {
+      const again = { source, messageId, topic, payload, partitionKey: "a" };
+      expect(await inbox.receive(again, { tx: caller.tx })).toBe("duplicate");
+    }
+    await ack("a1");
+    expect(await claimed()).toEqual(["a2"]);
+    await caller.commit();
+  });
+
   it("ADD-01 a transaction that is rolled back leaves its line as it was", async () => {
     const { put, putIn, claimed, ack } = await lines(database(), "outbox");
     await put(key("a1"));

@@ -11,6 +11,10 @@ import { inserted } from "./rows.js";
 /** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
 export const scalarInbox = parametersAsRow(inboxColumns);
 
+/** Of two times that may be missing. */
+const isOther = (before: string, after: string): string =>
+  `(${before} <> ${after} or (${before} is null and ${after} is not null) or (${before} is not null and ${after} is null))`;
+
 /**
  * Finds and locks what is known, message before state, then writes each at most once. What another
  * call inserts in between ends this one with a duplicate key, and the caller's retry then finds it:
@@ -39,7 +43,9 @@ export function receive(n: QueueNames, incoming: string, hasKeys = false): strin
   seq bigint not null primary key,
   source nvarchar(255) ${binary} not null,
   message_id nvarchar(255) ${binary} not null,
-  old_status tinyint not null
+  old_status tinyint not null,
+  due_at datetime2(3) null,
+  expires_at datetime2(3) null
 );
 declare @arrived table (
   seq bigint not null primary key,
@@ -54,8 +60,8 @@ declare @arrived table (
 );
 declare @woken table (seq bigint not null primary key);
 
-${atomically(`${hasKeys ? `${lockEnds(n, "ends", "@incoming")}\n\n` : ""}insert into @known (seq, source, message_id, old_status)
-select m.seq, m.source, m.message_id, s.status
+${atomically(`${hasKeys ? `${lockEnds(n, "ends", "@incoming")}\n\n` : ""}insert into @known (seq, source, message_id, old_status, due_at, expires_at)
+select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
 from ${incoming}
 inner join ${n.message} m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
 inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
@@ -81,9 +87,11 @@ set visible_at = case
     when a.due_at > ${s}.visible_at then a.due_at
     else ${s}.visible_at
   end,
-  expires_at = a.expires_at
-from @arrived a, ${n.state} with (rowlock)
-where ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.behind})
+  -- one that a replay took away does not come back with the same delivery
+  expires_at = case when ${isOther("k.expires_at", "a.expires_at")} then a.expires_at else ${s}.expires_at end
+from @arrived a, @known k, ${n.state} with (rowlock)
+where k.seq = a.seq and ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.behind})
+  and (${isOther("k.due_at", "a.due_at")} or ${isOther("k.expires_at", "a.expires_at")})
 ${seekEach};
 
 update ${n.state}
