@@ -305,14 +305,20 @@ export function createQueueStore<
       requireBatchSize(limit);
       for (;;) {
         const rows = await execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
-        const claimed = rows.filter(isClaimed);
+        const claimed: Message[] = [];
+        let isSorted = true;
         for (const row of rows) {
           if (!isClaimed(row)) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+          else {
+            const message = shape.toMessage(row, dialect, owner);
+            isSorted &&= claimed.length === 0 || message.seq > claimed[claimed.length - 1]!.seq;
+            claimed.push(message);
+          }
         }
         logger.debug("claim", { claimed: claimed.length });
         // Only dead ones came: there may be live ones behind them.
         if (claimed.length > 0 || rows.length === 0)
-          return claimed.map((row) => shape.toMessage(row, dialect, owner)).sort((a, b) => a.seq - b.seq);
+          return isSorted ? claimed : claimed.sort((a, b) => a.seq - b.seq);
       }
     },
 
