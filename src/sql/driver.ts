@@ -20,7 +20,7 @@ export interface SqlStatement {
   readonly shortcut?: string;
   /**
    * SQLite: the same without row numbers in the answer, which take as long as the rest. It answers how many it
-   * `changed`; when these are all of `:items`, they are known, and otherwise it is undone and the steps run.
+   * `changed`; when these are all of them (`:count`), they are known, and otherwise it is undone and the steps run.
    */
   readonly whole?: SqlStatement;
   /** SQLite: the same when some of the messages have a partition key, or when that is not known. */

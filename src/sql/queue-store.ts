@@ -231,10 +231,11 @@ export function createQueueStore<
     entries: readonly Numbered<Key>[],
     rows: Rows,
   ): Settlement<Key> => {
-    if (rows.length === messages.length && rows[0]?.dead === undefined)
+    const isWhole = rows.length === entries.length && rows[0]?.dead === undefined;
+    if (isWhole && entries.length === messages.length)
       return { changed: entries.map((entry) => entry.key), lost: [], dead: [] };
     const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
-    const changed = rows.map((row) => bySeq.get(Number(row.seq))!);
+    const changed = isWhole ? [...bySeq.values()] : rows.map((row) => bySeq.get(Number(row.seq))!);
     const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
     const settled = new Set(changed.map(shape.keyText));
     const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));
@@ -258,7 +259,8 @@ export function createQueueStore<
     const entries = allNumbered(messages) ?? (await numbered(messages, call));
     const items = JSON.stringify(entries.map(itemOf));
     const variant = statement.keyed !== undefined && entries.some(mayHaveKey) ? statement.keyed : statement;
-    const rows = entries.length === 0 ? [] : await executeIn(call.tx, variant, { ...params, items }, call);
+    const sent = { ...params, items, count: entries.length };
+    const rows = entries.length === 0 ? [] : await executeIn(call.tx, variant, sent, call);
     const result = settlement(messages, entries, rows);
     logger.debug(verb, {
       changed: result.changed.length,

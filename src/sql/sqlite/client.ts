@@ -251,8 +251,8 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   const runSteps = (opened: Opened, statement: SqlStatement, params: SqlParams): readonly SqlRow[] => {
     const { handle, run, begin, commit } = opened;
     if (statement.whole !== undefined) {
-      const items = JSON.parse(params.items as string) as readonly number[];
-      if (changesAll(opened, statement.whole, params, items.length)) return items.map((seq) => ({ seq }));
+      const count = params.count as number;
+      if (changesAll(opened, statement.whole, params, count)) return new Array(count).fill(noColumns);
     }
     if (statement.steps.length === 1 && statement.constants === undefined) return run(statement, params);
     begin.run();
