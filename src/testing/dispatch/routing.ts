@@ -245,7 +245,7 @@ export function routingTests(context: DispatchContext): void {
       expect(order).toEqual(["a in", "b in", "handler", "b out", "a out"]);
     });
 
-    it("IBX-110 IBX-111 OBX-087 OBX-088 logs invocations as info and exceptions as error, with ids and the store, without payloads", async () => {
+    it("IBX-110 IBX-111 OBX-071 OBX-087 OBX-088 logs invocations as info and exceptions as error, with ids and the store, without payloads", async () => {
       const { store, enqueue, logs, logger } = await context.subject(kind);
       await enqueue("good", ["payload-one"]);
       await enqueue("bad", ["payload-two"]);
