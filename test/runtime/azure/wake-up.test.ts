@@ -73,7 +73,7 @@ describe("wake-up by a Storage queue", () => {
     expect(await host.run("dispatch")).toMatchObject({ more: true });
     // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
     while (new Set(await scenario.log("handled")).size < ids.length) await host.run("dispatch");
-    expect(wakeUps(host).length).toBeGreaterThan(0);
+    await expect.poll(() => wakeUps(host).length, { timeout: 30_000 }).toBeGreaterThan(0);
     expect(new Set(await scenario.log("handled")).size).toBe(ids.length);
   });
 
