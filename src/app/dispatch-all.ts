@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../queue/budget.js";
 import type { DispatchResult } from "../queue/dispatch-run.js";
+import { sumOfResults } from "../queue/result-sum.js";
 import { lingerMs } from "./wake-up.js";
 
 export interface DispatchReport {
@@ -56,16 +57,8 @@ async function waited(ms: number, budget: Budget): Promise<boolean> {
 
 function joined(first: DispatchReport, second: DispatchReport): DispatchReport {
   return {
-    inbox: sum(first.inbox, second.inbox),
-    outbox: sum(first.outbox, second.outbox),
+    inbox: sumOfResults(first.inbox, second.inbox),
+    outbox: sumOfResults(first.outbox, second.outbox),
     more: second.more || (first.more && second.inbox === null),
   };
-}
-
-function sum(a: DispatchResult | null, b: DispatchResult | null): DispatchResult | null {
-  if (a === null || b === null) return a ?? b;
-  const counts = Object.entries(b).map(([name, value]) =>
-    typeof value === "number" ? [name, value + (a[name as keyof DispatchResult] as number)] : [name, value],
-  );
-  return Object.fromEntries(counts) as DispatchResult;
 }

@@ -1,4 +1,5 @@
 import type { DispatchResult } from "../queue/dispatch-run.js";
+import { sumOfResults } from "../queue/result-sum.js";
 import type { TenantDispatchReport } from "./tenant-dispatcher.js";
 
 /** Adds up what many turns did. */
@@ -9,19 +10,12 @@ export interface ResultSum {
 }
 
 export function resultSum(): ResultSum {
-  let sum: Omit<DispatchResult, "stopped"> | undefined;
+  let sum: DispatchResult | null = null;
   return {
-    add({ stopped: _, ...counts }) {
-      if (sum === undefined) {
-        sum = counts;
-        return;
-      }
-      const before = sum as unknown as Record<string, number>;
-      sum = Object.fromEntries(
-        Object.entries(counts).map(([name, value]) => [name, (before[name] ?? 0) + value]),
-      ) as unknown as typeof counts;
+    add(result) {
+      sum = sumOfResults(sum, result);
     },
-    result: (stopped) => (sum === undefined ? null : { ...sum, stopped }),
+    result: (stopped) => (sum === null ? null : { ...sum, stopped }),
   };
 }
 

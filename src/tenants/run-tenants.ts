@@ -3,7 +3,7 @@ import { InvalidOperationError } from "../errors.js";
 import { type Budget, timeBudget } from "../queue/budget.js";
 import { changes } from "../queue/changes.js";
 import type { Logger } from "../queue/logger.js";
-import { safeReason } from "../webhooks/safe-reason.js";
+import { safeReason } from "../queue/safe-reason.js";
 import type { SelectionStrategy } from "./selection.js";
 import type { SetAside } from "./set-aside.js";
 

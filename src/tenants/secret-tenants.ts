@@ -1,5 +1,5 @@
 import type { Logger } from "../queue/logger.js";
-import { safeReason } from "../webhooks/safe-reason.js";
+import { safeReason } from "../queue/safe-reason.js";
 import { tenantOfSecret } from "./secret-value.js";
 import type { Tenant } from "./tenant.js";
 

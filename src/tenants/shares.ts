@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ArgumentRangeError } from "../errors.js";
 import type { Budget } from "../queue/budget.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
-import { safeReason } from "../webhooks/safe-reason.js";
+import { safeReason } from "../queue/safe-reason.js";
 import { joinedReports } from "./result-sum.js";
 import type { FanOut, TenantShare } from "./share-message.js";
 import type { TenantDispatcher, TenantDispatchReport } from "./tenant-dispatcher.js";

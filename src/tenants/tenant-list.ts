@@ -1,8 +1,8 @@
 import type { SecretResolver } from "../config/secret-reference.js";
 import { tenantProblem } from "../config/tenant-settings.js";
 import type { Logger } from "../queue/logger.js";
+import { safeReason } from "../queue/safe-reason.js";
 import { abortable } from "../sql/abortable.js";
-import { safeReason } from "../webhooks/safe-reason.js";
 import type { TenantDiscovery } from "./discovery.js";
 import { type Tenant, tenantKey } from "./tenant.js";
 

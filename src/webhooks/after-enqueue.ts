@@ -1,6 +1,6 @@
 import type { Logger } from "../queue/logger.js";
+import { safeReason } from "../queue/safe-reason.js";
 import type { ReceivedWebhook } from "./route-options.js";
-import { safeReason } from "./safe-reason.js";
 
 /** Calls the hook and waits for it, but not for ever, and never fails: the message is committed. */
 export function afterEnqueueCaller(

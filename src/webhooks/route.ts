@@ -1,6 +1,7 @@
 import type { ReceiveOutcome } from "../inbox/inbox.js";
 import { guardedLogger, silentLogger } from "../queue/logger.js";
 import { guardedMetrics } from "../queue/metrics.js";
+import { safeReason } from "../queue/safe-reason.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
@@ -11,7 +12,6 @@ import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
-import { safeReason } from "./safe-reason.js";
 import { type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
