@@ -55,7 +55,9 @@ async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
   const names = { ...schema, inbox: `ShopInbox${number}`, outbox: `ShopOutbox${number}` };
   await migrate(db, names);
   const table = ordersTable(database, number);
-  await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
+  // ids that differ in case are different orders, also where the database's default says otherwise
+  const collation = db.dialect.name === "sqlserver" ? " collate Latin1_General_100_BIN2" : "";
+  await database.raw(`create table ${table} (id varchar(100)${collation} not null primary key)`);
   const inboxStore = createInbox(db, { ...schema, table: names.inbox });
   const outboxStore = createOutbox(db, { ...schema, table: names.outbox });
   return {
