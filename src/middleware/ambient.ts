@@ -12,6 +12,8 @@ export interface TransactionScope {
   readonly native: unknown;
   /** What `publish` has put by until the outbox middleware writes it, in one statement. Without one, undefined. */
   outgoing: OutgoingMessage[] | undefined;
+  /** The outbox's insert, where it is on its way together with the commit. */
+  written: Promise<unknown> | undefined;
   /** Until it is committed or rolled back. */
   open: boolean;
 }

@@ -1,5 +1,6 @@
 import { createOutbox, type OutboxOptions, type OutgoingMessage } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
+import type { SqlExecutor } from "../sql/driver.js";
 import type { TransactionScope } from "./ambient.js";
 import { perDatabase, requireScope } from "./inbox.js";
 import { toOutgoing } from "./outgoing.js";
@@ -15,7 +16,7 @@ export interface OutboxMiddleware extends StoreMiddleware {
   readonly stage: "outbox";
   /** From here on `publish` works. */
   collect(scope: TransactionScope): void;
-  /** Writes the handler's output and what was published into the outbox, in one statement. */
+  /** Writes the handler's output and what was published into the outbox, in one statement, which the commit may follow at once. */
   write(scope: TransactionScope, output: unknown): Promise<void>;
 }
 
@@ -41,8 +42,19 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
     scope.outgoing = undefined;
     if (messages.length === 0) return;
     const store = storeOn(scope.db);
-    if (messages.length === 1) await store.enqueue(messages[0]!, { tx: scope.tx });
-    else await store.enqueue(messages, { tx: scope.tx });
+    let isSent = false;
+    const tx: SqlExecutor = {
+      query(...call) {
+        isSent = true;
+        return scope.tx.query(...call);
+      },
+    };
+    const written =
+      messages.length === 1 ? store.enqueue(messages[0]!, { tx }) : store.enqueue(messages, { tx });
+    if (isSent && scope.tx.pipelines) {
+      written.catch(() => {}); // the transaction reports it
+      scope.written = written;
+    } else await written;
   };
 
   return {

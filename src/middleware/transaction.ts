@@ -46,15 +46,29 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
     throw new InvalidArgumentError("transaction: begin must be a function that calls the work it is given.");
   const begin: BeginTransaction = options.begin ?? ((work) => db.driver.transaction((tx) => work(tx)));
 
-  const within = <T>(work: (scope: TransactionScope) => Promise<T>): Promise<T> =>
-    begin(async (tx, native) => {
-      const scope: TransactionScope = { db, tx, native, outgoing: undefined, open: true };
-      try {
-        return await work(scope);
-      } finally {
-        scope.open = false;
-      }
-    });
+  const within = async <T>(work: (scope: TransactionScope) => Promise<T>): Promise<T> => {
+    let written: Promise<unknown> | undefined;
+    try {
+      return await begin(async (tx, native) => {
+        const scope: TransactionScope = {
+          db,
+          tx,
+          native,
+          outgoing: undefined,
+          written: undefined,
+          open: true,
+        };
+        try {
+          return await work(scope);
+        } finally {
+          scope.open = false;
+          written = scope.written;
+        }
+      });
+    } finally {
+      await written; // what failed first is the one to report: the commit only followed it
+    }
+  };
 
   return {
     stage: "transaction",

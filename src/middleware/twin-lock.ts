@@ -26,5 +26,6 @@ const nameOf = (key: string): string => `oncebox:${createHash("sha256").update(k
 /** Answers whether the lock was free. */
 export function twinLock(dialect: Dialect["name"]): (tx: SqlExecutor, key: string) => Promise<unknown> {
   const lock = locks[dialect];
-  return async (tx, key) => (lock === undefined ? true : (await tx.query(lock, { name: nameOf(key) }))[0]?.locked);
+  return async (tx, key) =>
+    lock === undefined ? true : (await tx.query(lock, { name: nameOf(key) }))[0]?.locked;
 }

@@ -13,11 +13,8 @@ export interface SqlStatement {
   readonly steps: readonly string[];
   /** SQLite: a select of one row, run first. Its columns are parameters of the steps, and columns of every row answered. */
   readonly constants?: string;
-  /**
-   * SQLite: the usual case of the first step, tried in its place. When it answers no rows, the first step runs
-   * after all.
-   */
-  readonly shortcut?: string;
+  /** SQLite: the steps of the usual case. When the first of them answers no rows, they are left and `steps` run instead. */
+  readonly shortcut?: readonly string[];
   /**
    * SQLite: the same without row numbers in the answer, which take as long as the rest. It answers how many it
    * `changed`; when these are all of them (`:count`), they are known, and otherwise it is undone and the steps run.
@@ -36,6 +33,11 @@ export interface QueryOptions {
 /** One method: a connection, a pool and a caller's own transaction all have it. */
 export interface SqlExecutor {
   query(statement: SqlStatement, params: SqlParams, options?: QueryOptions): Promise<readonly SqlRow[]>;
+  /**
+   * Statements of this transaction, its commit included, may be sent without waiting for the answers to those before.
+   * When one of them fails, so does the commit.
+   */
+  readonly pipelines?: boolean;
 }
 
 export interface SqlDriver extends SqlExecutor {

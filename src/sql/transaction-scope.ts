@@ -9,6 +9,7 @@ export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor
   let ended = false;
   return {
     tx: {
+      pipelines: inner.pipelines ?? false,
       async query(statement, params, options) {
         if (ended)
           throw new InvalidOperationError("This transaction has ended: nothing more can be done in it.");

@@ -61,7 +61,7 @@ export function killedStack(harness: KillableHarness): void {
 
         const points = (await deliver("whole", 0))!;
         expect(await rowsOf("whole")).toEqual(all);
-        expect(points).toBeGreaterThanOrEqual(11); // begin, four statements, commit: before and after
+        expect(points).toBeGreaterThanOrEqual(14); // begin, commit, and four statements: before, on their way, answered
         const ends = await inPairs(points, async (killAt) => {
           const messageId = `killed-${killAt}`;
           expect(await deliver(messageId, killAt)).toBeUndefined();

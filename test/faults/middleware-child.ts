@@ -1,7 +1,7 @@
 /**
  * Handles one message with the whole stack and kills itself, as a function is killed, at one of the points between two
- * statements: before the n-th statement reaches the database, or after it did and before anything else happens. Prints
- * how many points it passed when it lives to the end.
+ * statements: before the n-th statement is sent, when it is on its way, or when it has been answered and nothing else
+ * has happened. Prints how many points it passed when it lives to the end.
  */
 import type { Database, SqlDriver, SqlExecutor } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
@@ -20,13 +20,17 @@ function opened(): Database {
   return url.startsWith("mssql:") ? openSqlServer({ url }) : openSqlite({ file: url });
 }
 
-/** The same database with a point before and after each statement, and around begin and commit. */
+/** The same database with points around each statement, and around begin and commit. */
 function mined(db: Database): Database {
+  let isCommitting = false;
   const minedExecutor = (tx: SqlExecutor): SqlExecutor => ({
+    pipelines: tx.pipelines ?? false,
     async query(text, params, options) {
       point();
-      const rows = await tx.query(text, params, options);
+      const answer = tx.query(text, params, options);
       point();
+      const rows = await answer;
+      if (!isCommitting) point(); // the commit may be sent before the last answer
       return rows;
     },
   });
@@ -37,6 +41,7 @@ function mined(db: Database): Database {
       const result = await db.driver.transaction(async (tx) => {
         const answer = await work(minedExecutor(tx));
         point(); // the commit is next
+        isCommitting = true;
         return answer;
       }, options);
       point(); // committed, and nobody knows yet

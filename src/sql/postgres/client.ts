@@ -85,7 +85,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   ): Promise<T> => {
     signal?.throwIfAborted();
     const from = opened ?? (await pool());
-    const client = signal === undefined ? await from.connect() : await connected(from, signal);
+    const client = signal === undefined || isOneFree(from) ? await from.connect() : await connected(from, signal);
     let failed: Error | undefined;
     try {
       return await (signal === undefined ? work(client) : abortable(work(client), signal));
@@ -104,6 +104,8 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     let begun = false;
     // The first statement brings the begin along: one round trip less where pg pipelines, and none for no statement.
     const scope = transactionScope({
+      // Without it, pg could forget a statement that waits behind another, and commit without it.
+      pipelines: client.pipeline === true,
       async query(statement, params) {
         const begin = begun ? undefined : client.query("begin");
         begun = true;
@@ -150,6 +152,9 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     },
   };
 }
+
+/** Then it comes within the same turn of the event loop, and need not be waited for with one eye on the signal. */
+const isOneFree = (from: Pool): boolean => from.idleCount > from.waitingCount;
 
 const connected = (from: Pool, signal: AbortSignal): Promise<PoolClient> =>
   abortable(from.connect(), signal, { late: (client) => client.release() });

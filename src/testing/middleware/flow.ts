@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { currentTransaction, publish } from "../../middleware/ambient.js";
 import { inbox } from "../../middleware/inbox.js";
@@ -110,6 +110,19 @@ export function flowContract(harness: ContractHarness): void {
         },
       );
       await expect(handle({ messageId: "m" })).rejects.toThrow(InvalidArgumentError);
+      expect(await made.orders()).toEqual([]);
+      expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
+    });
+
+    it("MID-08 an outbox that is not there rolls the order back, and says what to do", async () => {
+      const made = await shop();
+      const { schema } = database();
+      const absent = outbox({ ...(schema === undefined ? {} : { schema }), table: "NotThere" });
+      const handle = stack<Order>([made.transaction, made.inboxOf("orders"), absent], async (message) => {
+        await insertOrder(made, currentTransaction(), message.messageId!);
+        return { topic: "order.placed", payload: "p" };
+      });
+      await expect(handle({ messageId: "m" })).rejects.toThrow(SchemaMissingError);
       expect(await made.orders()).toEqual([]);
       expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
     });
