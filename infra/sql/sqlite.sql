@@ -56,6 +56,14 @@ create table "InboxCursor" (
 
 insert into "InboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
+create table "InboxLeases" (
+  id integer primary key,
+  owner text not null,
+  locked_until integer not null,
+  visible_at integer not null,
+  seqs text not null
+) strict;
+
 create table "InboxLine" (
   place integer primary key,
   partition_key text not null,
@@ -103,7 +111,7 @@ when new.topic <> ''
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
   select new.seq, 1, coalesce(new.due_at, new.first_seen_at), new.expires_at
-  where (new.due_at is not null or new.expires_at is not null) and not exists (select 1 from "InboxState" where seq = new.seq);
+  where (new.due_at is not null or new.expires_at is not null) and new.seq > (select seq from "InboxCursor") and not exists (select 1 from "InboxState" where seq = new.seq);
   update "InboxState"
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- one that a replay took away does not come back with the same delivery
@@ -168,7 +176,41 @@ select
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey
 from "Inbox" m
-left join "InboxState" s on s.seq = m.seq;
+left join "InboxState" s on s.seq = m.seq
+where true and (s.seq is not null or m.seq > (select seq from "InboxCursor"))
+union all
+select
+  m.source as Source,
+  m.message_id as MessageId,
+  m.topic as Topic,
+  m.payload as Payload,
+  m.hash as Hash,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
+  case coalesce(s.status, 1)
+    when 0 then 'Seen'
+    when 3 then 'Done'
+    when 4 then 'Dead'
+    else 'Processing'
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  coalesce(s.attempt, 0) as Attempt,
+  s.last_error as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.first_seen_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  m.correlation_id as CorrelationId,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  m.deliveries as Deliveries,
+  m.partition_key as PartitionKey
+from (
+  select value as seq, 2 as status, 0 as attempt, visible_at, locked_until, owner, 0 as crashes,
+    null as expires_at, null as processed_at, null as processed_by, null as last_error
+  from "InboxLeases", json_each(seqs)
+) s
+join "Inbox" m on m.seq = s.seq
+where true;
 
 create table "Outbox" (
   seq integer primary key,
@@ -211,6 +253,14 @@ create table "OutboxCursor" (
 ) strict;
 
 insert into "OutboxCursor" (id, seq, last_deleted) values (1, 0, 0);
+
+create table "OutboxLeases" (
+  id integer primary key,
+  owner text not null,
+  locked_until integer not null,
+  visible_at integer not null,
+  seqs text not null
+) strict;
 
 create table "OutboxLine" (
   place integer primary key,
@@ -293,4 +343,37 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey
 from "Outbox" m
-left join "OutboxState" s on s.seq = m.seq;
+left join "OutboxState" s on s.seq = m.seq
+where true and (s.seq is not null or m.seq > (select seq from "OutboxCursor"))
+union all
+select
+  m.id as Id,
+  m.topic as Topic,
+  m.payload as Payload,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
+  case
+    when s.status = 3 then 2
+    when s.status = 4 then 3
+    when s.locked_until is not null then 1
+    else 0
+  end as Status,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
+  s.owner as OwnerToken,
+  coalesce(s.status, 1) = 3 as IsProcessed,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
+  s.processed_by as ProcessedBy,
+  coalesce(s.attempt, 0) as RetryCount,
+  s.last_error as LastError,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.created_at) / 1000.0, 'unixepoch') as NextAttemptAt,
+  m.message_id as MessageId,
+  m.correlation_id as CorrelationId,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
+  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
+  m.partition_key as PartitionKey
+from (
+  select value as seq, 2 as status, 0 as attempt, visible_at, locked_until, owner, 0 as crashes,
+    null as expires_at, null as processed_at, null as processed_by, null as last_error
+  from "OutboxLeases", json_each(seqs)
+) s
+join "Outbox" m on m.seq = s.seq
+where true;

@@ -81,21 +81,21 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
   const isIdle = (text: string, rows: readonly SqlRow[]): boolean =>
     prepare(text).needsDead && !rows.some(isDead);
 
-  return (statement, params) => {
-    // One time and one throw of the dice for all steps.
-    const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
-    if (statement.constants !== undefined) {
-      run.constants = (execute(statement.constants, run, noRows) as readonly SqlRow[])[0]!;
-    }
-    let rows =
-      statement.shortcut === undefined
-        ? noRows
-        : (execute(statement.shortcut, run, noRows) as readonly SqlRow[]);
-    for (let index = rows.length === 0 ? 0 : 1; index < statement.steps.length; index++) {
-      const text = statement.steps[index]!;
+  const follow = (steps: readonly string[], run: Run, from: number, before: readonly SqlRow[]) => {
+    let rows = before;
+    for (let index = from; index < steps.length; index++) {
+      const text = steps[index]!;
       if (!isIdle(text, rows)) rows = execute(text, run, rows) ?? rows;
     }
     return rows;
+  };
+
+  return ({ constants, shortcut, steps }, params) => {
+    // One time and one throw of the dice for all steps.
+    const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
+    if (constants !== undefined) run.constants = execute(constants, run, noRows)![0]!;
+    const usual = shortcut === undefined ? noRows : execute(shortcut[0]!, run, noRows)!;
+    return usual.length > 0 ? follow(shortcut!, run, 1, usual) : follow(steps, run, 0, noRows);
   };
 }
 
@@ -149,6 +149,10 @@ function parameter(name: string, { params, now, random, constants }: Run, rows: 
     }
   }
 }
+
+/** It then needs no transaction around it. */
+const isOneStep = ({ constants, shortcut, steps }: SqlStatement): boolean =>
+  steps.length === 1 && constants === undefined && (shortcut === undefined || shortcut.length === 1);
 
 /** Whether a statement that answers how many it changed changed so many; otherwise it is undone. */
 function changesAll(
@@ -254,7 +258,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       const count = params.count as number;
       if (changesAll(opened, statement.whole, params, count)) return new Array(count).fill(noColumns);
     }
-    if (statement.steps.length === 1 && statement.constants === undefined) return run(statement, params);
+    if (isOneStep(statement)) return run(statement, params);
     begin.run();
     try {
       const rows = run(statement, params);

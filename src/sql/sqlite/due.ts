@@ -2,7 +2,7 @@ import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { databaseClock } from "./client.js";
-import { cursorTable, isFresh } from "./schema.js";
+import { cursorTable, isFresh, leaseTable } from "./schema.js";
 
 /** What a claim would find: fresh messages behind the cursor, ready ones, and lost ones. */
 const anyDue = (n: QueueNames) => `(
@@ -12,6 +12,7 @@ const anyDue = (n: QueueNames) => `(
   )
   or exists (select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${databaseClock})
   or exists (select 1 from ${n.state} where status = ${status.held} and visible_at <= ${databaseClock})
+  or exists (select 1 from ${leaseTable(n)} where visible_at <= ${databaseClock})
 )`;
 
 export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>

@@ -47,11 +47,15 @@ const stateIndexes = (n: QueueNames) => [
 
 /**
  * A message without a state row is fresh: due since its birth and never claimed. Every one up to the cursor has
- * a state row, so a claim looks for fresh ones behind it only. See docs/decisions/0009.
+ * a state row or is in a lease, so a claim looks for fresh ones behind it only. See docs/decisions/0009.
  */
 export const cursorTable = (n: QueueNames) => n.object("Cursor");
 export const isFresh = (n: QueueNames, seq: string) =>
   `not exists (select 1 from ${n.state} where seq = ${seq})`;
+
+/** Fresh, and not packed into a lease either: those are not behind the cursor. */
+export const isUntouched = (n: QueueNames, seq: string) =>
+  `${seq} > (select seq from ${cursorTable(n)}) and ${isFresh(n, seq)}`;
 
 const createCursor = (n: QueueNames) => [
   `create table ${cursorTable(n)} (
@@ -61,6 +65,40 @@ const createCursor = (n: QueueNames) => [
 ) strict`,
   `insert into ${cursorTable(n)} (id, seq, last_deleted) values (1, 0, 0)`,
 ];
+
+/**
+ * A claim of fresh messages alone, packed: one row with their numbers instead of a held state row for each. Settled as
+ * a whole, they go from fresh to done; whatever else becomes of one of them unpacks it first. See docs/decisions/0012.
+ */
+export const leaseTable = (n: QueueNames) => n.object("Leases");
+const createLeases = (n: QueueNames) => `create table ${leaseTable(n)} (
+  id integer primary key,
+  owner text not null,
+  locked_until integer not null,
+  visible_at integer not null,
+  seqs text not null
+) strict`;
+
+/** The state rows that leases stand for. */
+export const packed = (n: QueueNames) => `(
+  select value as seq, ${status.held} as status, 0 as attempt, visible_at, locked_until, owner, 0 as crashes,
+    null as expires_at, null as processed_at, null as processed_by, null as last_error
+  from ${leaseTable(n)}, json_each(seqs)
+)`;
+
+/**
+ * Every message `m` with its state `s`, whichever way it has one, as the rows of `select`. Joined to both kinds of
+ * state at once, SQLite would read all of them for a single message.
+ */
+export const withState = (n: QueueNames, select: string, where = "true") => `${select}
+from ${n.message} m
+left join ${n.state} s on s.seq = m.seq
+where ${where} and (s.seq is not null or m.seq > (select seq from ${cursorTable(n)}))
+union all
+${select}
+from ${packed(n)} s
+join ${n.message} m on m.seq = s.seq
+where ${where}`;
 
 /**
  * The next message's number: never one that was used before, as `autoincrement` would promise too, but by writing
@@ -139,7 +177,7 @@ when new.topic <> ''
 begin
   insert into ${n.state} (seq, status, visible_at, expires_at)
   select new.seq, ${status.ready}, coalesce(new.due_at, new.first_seen_at), new.expires_at
-  where (new.due_at is not null or new.expires_at is not null) and ${isFresh(n, "new.seq")};
+  where (new.due_at is not null or new.expires_at is not null) and ${isUntouched(n, "new.seq")};
   update ${n.state}
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- one that a replay took away does not come back with the same delivery
@@ -188,6 +226,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
+        createLeases(n),
         ...createLine(n),
         insertTrigger(n),
         redeliveryTrigger(n),
@@ -216,6 +255,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         ...stateIndexes(n),
         ...createCursor(n),
+        createLeases(n),
         ...createLine(n),
         insertTrigger(n),
         deleteTrigger(n),
@@ -235,7 +275,9 @@ export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n
 const instant = (column: string) => `strftime('%Y-%m-%dT%H:%M:%fZ', ${column} / 1000.0, 'unixepoch')`;
 
 const inboxView = (n: QueueNames) => `create view ${n.view} as
-select
+${withState(
+  n,
+  `select
   m.source as Source,
   m.message_id as MessageId,
   m.topic as Topic,
@@ -259,12 +301,13 @@ select
   m.correlation_id as CorrelationId,
   ${instant("s.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
-from ${n.message} m
-left join ${n.state} s on s.seq = m.seq`;
+  m.partition_key as PartitionKey`,
+)}`;
 
 const outboxView = (n: QueueNames) => `create view ${n.view} as
-select
+${withState(
+  n,
+  `select
   m.id as Id,
   m.topic as Topic,
   m.payload as Payload,
@@ -287,9 +330,8 @@ select
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
   ${instant("s.expires_at")} as ExpiresAt,
-  m.partition_key as PartitionKey
-from ${n.message} m
-left join ${n.state} s on s.seq = m.seq`;
+  m.partition_key as PartitionKey`,
+)}`;
 
 export const routines = (n: QueueNames): readonly string[] => [
   `drop view if exists ${n.view}`,

@@ -15,11 +15,15 @@ import {
   cursorTable,
   isBehind,
   isFresh,
+  isUntouched,
+  leaseTable,
   lineTable,
   nextSeq,
+  packed,
   stateOf,
   unclaimable,
   visibleAt,
+  withState,
 } from "./schema.js";
 
 /** Milliseconds: the client binds the database's clock, unless a test passes a time. */
@@ -110,6 +114,15 @@ const nextInLine = (n: QueueNames) => `select seq from (
 order by visible_at, seq
 limit :limit`;
 
+/** Gives messages of leases the state rows that these stand for. */
+const unpack = (n: QueueNames, which = "true") => [
+  `insert into ${n.state} (seq, status, visible_at, locked_until, owner)
+select j.value, ${status.held}, visible_at, locked_until, owner
+from ${leaseTable(n)}, json_each(seqs) j
+where ${which}`,
+  `delete from ${leaseTable(n)} where ${which}`,
+];
+
 function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
@@ -135,23 +148,33 @@ where s.seq in ${seqs} and ${ownedBy("s")}`;
   const isDead = `exists (select 1 from ${n.state} where seq = ${line}.seq and status = ${status.dead})`;
   const buryDead = deadBlocks ? [] : [`${leave} and ${isDead}`];
   const ready = `select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${now}`;
+  const leases = leaseTable(n);
+  const unpackOwn = unpack(n, "owner = :owner");
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
     // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
     claim: {
       constants: `select ${now} + ${lease} as locked_until, ${now} + ${lease} + ${backoff("1", ":random")} as next_attempt_at`,
-      // Fresh ones alone, when nothing else is due: a third of the time of putting the two in order.
-      shortcut: `select m.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
+      // Fresh ones alone, when nothing else is due: a third of the time of putting the two in order, and one row to
+      // write instead of one for each. They are all there are up to the last of them.
+      shortcut: [
+        `select m.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
   case when not (${isPlain(n)}) then ${rest(n)} end as rest
 from ${n.message} m
 where m.seq > (select seq from ${cursor})
   and (m.seq > (select max(seq) from ${n.state}) or ${isFresh(n, "m.seq")})
   and not exists (${ready})
   and not exists (${crashed})
+  and not exists (select 1 from ${leases} where visible_at <= ${now})
 order by m.seq
 limit :limit`,
+        `update ${cursor} set seq = :last_seq`,
+        `insert into ${leases} (owner, locked_until, visible_at, seqs)
+values (:owner, :locked_until, :next_attempt_at, :seqs)`,
+      ],
       ...statement(
         "claim",
+        ...unpack(n, `visible_at <= ${now}`),
         `select c.seq, m.topic, m.payload, ${keyOf(n)}, m.${bornAt(n)},
   ${claimed.visibleAt} as next_attempt_at, ${claimed.lockedUntil} as locked_until,
   ${rest(n, { attempt: claimed.attempt, crashes: claimed.crashes, last_error: claimed.lastError, expires_at: "s.expires_at" })} as rest,
@@ -193,11 +216,21 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
       ),
     },
     ack: {
-      ...statement("ack", `${ack}\nreturning seq`),
-      whole: statement("ack", ack, "select changes() as changed"),
-      keyed: statement("ack", `${ack}\nreturning seq`, leave),
+      ...statement("ack", ...unpackOwn, `${ack}\nreturning seq`),
+      whole: {
+        shortcut: [
+          `delete from ${leases} where owner = :owner and seqs = :items returning id`,
+          `insert into ${n.state} (seq, status, visible_at, processed_at, processed_by)
+select value, ${status.done}, ${now}, ${now}, :processed_by
+from json_each(:items)`,
+          "select changes() as changed",
+        ],
+        ...statement("ack", ack, "select changes() as changed"),
+      },
+      keyed: statement("ack", ...unpackOwn, `${ack}\nreturning seq`, leave),
     },
     abandon: withKeyed(
+      unpackOwn,
       buryDead,
       "abandon",
       `update ${n.state} as s
@@ -216,6 +249,7 @@ where s.seq = i.seq and ${ownedBy("s")}
 returning seq, status = ${status.dead} as dead`,
     ),
     fail: withKeyed(
+      unpackOwn,
       buryDead,
       "fail",
       `update ${n.state} as s
@@ -226,6 +260,7 @@ returning seq`,
     // One that came back from a crash goes on waiting to be claimed alone.
     release: statement(
       "release",
+      ...unpackOwn,
       `update ${n.state} as s
 set status = case when s.crashes > 0 then ${status.held} else ${status.ready} end,
   owner = null, locked_until = null, visible_at = ${now}
@@ -234,6 +269,7 @@ returning seq`,
     ),
     renew: statement(
       "renew",
+      ...unpackOwn,
       `update ${n.state} as s
 set locked_until = ${now} + ${lease}, visible_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq in ${seqs} and ${ownedBy("s")}
@@ -243,6 +279,7 @@ returning seq`,
     // reaper or claim, comes to the same time.
     reap: statement(
       "reap",
+      ...unpack(n, `locked_until < ${now}`),
       `update ${n.state} as s
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = s.attempt + (${lost}),
@@ -308,24 +345,29 @@ join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
     ),
     get: statement(
       "get",
-      `select ${row(n)}
-from ${n.message} m
-left join ${n.state} s on s.seq = m.seq
-where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id"}`,
+      withState(
+        n,
+        `select ${row(n)}`,
+        n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id",
+      ),
     ),
-    // Two walks by row number that SQLite merges: it stops at the limit, and a page of dead letters does not
+    // Walks by row number that SQLite merges: it stops at the limit, and a page of dead letters does not
     // read the messages that wait.
     list: statement(
       "list",
-      `select ${row(n)}
-from ${n.state} s
+      `${[n.state, packed(n)]
+        .map(
+          (states) => `select ${row(n)}
+from ${states} s
 cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
   and (:status is null or s.status in (:status, :status_2, :status_3))
   and (:leased is null or (s.locked_until is not null) = :leased)
   and (:error is null or instr(s.last_error, :error) > 0)
   and ${wanted(n)}
-union all
+union all`,
+        )
+        .join("\n")}
 select ${row(n)}
 from ${n.message} m
 left join ${n.state} s on s.seq = m.seq
@@ -338,7 +380,7 @@ where m.seq > max(:after_seq, (select seq from ${cursor}))
 order by 1
 limit :limit`,
     ),
-    // Every state row has its message, so the fresh ones are counted without a look at any of them.
+    // Every state has its message, so the fresh ones are counted without a look at any of them.
     stats: statement(
       "stats",
       `with known as materialized (
@@ -347,6 +389,11 @@ limit :limit`,
     ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as oldest_due_ms
   from ${n.state} s
   group by s.status, s.locked_until is not null
+  union all
+  select s.status, 1, count(*), count(*) filter (where s.visible_at <= ${now}),
+    ${now} - min(s.visible_at) filter (where s.visible_at <= ${now})
+  from ${packed(n)} s
+  having count(*) > 0
 ),
 fresh (count) as materialized (
   select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
@@ -368,6 +415,8 @@ where count > 0`,
 from (
   select ${now} - min(s.visible_at) as age from ${n.state} s
   where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})
+  union all
+  select ${now} - min(visible_at) from ${leases} where visible_at <= ${now}
   union all
   select (
     select max(0, ${now} - m.${bornAt(n)}) from ${n.message} m
@@ -399,9 +448,14 @@ where seq in (select value from json_each(:seqs)) and ${isBehind(n, `${n.state}.
 }
 
 /** A statement, and the steps that follow it when messages may have a partition key. */
-const withKeyed = (after: readonly string[], name: string, text: string): SqlStatement => ({
-  ...statement(name, text),
-  keyed: statement(name, text, ...after),
+const withKeyed = (
+  before: readonly string[],
+  after: readonly string[],
+  name: string,
+  text: string,
+): SqlStatement => ({
+  ...statement(name, ...before, text),
+  keyed: statement(name, ...before, text, ...after),
 });
 
 /** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
@@ -480,7 +534,7 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
     ...queueStatements(n, options),
     receive: options.reviveDead
       ? statement("receive", revive("values (:source, :message_id)"), receive(one))
-      : { ...statement("receive", receive(one)), shortcut: receivePlainly },
+      : { ...statement("receive", receive(one)), shortcut: [receivePlainly] },
     receiveMany: {
       constants: firstSeq(n),
       ...statement(
@@ -512,6 +566,7 @@ returning coalesce(${oldStatus} = ${status.done}, 0) as processed, content_chang
     // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
     mark: statement(
       "mark",
+      ...unpack(n),
       `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
 values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
 on conflict (source, message_id) do update
@@ -521,7 +576,7 @@ returning seq`,
 select m.seq, ${status.ready}, m.first_seen_at
 from json_each(:seqs)
 join ${m} m on m.seq = value
-where ${isFresh(n, "value")}`,
+where ${isUntouched(n, "value")}`,
       `update ${n.state} as s
 set status = :status,
   owner = null,

@@ -81,7 +81,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(await inbox.enqueue([incoming])).toEqual(["duplicate"]);
       expect(await rowCount(database(), names.message)).toBe(1);
       expect(await inbox.claim({ owner })).toHaveLength(1);
-      expect(await rowCount(database(), names.state)).toBe(1);
+      expect(await rowCount(database(), names.view)).toBe(1);
       expect(await inbox.claim({ owner })).toEqual([]);
       expect((await stored(inbox, incoming)).deliveries).toBe(3);
     });
