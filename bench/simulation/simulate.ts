@@ -117,7 +117,7 @@ async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
           turn,
           aside,
           logger: silentLogger,
-          pause: time.sleep,
+          limits: time,
         });
         const acked = { acked: 1, abandoned: 0, failed: 0, released: 0, lost: 0, claimed: 1, handled: 1 };
         return { ...result, inbox: { ...acked, stopped: "drained" }, outbox: null };

@@ -1,13 +1,14 @@
 interface Event {
   readonly at: number;
   readonly order: number;
-  readonly resolve: () => void;
+  readonly happen: () => void;
 }
 
 /** Time that passes only when everybody waits: an hour of a thousand workers takes seconds. */
 export interface VirtualTime {
   now(): number;
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  sleep(ms: number): Promise<void>;
+  after(ms: number, over: () => void): () => void;
   /** Goes on until `work` has ended. */
   run<T>(work: Promise<T>): Promise<T>;
 }
@@ -20,16 +21,18 @@ export function virtualTime(): VirtualTime {
   let order = 0;
   const heap: Event[] = [];
 
-  const sleep: VirtualTime["sleep"] = (ms, signal) =>
-    new Promise((resolve, reject) => {
-      const event: Event = { at: nowMs + ms, order: order++, resolve };
-      push(heap, event);
-      signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
-    });
+  const at = (ms: number, happen: () => void): void => push(heap, { at: nowMs + ms, order: order++, happen });
 
   return {
     now: () => nowMs,
-    sleep,
+    sleep: (ms) => new Promise((resolve) => at(ms, resolve)),
+    after(ms, over) {
+      let isWanted = true;
+      at(ms, () => isWanted && over());
+      return () => {
+        isWanted = false;
+      };
+    },
     async run(work) {
       let ended = false;
       const done = work.finally(() => {
@@ -43,9 +46,9 @@ export function virtualTime(): VirtualTime {
         const next = pop(heap);
         if (next === undefined) throw new Error("Everybody waits, and nothing will happen.");
         nowMs = next.at;
-        next.resolve();
+        next.happen();
         // What happens at the same moment happens together.
-        while (heap[0]?.at === nowMs) pop(heap)!.resolve();
+        while (heap[0]?.at === nowMs) pop(heap)!.happen();
       }
     },
   };

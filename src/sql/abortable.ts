@@ -5,28 +5,34 @@ export interface AbortHooks<T> {
   readonly cancel?: () => void;
 }
 
-/** Waits for `work`, or rejects with the signal's reason. */
-export async function abortable<T>(
+const once = { once: true } as const;
+
+/** Waits for `work`, or rejects with the signal's reason. One promise and one listener: it is in the way of every look at a tenant. */
+export function abortable<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
-  { late = () => {}, cancel = () => {} }: AbortHooks<T> = {},
+  { late, cancel }: AbortHooks<T> = {},
 ): Promise<T> {
   if (signal === undefined) return work;
-  let stop = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => {
+  return new Promise<T>((resolve, reject) => {
+    let isAborted = false;
+    const stop = (): void => {
+      isAborted = true;
       reject(signal.reason);
-      cancel();
+      cancel?.();
     };
     if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
+    else signal.addEventListener("abort", stop, once);
+    work.then(
+      (result) => {
+        signal.removeEventListener("abort", stop);
+        if (isAborted) late?.(result);
+        else resolve(result);
+      },
+      (error: unknown) => {
+        signal.removeEventListener("abort", stop);
+        reject(error); // nobody hears it any more when it was aborted before
+      },
+    );
   });
-  try {
-    return await Promise.race([work, aborted]);
-  } catch (error) {
-    if (signal.aborted) work.then(late, () => {}); // nobody waits for it any more
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
 }

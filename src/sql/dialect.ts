@@ -94,7 +94,7 @@ export interface Dialect {
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
-  /** → one row: inbox, outbox: whether a claim could find something. For a dispatcher of many databases. */
+  /** → queue: "inbox" and "outbox", each when a claim could find something in it. For a dispatcher of many databases. */
   readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */

@@ -1,7 +1,6 @@
 import type { CallOptions } from "../queue/work-store.js";
 import type { Database, Dialect } from "../sql/dialect.js";
-import type { SqlStatement } from "../sql/driver.js";
-import { isTrue } from "../sql/is-true.js";
+import type { SqlRow, SqlStatement } from "../sql/driver.js";
 import type { QueueNames } from "../sql/names.js";
 import type { TenantStores } from "./tenant-stores.js";
 
@@ -22,19 +21,26 @@ export type DueQuestion = (stores: DueStores, call: CallOptions) => Promise<Due>
  * cannot is claimed from instead.
  */
 export function dueQuestion(): DueQuestion {
-  const statements = new Map<string, SqlStatement | undefined>();
-  const statementFor = ({ db, tables }: DueStores): SqlStatement | undefined => {
+  const byTables = new Map<string, SqlStatement | undefined>();
+  const byStores = new WeakMap<DueStores, SqlStatement | undefined>();
+  const statementFor = (stores: DueStores): SqlStatement | undefined => {
+    const { db, tables } = stores;
     const key = JSON.stringify([db.dialect.name, tables]);
-    if (!statements.has(key)) statements.set(key, makeStatement(db.dialect, tables));
-    return statements.get(key);
+    if (!byTables.has(key)) byTables.set(key, makeStatement(db.dialect, tables));
+    byStores.set(stores, byTables.get(key));
+    return byTables.get(key);
   };
   return async (stores, { signal }) => {
-    const question = statementFor(stores);
+    const question = byStores.get(stores) ?? statementFor(stores);
     if (question === undefined) return { inbox: true, outbox: true };
-    const [row] = await stores.db.driver.query(question, {}, { signal });
-    return { inbox: isTrue(row!.inbox), outbox: isTrue(row!.outbox) };
+    const rows = await stores.db.driver.query(question, noParams, { signal });
+    return rows.length === 0 ? nothing : { inbox: has(rows, "inbox"), outbox: has(rows, "outbox") };
   };
 }
+
+const noParams = {};
+const nothing: Due = { inbox: false, outbox: false };
+const has = (rows: readonly SqlRow[], queue: keyof Due) => rows.some((row) => row.queue === queue);
 
 function makeStatement(dialect: Dialect, { schema, inbox, outbox }: TenantStores["tables"]) {
   const names = (kind: QueueNames["kind"], table: string | undefined) =>

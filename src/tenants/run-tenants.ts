@@ -1,11 +1,10 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidOperationError } from "../errors.js";
 import { type Budget, timeBudget } from "../queue/budget.js";
-import { changes } from "../queue/changes.js";
 import type { Logger } from "../queue/logger.js";
 import { safeReason } from "../queue/safe-reason.js";
 import type { SelectionStrategy } from "./selection.js";
 import type { SetAside } from "./set-aside.js";
+import { type TimeLimits, timeLimits } from "./time-limits.js";
 
 export interface TenantRun {
   readonly ids: readonly string[];
@@ -19,8 +18,8 @@ export interface TenantRun {
   readonly turn: (id: string, budget: Budget) => Promise<boolean>;
   readonly aside: SetAside;
   readonly logger: Logger;
-  /** For simulations: waits instead of a timer. */
-  readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** For simulations: instead of a timer. */
+  readonly limits?: TimeLimits;
 }
 
 export interface TenantRunResult {
@@ -37,17 +36,22 @@ export interface TenantRunResult {
 const shortestTurnMs = 250;
 /** A turn ends by itself at its limit; one that does not is left alone after this. */
 const graceMs = 250;
+/** An embedded database answers within the same turn of the event loop, which others wait for as well. */
+const longestLoopMs = 5;
+
+const usualLimits = timeLimits();
 
 /** Turns of many tenants within one budget. One that fails or hangs costs the others no more than its own turn. */
 export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   const { budget, aside, logger, selection } = run;
-  const pause = run.pause ?? ((ms, signal) => sleep(ms, undefined, { signal }));
-  const waiting = run.ids.filter((id) => aside.has(id));
-  const asked = run.ids.filter((id) => !aside.has(id));
+  const limits = run.limits ?? usualLimits;
+  const waiting: string[] = [];
+  const asked: string[] = [];
+  for (const id of run.ids) (aside.has(id) ? waiting : asked).push(id);
   const chosen = selection.begin(asked);
-  const changed = changes();
   const left = new Set(asked);
   const failed = new Set<string>();
+  const most = selection.sequential ? 1 : run.concurrency;
   let busy = 0;
   let turns = 0;
 
@@ -55,7 +59,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 
   const takeTurn = async (id: string): Promise<void> => {
     try {
-      const more = await within(run.turnMs, budget, pause, (limit) => run.turn(id, limit));
+      const more = await within(run.turnMs, budget, limits, (limit) => run.turn(id, limit));
       if (!more) left.delete(id);
       aside.recovered(id);
       chosen.ended(id, more ? "more" : "empty");
@@ -68,16 +72,6 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
     }
   };
 
-  const start = (id: string): void => {
-    busy++;
-    turns++;
-    void takeTurn(id).finally(() => {
-      busy--;
-      changed.notify();
-    });
-  };
-
-  const most = selection.sequential ? 1 : run.concurrency;
   /** A strategy that goes round and round may name one that has failed meanwhile. */
   const nextId = (): string | undefined => {
     for (;;) {
@@ -87,23 +81,50 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
     }
   };
 
-  for (;;) {
-    while (busy < most && hasTime()) {
-      const id = nextId();
-      if (id === undefined) break;
-      start(id);
-    }
-    if (busy === 0) break;
-    await changed.next(Number.POSITIVE_INFINITY);
-  }
+  await new Promise<void>((resolve, reject) => {
+    let loopSince = performance.now();
+    let isPausing = false;
+
+    const startSome = (): void => {
+      while (busy < most && hasTime()) {
+        const id = nextId();
+        if (id === undefined) break;
+        busy++;
+        turns++;
+        takeTurn(id).then(ended, reject);
+      }
+      if (busy === 0) resolve();
+    };
+    const startSafely = (): void => {
+      try {
+        startSome();
+      } catch (error) {
+        reject(error); // a strategy of the user's own
+      }
+    };
+    const ended = (): void => {
+      busy--;
+      if (isPausing) return;
+      if (performance.now() - loopSince < longestLoopMs) startSafely();
+      else {
+        isPausing = true;
+        setImmediate(() => {
+          isPausing = false;
+          loopSince = performance.now();
+          startSafely();
+        });
+      }
+    };
+    startSafely();
+  });
   return { turns, failed: [...failed], setAside: waiting, left: [...left] };
 }
 
 /** Both what is left of all the time and the turn's own. */
-async function within<T>(
+function within<T>(
   turnMs: number,
   budget: Budget,
-  pause: (ms: number, signal: AbortSignal) => Promise<void>,
+  limits: TimeLimits,
   work: (limit: Budget) => Promise<T>,
 ): Promise<T> {
   const startMs = budget.remainingMs();
@@ -114,18 +135,19 @@ async function within<T>(
         remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
       }
     : timeBudget(ms, budget.signal); // a server's, which has no end
-  const ended = new AbortController();
-  const over = pause(ms + graceMs, ended.signal).then(
-    () => {
-      throw new InvalidOperationError(`It did not end within its ${Math.round(ms)} ms.`);
-    },
-    () => new Promise<never>(() => {}), // it did end
-  );
-  const working = work(limit);
-  working.catch(() => {}); // when it fails after it was given up
-  try {
-    return await Promise.race([working, over]);
-  } finally {
-    ended.abort();
-  }
+  return new Promise<T>((resolve, reject) => {
+    const ended = limits.after(ms + graceMs, () =>
+      reject(new InvalidOperationError(`It did not end within its ${Math.round(ms)} ms.`)),
+    );
+    work(limit).then(
+      (result) => {
+        ended();
+        resolve(result);
+      },
+      (error: unknown) => {
+        ended();
+        reject(error);
+      },
+    );
+  });
 }

@@ -13,7 +13,10 @@ const longestMs = 5 * 60_000;
 export function setAside(now: () => number = () => performance.now()): SetAside {
   const entries = new Map<string, { failures: number; until: number }>();
   return {
-    has: (id) => now() < (entries.get(id)?.until ?? Number.NEGATIVE_INFINITY),
+    has(id) {
+      const until = entries.get(id)?.until;
+      return until !== undefined && now() < until;
+    },
     failed(id) {
       const failures = (entries.get(id)?.failures ?? 0) + 1;
       const ms = Math.min(longestMs, firstMs * 2 ** Math.min(failures - 1, 30));

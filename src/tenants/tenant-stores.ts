@@ -158,6 +158,8 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     now: options.now ?? (() => performance.now()),
   });
 
+  const placesOf = new WeakMap<ReadonlyMap<string, Tenant>, readonly string[]>();
+
   const stores = async (key: string): Promise<TenantStores> => {
     const id = tenantKey(key);
     const tenant = list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.refresh()).get(id);
@@ -177,14 +179,13 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     outbox: async (key) => (await stores(key)).outbox,
     list: async () => [...(await list.current()).keys()],
     async places() {
-      const first = new Map<string, string>();
-      for (const tenant of (await list.current()).values()) {
-        const place = placeOf(tenant);
-        const id = first.get(place);
-        // The same one for everybody, in whatever order the source has them.
-        if (id === undefined || tenant.id < id) first.set(place, tenant.id);
+      const tenants = await list.current();
+      let ids = placesOf.get(tenants);
+      if (ids === undefined) {
+        ids = onePerPlace(tenants.values());
+        placesOf.set(tenants, ids);
       }
-      return [...first.values()];
+      return ids;
     },
     refresh: async () => void (await list.refresh()),
     connections: budget,
@@ -195,4 +196,15 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
       await budget.settled();
     },
   };
+}
+
+/** The same tenant of a place for everybody, in whatever order the source has them. */
+function onePerPlace(tenants: Iterable<Tenant>): readonly string[] {
+  const first = new Map<string, string>();
+  for (const tenant of tenants) {
+    const place = placeOf(tenant);
+    const id = first.get(place);
+    if (id === undefined || tenant.id < id) first.set(place, tenant.id);
+  }
+  return [...first.values()];
 }

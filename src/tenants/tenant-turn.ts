@@ -8,6 +8,7 @@ import type { SqlExecutor } from "../sql/driver.js";
 import type { DueQuestion } from "./due.js";
 import { oneBatch } from "./one-batch.js";
 import type { TenantStores } from "./tenant-stores.js";
+import { timeLimits } from "./time-limits.js";
 
 /** What handles a tenant's messages; undefined leaves that queue to others. */
 export interface TenantDispatchers {
@@ -73,14 +74,18 @@ async function askAndHandle(
   );
 }
 
-/** Cheaper than AbortSignal.timeout, and nothing is left of it: there is one for every look at every tenant. */
+const limits = timeLimits();
+/** A signal costs as much as half a round trip, and one that has not fired is as good as new. */
+const spares: AbortController[] = [];
+
 async function limited<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const timer = setTimeout(() => over.abort(tooSlow(ms)), ms);
+  const over = spares.pop() ?? new AbortController();
+  const ended = limits.after(ms, () => over.abort(tooSlow(ms)));
   try {
     return await work(over.signal);
   } finally {
-    clearTimeout(timer);
+    ended();
+    if (!over.signal.aborted) spares.push(over);
   }
 }
 

@@ -85,7 +85,8 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   ): Promise<T> => {
     signal?.throwIfAborted();
     const from = opened ?? (await pool());
-    const client = signal === undefined || isOneFree(from) ? await from.connect() : await connected(from, signal);
+    const client =
+      signal === undefined || isOneFree(from) ? await from.connect() : await connected(from, signal);
     let failed: Error | undefined;
     try {
       return await (signal === undefined ? work(client) : abortable(work(client), signal));

@@ -3,11 +3,14 @@ import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 
 /** What a claim would find. */
-const anyDue = (n: QueueNames) => `exists (
-  select 1 from ${n.state} s
-  where s.status = ${status.ready} and s.visible_at <= statement_timestamp()
-    and (s.lost_at is null or s.lost_at <= statement_timestamp())
+const anyDue = (n: QueueNames) => `(
+  select '${n.kind}' as queue
+  from ${n.state}
+  where status = ${status.ready} and visible_at <= statement_timestamp()
+    and (lost_at is null or lost_at <= statement_timestamp())
+  limit 1
 )`;
 
+/** No rows in the usual case: two columns that say no take a tenth longer than none. */
 export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
-  statement("due", `select ${anyDue(inbox)} as inbox, ${anyDue(outbox)} as outbox`);
+  statement("due", `${anyDue(inbox)}\nunion all\n${anyDue(outbox)}`);

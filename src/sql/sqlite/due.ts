@@ -16,4 +16,7 @@ const anyDue = (n: QueueNames) => `(
 )`;
 
 export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
-  statement("due", `select ${anyDue(inbox)} as inbox, ${anyDue(outbox)} as outbox`);
+  statement(
+    "due",
+    `select 'inbox' as queue where ${anyDue(inbox)}\nunion all\nselect 'outbox' where ${anyDue(outbox)}`,
+  );
