@@ -139,12 +139,14 @@ as
 return select cast(a.[key] as int) as position,
   i.seq as seq,
   i.delay_ms as delay_ms,
-  i.error as error
+  i.error as error,
+  i.attempts as attempts
 from openjson(@items) a
 cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
-  error nvarchar(max)
+  error nvarchar(max),
+  attempts int
 ) i')
 else
   exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
@@ -153,7 +155,8 @@ as
 return select cast(i.[key] as int) as position,
   cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
-  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
+  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
+  cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
 from openjson(@items) i')
 go
 
@@ -466,8 +469,8 @@ begin
   if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
-  set status = case when [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
-    attempt = [InboxState].attempt + 1,
+  set status = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
+    attempt = [InboxState].attempt + coalesce(i.attempts, 1),
     crashes = 0,
     owner = null,
     locked_until = null,
@@ -1827,12 +1830,14 @@ as
 return select cast(a.[key] as int) as position,
   i.seq as seq,
   i.delay_ms as delay_ms,
-  i.error as error
+  i.error as error,
+  i.attempts as attempts
 from openjson(@items) a
 cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
-  error nvarchar(max)
+  error nvarchar(max),
+  attempts int
 ) i')
 else
   exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
@@ -1841,7 +1846,8 @@ as
 return select cast(i.[key] as int) as position,
   cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
-  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error
+  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
+  cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
 from openjson(@items) i')
 go
 
@@ -2123,8 +2129,8 @@ begin
   if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
-  set status = case when [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
-    attempt = [OutboxState].attempt + 1,
+  set status = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then 4 else 1 end,
+    attempt = [OutboxState].attempt + coalesce(i.attempts, 1),
     crashes = 0,
     owner = null,
     locked_until = null,

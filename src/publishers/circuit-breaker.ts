@@ -53,7 +53,10 @@ export function circuitBreaker(
     },
     async run(call) {
       const wait = waitMs();
-      if (wait > 0) throw retryAfter(wait, `${destination} has been failing and is left alone for now.`);
+      if (wait > 0)
+        throw retryAfter(wait, `${destination} has been failing and is left alone for now.`, {
+          costsAttempt: false,
+        });
       const isTrial = openUntil !== undefined;
       if (isTrial) trying = true;
       try {

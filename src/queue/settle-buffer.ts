@@ -71,7 +71,12 @@ export function settleBuffer<Message extends QueueMessage>(
     for (const maxAttempts of new Set(abandons.map(({ verdict }) => verdict.maxAttempts))) {
       const items = abandons
         .filter(({ verdict }) => verdict.maxAttempts === maxAttempts)
-        .map(({ message, verdict }) => ({ message, delayMs: verdict.delayMs, error: verdict.error }));
+        .map(({ message, verdict: { delayMs, error, costsAttempt } }) => ({
+          message,
+          delayMs,
+          error,
+          costsAttempt,
+        }));
       await settle("abandoned", () => store.abandon(owner, items, { maxAttempts }));
     }
     for (const { message, error } of failures)

@@ -15,6 +15,7 @@ export class RetryAfter extends Error {
   constructor(
     readonly delayMs: number,
     reason: string,
+    readonly costsAttempt = true,
   ) {
     super(reason);
   }
@@ -28,14 +29,20 @@ export const permanentFailure = (reason: string, options?: ErrorOptions): Perman
   new PermanentFailure(reason, options);
 
 /**
+ * `costsAttempt: false` is for what was not tried at all: such a message never dies of it.
+ *
  * @example
  * throw retryAfter(30_000, "rate limited");
  */
-export function retryAfter(delayMs: number, reason = "The handler asked for a later retry."): RetryAfter {
+export function retryAfter(
+  delayMs: number,
+  reason = "The handler asked for a later retry.",
+  { costsAttempt = true }: { readonly costsAttempt?: boolean } = {},
+): RetryAfter {
   if (!Number.isFinite(delayMs) || delayMs <= 0 || delayMs > longestMs) {
     throw new ArgumentRangeError(`retryAfter: the delay must be more than 0 and at most ${longestMs} ms.`);
   }
-  return new RetryAfter(delayMs, reason);
+  return new RetryAfter(delayMs, reason, costsAttempt);
 }
 
 /** How the handling of one message ended. */
@@ -56,8 +63,11 @@ export type Verdict =
       /** Instead of the store's own policy. */
       readonly delayMs: number | undefined;
       readonly maxAttempts: number | undefined;
+      readonly costsAttempt: boolean;
     }
   | { readonly kind: "fail"; readonly error: string };
+
+const ack: Verdict = { kind: "ack" };
 
 /**
  * The whole policy of settlement; `attempt` counts the failed attempts before this one. Without a policy of
@@ -69,14 +79,16 @@ export function settlementOf(
   policy: RetryPolicy | undefined,
   random: () => number = Math.random,
 ): Verdict {
-  if (end.kind === "ok") return { kind: "ack" };
+  if (end.kind === "ok") return ack;
   const error = reasonOf(end);
   const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
-  if (isPermanent || (policy !== undefined && attempt + 1 >= policy.maxAttempts))
-    return { kind: "fail", error };
-  const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error.delayMs : undefined;
+  const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
+  const costsAttempt = asked?.costsAttempt ?? true;
+  const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
+  if (isPermanent || (isLast && costsAttempt)) return { kind: "fail", error };
   const backoff = policy === undefined ? undefined : Math.max(1, backoffMs(policy, attempt + 1, random));
-  return { kind: "abandon", error, delayMs: asked ?? backoff, maxAttempts: policy?.maxAttempts };
+  const delayMs = asked?.delayMs ?? backoff;
+  return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
 
 function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {

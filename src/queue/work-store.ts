@@ -27,6 +27,8 @@ export interface Abandonment<Key> {
   readonly message: Key;
   readonly delayMs?: number | undefined;
   readonly error?: string | null | undefined;
+  /** `false` for what was not tried: the count of attempts stays, and this cannot make it dead. */
+  readonly costsAttempt?: boolean | undefined;
 }
 
 /** What a settlement did. Rows the owner no longer held are `lost`: reported, never thrown. */

@@ -340,10 +340,11 @@ export function createQueueStore<
       optionalCount(abandon.maxAttempts, "maxAttempts", 1);
       const limit = abandon.maxAttempts === undefined ? {} : { max_attempts: abandon.maxAttempts };
       for (const entry of messages) {
-        const own = isAbandonment<Key>(entry) ? entry : { message: entry };
+        const own: Abandonment<Key> = isAbandonment<Key>(entry) ? entry : { message: entry };
         const delayMs = own.delayMs ?? abandon.delayMs;
         if (delayMs !== undefined) requireDuration(delayMs, "delayMs");
-        const item = { message: own.message, delayMs, error: own.error ?? abandon.error };
+        const { message, costsAttempt } = own;
+        const item = { message, delayMs, error: own.error ?? abandon.error, costsAttempt };
         items.set(shape.keyText(shape.key(own.message)), item);
       }
       const keys = [...items.values()].map((item) => item.message);
@@ -354,8 +355,9 @@ export function createQueueStore<
         { owner: token, ...limit },
         abandon,
         ({ seq, key }) => {
-          const { delayMs, error } = items.get(shape.keyText(key))!;
-          return { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
+          const { delayMs, error, costsAttempt = true } = items.get(shape.keyText(key))!;
+          const row = { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
+          return costsAttempt ? row : { ...row, attempts: 0 };
         },
       );
       for (const key of result.dead) {

@@ -145,15 +145,15 @@ returning seq`,
       "abandon",
       `with abandoned as (
   update ${n.state} s
-  set status = case when s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
-    attempt = s.attempt + 1,
+  set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
+    attempt = s.attempt + coalesce(i.attempts, 1),
     crashes = 0,
     owner = null,
     locked_until = null,
     lost_at = null,
     visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
     last_error = coalesce(i.error, s.last_error)
-  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text)
+  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, attempts int)
   where s.seq = i.seq and ${ownedBy("s")}
   returning s.seq, s.status = ${status.dead} as dead, s.keyed
 )

@@ -234,15 +234,16 @@ from json_each(:items)`,
       buryDead,
       "abandon",
       `update ${n.state} as s
-set status = case when s.attempt + 1 >= :max_attempts then ${status.dead} else ${status.ready} end,
-  attempt = s.attempt + 1,
+set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts then ${status.dead} else ${status.ready} end,
+  attempt = s.attempt + coalesce(i.attempts, 1),
   crashes = 0,
   owner = null,
   locked_until = null,
   visible_at = ${now} + coalesce(${whole("round(i.delay_ms)")}, ${backoff("s.attempt + 1")}),
   last_error = coalesce(i.error, s.last_error)
 from (
-  select json_extract(value, '$.seq') as seq, json_extract(value, '$.delay_ms') as delay_ms, json_extract(value, '$.error') as error
+  select json_extract(value, '$.seq') as seq, json_extract(value, '$.delay_ms') as delay_ms, json_extract(value, '$.error') as error,
+    json_extract(value, '$.attempts') as attempts
   from json_each(:items)
 ) i
 where s.seq = i.seq and ${ownedBy("s")}

@@ -18,7 +18,12 @@ const name = `nvarchar(255) ${binary}`;
 
 export const keyColumns: JsonColumns = { source: name, message_id: name };
 
-export const abandonedColumns: JsonColumns = { seq: "bigint", delay_ms: "float", error: "nvarchar(max)" };
+export const abandonedColumns: JsonColumns = {
+  seq: "bigint",
+  delay_ms: "float",
+  error: "nvarchar(max)",
+  attempts: "int",
+};
 
 const contentColumns: JsonColumns = {
   topic: name,

@@ -189,6 +189,36 @@ export function routingTests(context: DispatchContext): void {
       expect(await dispatcher.run(store, budget())).toMatchObject({ acked: 1 });
     });
 
+    it("ADD-10 ADD-12 what was put off without being tried costs no attempt, and does not die of it", async () => {
+      const { store, enqueue, clock, all, countIn } = await context.subject(kind);
+      await enqueue("t", ["x"]);
+      const ends = [
+        () => {
+          throw new Error("tried once");
+        },
+        ...Array.from({ length: 3 }, () => () => {
+          throw retryAfter(5_000, "left alone", { costsAttempt: false });
+        }),
+        () => {
+          throw new Error("tried twice");
+        },
+      ];
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: { t: () => ends.shift()!() },
+        retry: { maxAttempts: 2, baseMs: 1_000, factor: 1, maxMs: 1_000 },
+      });
+      await dispatcher.run(store, budget());
+      for (let putOff = 1; putOff <= 3; putOff++) {
+        clock.advance(5_000);
+        await dispatcher.run(store, budget());
+        expect(await all()).toMatchObject([{ attempt: 1, lastError: "RetryAfter: left alone" }]);
+        expect(await dispatcher.run(store, budget())).toMatchObject({ claimed: 0 });
+      }
+      clock.advance(5_000);
+      await dispatcher.run(store, budget());
+      expect(await countIn("dead")).toBe(1);
+    });
+
     it("ADD-12 a handler past its topic's timeout is aborted and its message abandoned", async () => {
       const { store, enqueue, all } = await context.subject(kind);
       await enqueue("t", ["x"]);

@@ -42,7 +42,7 @@ describe("circuit breaker", () => {
       .catch((error: unknown) => error);
     expect(called).toBe(false);
     expect(refused).toBeInstanceOf(RetryAfter);
-    expect((refused as RetryAfter).delayMs).toBe(1_000);
+    expect(refused).toMatchObject({ delayMs: 1_000, costsAttempt: false });
   });
 
   it("ADD-10 after a while one call tries, and the others wait for its outcome", async () => {

@@ -116,6 +116,9 @@ describe("webhooks out", () => {
       expect(alive.received).toHaveLength(30);
       expect(dead.received.length).toBeLessThanOrEqual(3 + 4);
       expect((await outbox.stats()).counts).toMatchObject({ Done: 30, Ready: 30, Failed: 0 });
+      const waiting = (await outbox.list({ topic: "dead" })).messages;
+      const tried = waiting.filter(({ attempt }) => attempt > 0);
+      expect(tried).toHaveLength(dead.received.length); // the others were put off, at no attempt
     } finally {
       await db.close();
     }

@@ -25,8 +25,8 @@ export function abandon(n: QueueNames): string {
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
 
 ${atomically(`update ${n.state}
-set status = case when ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + 1,
+set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
+  attempt = ${s}.attempt + coalesce(i.attempts, 1),
   crashes = 0,
   owner = null,
   locked_until = null,
