@@ -1,6 +1,6 @@
 /**
  * The example app, and the composition root of every function in this folder: who may send webhooks, what is done
- * with what they bring, and what is sent on. Replace it by your own.
+ * with what they and a queue bring, and what is sent on. Replace it by your own.
  */
 import { defineApp } from "../src/app/index.js";
 
@@ -18,6 +18,11 @@ export default defineApp({
         ),
     },
   }),
+  // Messages of a queue that other services fill.
+  consumer: {
+    subscriber: "orders",
+    handle: ({ messageId, payload }) => ({ topic: "receipt.send", payload, correlationId: messageId }),
+  },
   publishers: {
     // Where a mail service would be called.
     "receipt.send": ({ correlationId }) => console.log(`sending the receipt of ${correlationId}`),

@@ -20,7 +20,9 @@ interface Cloud {
 
 export const clouds = {
   aws: {
-    entryPoints: ["webhook", "dispatch", "reap", "cleanup"].map((name) => `functions/aws/${name}.ts`),
+    entryPoints: ["webhook", "consume", "dispatch", "reap", "cleanup"].map(
+      (name) => `functions/aws/${name}.ts`,
+    ),
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3; a bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },

@@ -7,6 +7,7 @@ param clientId string
 param storageName string
 param deploymentContainerUrl string
 param wakeUpQueue string
+param incomingQueue string
 param vaultUrl string
 param sqlServer string
 param sqlDatabase string
@@ -70,6 +71,7 @@ resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
     APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${clientId};Authorization=AAD'
     ONCEBOX_DATABASE_URL: 'Server=tcp:${sqlServer},1433;Database=${sqlDatabase};Authentication=Active Directory Integrated;Client Id=${clientId};Encrypt=true'
     ONCEBOX_WAKE_QUEUE: wakeUpQueue
+    ONCEBOX_CONSUME_QUEUE: incomingQueue
     ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
     KEY_VAULT_URL: vaultUrl // for an app of yours that keeps its catalogue of tenants, or other secrets, there
     ONCEBOX_LOG_LEVEL: 'info' // the alerts read lines of this level

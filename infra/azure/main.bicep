@@ -139,6 +139,7 @@ module functions 'functions.bicep' = {
     storageName: storage.outputs.name
     deploymentContainerUrl: storage.outputs.deploymentContainerUrl
     wakeUpQueue: storage.outputs.wakeUpQueue
+    incomingQueue: storage.outputs.incomingQueue
     vaultUrl: vault.outputs.url
     sqlServer: database.outputs.server
     sqlDatabase: database.outputs.database

@@ -59,6 +59,17 @@ resource poison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-
   name: 'oncebox-wake-up-poison'
 }
 
+// What other services put here goes to the app's consumer. They need Storage Queue Data Message Sender on it.
+resource incoming 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
+  parent: queues
+  name: 'oncebox-incoming'
+}
+
+resource incomingPoison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
+  parent: queues
+  name: 'oncebox-incoming-poison'
+}
+
 resource assignments 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for role in roles: {
     name: guid(account.id, principalId, role)
@@ -75,3 +86,4 @@ output id string = account.id
 output name string = account.name
 output deploymentContainerUrl string = '${account.properties.primaryEndpoints.blob}${deploymentContainerName}'
 output wakeUpQueue string = wakeUps.name
+output incomingQueue string = incoming.name

@@ -3,6 +3,7 @@ import { checked } from "../config/problems.js";
 import { type SecretReference, secretReference } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
+import type { TriggerMessage } from "../middleware/trigger-message.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
 import type { DispatcherOptions } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
@@ -38,6 +39,14 @@ export interface AppDefinition {
   readonly handlers?: HandlersOf<InboxMessage>;
   /** What is done with messages that go out, by topic. Without any, the outbox is left to others. */
   readonly publishers?: HandlersOf<OutboxMessage>;
+  /**
+   * What is done with messages of a queue that others fill, each in a transaction with the note that `subscriber` has
+   * had it, and with the messages that `handle` returns, which go into the outbox. Needs the one database.
+   */
+  readonly consumer?: {
+    readonly subscriber: string;
+    readonly handle: (message: TriggerMessage) => unknown;
+  };
   readonly inbox?: Omit<InboxOptions, "logger" | "schema">;
   readonly outbox?: Omit<OutboxOptions, "logger" | "schema">;
   /** The tables' schema, for both. */
@@ -83,6 +92,7 @@ const definition = z.strictObject({
   sources: z.optional(z.record(z.string(), options)),
   handlers: z.optional(handlers),
   publishers: z.optional(handlers),
+  consumer: z.optional(z.strictObject({ subscriber: z.string().check(z.minLength(1)), handle: anyFunction })),
   inbox: z.optional(options),
   outbox: z.optional(options),
   schema: z.optional(z.string().check(z.minLength(1))),
@@ -116,6 +126,11 @@ export function defineApp(app: AppDefinition): AppDefinition {
   if (app.database !== undefined && app.tenants !== undefined) {
     throw new InvalidArgumentError(
       "defineApp: database and tenants both say where messages are. Say one of them.",
+    );
+  }
+  if (app.consumer !== undefined && app.tenants !== undefined) {
+    throw new InvalidArgumentError(
+      "defineApp: a consumer's messages are noted in the one database, and an app with tenants has none.",
     );
   }
   return app;

@@ -4,6 +4,7 @@ import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
 import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
+import { type ConsumeJob, consumeJob } from "./consume-job.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
 import { openApp, type Platform } from "./open-app.js";
@@ -16,6 +17,8 @@ export interface App extends AppParts {
   readonly tenants: TenantStoreProvider | undefined;
   readonly webhook: WebhookRoute;
   readonly dispatch: DispatchJob;
+  /** Where the definition has a consumer. */
+  readonly consume: ConsumeJob | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
   /** The schema and tables that this app uses. */
@@ -38,6 +41,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     migrateOptions,
     webhook: async (request) => toResponse(await receive(request)),
     dispatch: dispatchJob(app),
+    consume: definition.consumer === undefined ? undefined : consumeJob(app),
     reap: reapJob(app),
     cleanup: cleanupJob(app),
     tenants: tenants?.stores,

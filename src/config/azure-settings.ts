@@ -8,6 +8,8 @@ export type QueueStorage =
 export interface AzureSettings {
   /** The queue that wakes the dispatcher. Without one there is only the timer. */
   readonly wakeUp: { readonly queue: string; readonly storage: QueueStorage } | undefined;
+  /** The queue, in the same account, whose messages go to the app's consumer. */
+  readonly consumeQueue: string | undefined;
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
   readonly schedules: { readonly dispatch: string; readonly reap: string; readonly cleanup: string };
   /** What takes the place of host.json's `functionTimeout`. */
@@ -22,8 +24,13 @@ const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
   const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
   const queue = filled("ONCEBOX_WAKE_QUEUE");
+  const consumed = filled("ONCEBOX_CONSUME_QUEUE");
   return {
-    wakeUp: queue === undefined ? undefined : { queue: queueName(queue), storage: queueStorage(filled) },
+    wakeUp:
+      queue === undefined
+        ? undefined
+        : { queue: queueName(queue, "ONCEBOX_WAKE_QUEUE"), storage: queueStorage(filled) },
+    consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
     schedules: {
       dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
       reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
@@ -34,10 +41,10 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
   };
 }
 
-function queueName(name: string): string {
+function queueName(name: string, setting: string): string {
   if (!/^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) {
     throw new InvalidArgumentError(
-      "ONCEBOX_WAKE_QUEUE must be a queue's name: 3 to 63 lower-case letters, digits and single hyphens.",
+      `${setting} must be a queue's name: 3 to 63 lower-case letters, digits and single hyphens.`,
     );
   }
   return name;

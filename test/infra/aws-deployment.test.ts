@@ -16,7 +16,7 @@ interface Statement {
   readonly Resource: unknown;
 }
 
-const functionNames = ["Webhook", "Dispatch", "Reap", "Cleanup"] as const;
+const functionNames = ["Webhook", "Consume", "Dispatch", "Reap", "Cleanup"] as const;
 const inVpc = {
   network: "vpc",
   vpcId: "vpc-0a1b2c3d4e5f60718",
@@ -56,7 +56,7 @@ describe("the deployment to AWS", () => {
     }
   });
 
-  it("FUN-10 every function has its trigger: HTTP, schedules, and the queue for wake-ups", () => {
+  it("FUN-10 every function has its trigger: HTTP, schedules, and the queues for wake-ups and for what others send", () => {
     expect(resources("AWS::Lambda::Function").map(([name]) => name)).toEqual(
       functionNames.map((name) => `${name}LambdaFunction`),
     );
@@ -72,13 +72,15 @@ describe("the deployment to AWS", () => {
       ReapLambdaFunction: "rate(1 minute)",
       CleanupLambdaFunction: "rate(1 hour)",
     });
-    const [[, mapping]] = resources("AWS::Lambda::EventSourceMapping") as [[string, Resource]];
-    expect(mapping.Properties).toMatchObject({
-      EventSourceArn: { "Fn::GetAtt": ["WakeUpQueue", "Arn"] },
-      FunctionName: { "Fn::GetAtt": ["DispatchLambdaFunction", "Arn"] },
-      FunctionResponseTypes: ["ReportBatchItemFailures"],
-    });
-    for (const name of ["Webhook", "Dispatch"]) {
+    const mappings = resources("AWS::Lambda::EventSourceMapping").map(([, { Properties }]) => Properties);
+    const mapping = (queue: string, name: string) =>
+      expect.objectContaining({
+        EventSourceArn: { "Fn::GetAtt": [queue, "Arn"] },
+        FunctionName: { "Fn::GetAtt": [`${name}LambdaFunction`, "Arn"] },
+        FunctionResponseTypes: ["ReportBatchItemFailures"],
+      });
+    expect(mappings).toEqual([mapping("IncomingQueue", "Consume"), mapping("WakeUpQueue", "Dispatch")]);
+    for (const name of ["Webhook", "Consume", "Dispatch"]) {
       const { Variables } = properties(`${name}LambdaFunction`).Environment;
       expect(Variables.ONCEBOX_WAKE_QUEUE_URL).toEqual({ Ref: "WakeUpQueue" });
     }
@@ -110,6 +112,17 @@ describe("the deployment to AWS", () => {
       "kms:Decrypt",
     ]);
     expect(actionsOf("WebhookRole")).not.toContain("sqs:ReceiveMessage");
+    const queuesOf = (name: string) =>
+      (properties(name).Policies[0].PolicyDocument.Statement as Statement[])
+        .filter(({ Action }) => String(Action).includes("sqs:"))
+        .map(({ Action, Resource: resource }) => [
+          (resource as { "Fn::GetAtt": string[] })["Fn::GetAtt"][0],
+          Action,
+        ]);
+    expect(queuesOf("ConsumeRole")).toEqual([
+      ["IncomingQueue", ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]],
+      ["WakeUpQueue", "sqs:SendMessage"],
+    ]);
   });
 
   /** A reference to a resource of this stack. */
@@ -120,7 +133,13 @@ describe("the deployment to AWS", () => {
 
   it("FUN-10 only in a VPC functions may make network interfaces, which have no names before they are made", () => {
     expect(resources("AWS::IAM::ManagedPolicy")).toEqual([]);
-    const [{ Action }] = prod.json.Resources.NetworkPolicy!.Properties.PolicyDocument.Statement;
+    const [{ Action }, denied] = prod.json.Resources.NetworkPolicy!.Properties.PolicyDocument.Statement;
+    // Only Lambda itself: the functions' code is denied what their roles allow.
+    expect(denied).toMatchObject({ Effect: "Deny", Action, Resource: "*" });
+    const code = denied.Condition.ArnEquals["lambda:SourceFunctionArn"] as { "Fn::Sub": string }[];
+    expect(code.map((arn) => arn["Fn::Sub"].split(":").at(-1))).toEqual(
+      functionNames.map((name) => prod.json.Resources[`${name}LambdaFunction`]!.Properties.FunctionName),
+    );
     expect(
       Action.every((action: string) => /^ec2:\w+(NetworkInterfaces?|Subnets|IpAddresses)$/.test(action)),
     ).toBe(true);
@@ -134,7 +153,9 @@ describe("the deployment to AWS", () => {
 
   it("FUN-08 FUN-10 with a catalogue of tenants every function is told its secret, and may read it", () => {
     const { Roles, PolicyDocument } = prod.json.Resources.CataloguePolicy!.Properties;
-    expect(Roles).toEqual(functionNames.map((name) => ({ Ref: `${name}Role` })));
+    // But the consumer: its messages are no tenant's.
+    const names = functionNames.filter((name) => name !== "Consume");
+    expect(Roles).toEqual(names.map((name) => ({ Ref: `${name}Role` })));
     expect(PolicyDocument.Statement).toEqual([
       { Effect: "Allow", Action: "secretsmanager:GetSecretValue", Resource: { Ref: "CatalogueSecret" } },
     ]);
@@ -143,6 +164,30 @@ describe("the deployment to AWS", () => {
       expect(Variables.CATALOGUE_SECRET).toBe(prod.json.Resources.CatalogueSecret!.Properties.Name);
     }
     expect(dev.json.Resources.CatalogueSecret).toBeUndefined();
+  });
+
+  it("FUN-10 secrets outlive the stack, and the key that they are read with does, too", () => {
+    for (const [name, { DeletionPolicy }] of [
+      ...resources("AWS::SecretsManager::Secret", prod),
+      ...resources("AWS::KMS::Key", prod),
+    ]) {
+      expect({ name, DeletionPolicy }).toEqual({ name, DeletionPolicy: "Retain" });
+    }
+  });
+
+  it("FUN-10 every queue has its dead letters, whose depth raises an alarm", () => {
+    const queues = resources("AWS::SQS::Queue");
+    const deadLetters = queues.flatMap(
+      ([, { Properties }]) => Properties.RedrivePolicy?.deadLetterTargetArn["Fn::GetAtt"][0] ?? [],
+    );
+    expect(queues.map(([name]) => name).filter((name) => !deadLetters.includes(name))).toEqual([
+      "WakeUpQueue",
+      "IncomingQueue",
+    ]);
+    const watched = resources("AWS::CloudWatch::Alarm").map(
+      ([, { Properties }]) => Properties.Dimensions?.[0].Value["Fn::GetAtt"]?.[0],
+    );
+    expect(watched).toEqual(expect.arrayContaining(deadLetters));
   });
 
   it("FUN-10 queues, secrets, alarms and archives are encrypted, and no secret is in the template", () => {
@@ -231,7 +276,7 @@ describe("the deployment to AWS", () => {
       return made;
     };
     try {
-      const [webhook, dispatch, reap, cleanup] = await Promise.all(functionNames.map(start));
+      const [webhook, consume, dispatch, reap, cleanup] = await Promise.all(functionNames.map(start));
       const accepted = await webhook!.invoke<APIGatewayProxyStructuredResultV2>(
         stripeHttpEvent({ id: "evt_1" }),
       );
@@ -243,6 +288,12 @@ describe("the deployment to AWS", () => {
         batchItemFailures: [],
       });
       expect(dispatch!.logs()).toContain("sending the receipt of evt_1");
+      const queued = { messageId: "1", receiptHandle: "1", body: "{}", eventSource: "aws:sqs" };
+      const taken = {
+        Records: [queued, queued].map((one) => ({ ...one, attributes: {}, messageAttributes: {} })),
+      };
+      expect(await consume!.invoke(taken)).toEqual({ batchItemFailures: [] });
+      expect(await dispatch!.invoke(wakeUp)).toMatchObject({ inbox: { acked: 0 }, outbox: { acked: 1 } });
       expect(await reap!.invoke({})).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
       expect(reap!.logs()).toMatch(/^\{.*"message":"queue","queue":"inbox","oldestDueAgeMs":0\}$/m);
       expect(await cleanup!.invoke({})).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });

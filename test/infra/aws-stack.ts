@@ -13,6 +13,7 @@ const require = createRequire(import.meta.url);
 export interface Resource {
   readonly Type: string;
   readonly DependsOn?: readonly string[];
+  readonly DeletionPolicy?: string;
   // biome-ignore lint/suspicious/noExplicitAny: CloudFormation's own shapes, looked at by tests
   readonly Properties: any;
 }
@@ -49,11 +50,12 @@ export async function packageForAws(): Promise<AwsProject> {
     async template(stage, params = {}) {
       const out = join(folder, `stack-${stage}-${params.network ?? "public"}`);
       const given = Object.entries(params).map(([name, value]) => `--param=${name}=${value}`);
-      await run(
+      const { stdout, stderr } = await run(
         process.execPath,
         [executable("osls"), "package", "--package", out, "--stage", stage, ...given],
         { cwd: folder, env: { PATH: process.env.PATH, HOME: folder, SLS_TELEMETRY_DISABLED: "1" } },
       );
+      if (/warning|invalid/i.test(stdout + stderr)) throw new Error(stdout + stderr);
       const file = join(out, "cloudformation-template-update-stack.json");
       return { file, json: JSON.parse(await readFile(file, "utf8")) as Template };
     },

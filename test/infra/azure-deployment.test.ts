@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { QueueServiceClient } from "@azure/storage-queue";
 import mssql from "mssql";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -123,6 +124,25 @@ describe("the Bicep files for Azure", () => {
     ]);
   });
 
+  const queueNames = (): Record<string, string> => {
+    const outputs = [...file("storage.bicep").text.matchAll(/^output (\w+Queue) string = (\w+)\.name$/gm)];
+    const queues = resources("Microsoft.Storage/storageAccounts/queueServices/queues");
+    return Object.fromEntries(
+      outputs.map(([, output, symbol]) => [
+        output,
+        String(queues.find((queue) => queue.symbol === symbol)!.body.name),
+      ]),
+    );
+  };
+
+  it("FUN-10 every queue has one beside it for what failed too often, named as the host looks for it", () => {
+    const queues = resources("Microsoft.Storage/storageAccounts/queueServices/queues");
+    const names = queues.map(({ body }) => String(body.name));
+    const read = Object.values(queueNames());
+    expect(read).toEqual(["oncebox-wake-up", "oncebox-incoming"]);
+    expect(names.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
+  });
+
   it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", () => {
     const settings = propertiesOf(only("Microsoft.Web/sites/config")) as Record<string, string>;
     const values: Record<string, string> = {
@@ -131,8 +151,7 @@ describe("the Bicep files for Azure", () => {
       sqlDatabase: "oncebox",
       clientId: "00000000-0000-0000-0000-00000000c11d",
       storageName: "stoncebox",
-      wakeUpQueue: resources("Microsoft.Storage/storageAccounts/queueServices/queues")[0]!.body
-        .name as string,
+      ...queueNames(),
     };
     const env = Object.fromEntries(
       Object.entries(settings).map(([name, text]) => [
@@ -144,6 +163,7 @@ describe("the Bicep files for Azure", () => {
     expect(sources?.stripe?.secrets).toEqual([
       { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
     ]);
+    expect(readAzureSettings(env).consumeQueue).toBe("oncebox-incoming");
     expect(readAzureSettings(env).wakeUp).toEqual({
       queue: "oncebox-wake-up",
       storage: { queueServiceUrl: "https://stoncebox.queue.core.windows.net", clientId: values.clientId },
@@ -240,17 +260,33 @@ describe("the archive for Azure", () => {
         ONCEBOX_DATABASE_URL: database.url,
         STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
         ONCEBOX_WAKE_QUEUE: "oncebox-wake-up",
+        ONCEBOX_CONSUME_QUEUE: "oncebox-incoming",
         AzureWebJobsStorage: azurite.connectionString,
       },
       60_000,
     );
     closing.push(host.stop);
-    expect(Object.keys(host.functions).sort()).toEqual(["cleanup", "dispatch", "reap", "wakeup", "webhook"]);
+    expect(Object.keys(host.functions).sort()).toEqual([
+      "cleanup",
+      "consume",
+      "dispatch",
+      "reap",
+      "wakeup",
+      "webhook",
+    ]);
     const messages = () => host.lines().map(({ message }) => message);
 
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
     await expect.poll(messages, { timeout: 30_000 }).toContain("sending the receipt of evt_1");
     await expect.poll(messages, { timeout: 30_000 }).toContain('wakeup took {"oncebox":"wake-up"}');
+
+    const incoming = QueueServiceClient.fromConnectionString(azurite.connectionString, {
+      tlsOptions: { ca: localTls.read().cert },
+    } as object).getQueueClient("oncebox-incoming"); // an option of its HTTP pipeline that the type does not name
+    await incoming.createIfNotExists();
+    const { messageId } = await incoming.sendMessage(Buffer.from('{"order":1}').toString("base64"));
+    await expect.poll(messages, { timeout: 30_000 }).toContain('consume took {"order":1}');
+    await expect.poll(messages, { timeout: 30_000 }).toContain(`sending the receipt of ${messageId}`);
     expect(await host.run("dispatch")).toMatchObject({ inbox: { claimed: 0 }, more: false });
     expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
     expect(messages()).toContainEqual(

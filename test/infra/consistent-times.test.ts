@@ -5,6 +5,7 @@ import { parse } from "yaml";
 import { parseTimeout } from "../../src/adapters/azure/function-timeout.js";
 import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { createDispatcher, createInbox, migrate, timeBudget } from "../../src/index.js";
+import { defaults } from "../../src/sql/queue-store.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { root } from "./aws-stack.js";
 
@@ -12,8 +13,8 @@ import { root } from "./aws-stack.js";
  * The times of both templates against each other. A dispatcher's lease is shorter than its function's time-out, which is
  * safe only because it renews what runs long; the first test holds that, and the others what follows from it.
  */
-const leaseMs = 30_000; // the dispatcher's default
 const minute = 60_000;
+const { leaseMs, retentionMs } = defaults;
 const read = async (file: string) => parse(await readFile(join(root, file), "utf8"));
 
 describe("times that depend on each other", () => {
@@ -51,26 +52,42 @@ describe("times that depend on each other", () => {
       readonly maximumEventAge?: number;
       readonly events: readonly { readonly schedule?: string; readonly sqs?: object }[];
     }
-    let functions: Record<"webhook" | "dispatch" | "reap" | "cleanup", AwsFunction>;
-    let queue: {
-      VisibilityTimeout: number;
-      MessageRetentionPeriod: number;
-      RedrivePolicy: { maxReceiveCount: number };
-    };
-    let deadLetters: { MessageRetentionPeriod: number };
+    let functions: Record<"webhook" | "consume" | "dispatch" | "reap" | "cleanup", AwsFunction>;
+    interface Queue {
+      readonly VisibilityTimeout: number;
+      readonly MessageRetentionPeriod: number;
+      readonly RedrivePolicy: { readonly maxReceiveCount: number };
+    }
+    let queues: Record<"WakeUp" | "Incoming", { readonly queue: Queue; readonly deadLetters: Queue }>;
     let params: Record<string, Record<string, number>>;
     beforeAll(async () => {
       ({ functions, params } = await read("serverless.yml"));
       const { Resources } = await read("infra/aws/queues.yml");
-      queue = Resources.WakeUpQueue.Properties;
-      deadLetters = Resources.WakeUpDeadLetters.Properties;
+      const pair = (name: string) => ({
+        queue: Resources[`${name}Queue`].Properties,
+        deadLetters: Resources[`${name}DeadLetters`].Properties,
+      });
+      queues = { WakeUp: pair("WakeUp"), Incoming: pair("Incoming") };
     });
 
-    it("FUN-10 a wake-up comes again only when its dispatcher has surely ended, and is kept for all its attempts", () => {
-      expect(queue.VisibilityTimeout).toBeGreaterThanOrEqual(6 * functions.dispatch.timeout);
-      const allAttempts = queue.VisibilityTimeout * queue.RedrivePolicy.maxReceiveCount;
-      expect(queue.MessageRetentionPeriod).toBeGreaterThan(allAttempts);
-      expect(deadLetters.MessageRetentionPeriod).toBeGreaterThan(queue.MessageRetentionPeriod);
+    it.each([
+      { name: "WakeUp", takenBy: "dispatch" },
+      { name: "Incoming", takenBy: "consume" },
+    ] as const)(
+      "FUN-10 $name: a message comes again only when its function has surely ended, and is kept for all its attempts",
+      ({ name, takenBy }) => {
+        const { queue, deadLetters } = queues[name];
+        expect(queue.VisibilityTimeout).toBeGreaterThanOrEqual(6 * functions[takenBy].timeout);
+        const allAttempts = queue.VisibilityTimeout * queue.RedrivePolicy.maxReceiveCount;
+        expect(queue.MessageRetentionPeriod).toBeGreaterThan(allAttempts);
+        expect(deadLetters.MessageRetentionPeriod).toBeGreaterThan(queue.MessageRetentionPeriod);
+      },
+    );
+
+    it("FUN-10 the ids of a queue's messages are remembered for longer than it, or its dead letters, can bring them again", () => {
+      const { queue, deadLetters } = queues.Incoming;
+      const longestMs = (queue.MessageRetentionPeriod + deadLetters.MessageRetentionPeriod) * 1_000;
+      expect(retentionMs).toBeGreaterThan(longestMs);
     });
 
     it("FUN-10 HTTP APIs answer after 30 s whatever the function does, and senders give up before", () => {

@@ -1,3 +1,4 @@
+export { consumeFunction } from "./consume-function.js";
 export type { DispatchAnswer } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";
 export type { JobFunction } from "./job-function.js";

@@ -11,14 +11,15 @@ import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
 import { toHttpResponse, toRequest } from "./http.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
+import { storageQueueHandler } from "./middleware.js";
 
 /** All of them, because the host answers 404 for those that are not named; the route itself says what is allowed. */
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 
 /**
  * Registers an app's functions with the host: `webhook` by HTTP; `dispatch`, `reap` and `cleanup` by timers; and
- * `wakeup`, which dispatches too, by a queue, if `ONCEBOX_WAKE_QUEUE` names one. They share the app, which is put
- * together once per process.
+ * `wakeup`, which dispatches too, by a queue, if `ONCEBOX_WAKE_QUEUE` names one; and `consume`, if the app has a
+ * consumer and `ONCEBOX_CONSUME_QUEUE` names its queue. They share the app, which is put together once per process.
  *
  * @example
  * // main.ts, which package.json's "main" names
@@ -70,6 +71,14 @@ export function registerFunctions(definition: AppDefinition): void {
       handler: job((ready, budget, message) =>
         ready.dispatch(budget, { wokenUp: true, share: shareIn(message) }),
       ),
+    });
+  }
+  if (definition.consumer !== undefined && settings.consumeQueue !== undefined) {
+    const consume = storageQueueHandler({ handle: async (message) => (await app()).consume!(message) });
+    functionApp.storageQueue("consume", {
+      queueName: settings.consumeQueue,
+      connection: "AzureWebJobsStorage",
+      handler: (message, context) => inInvocation(context, () => consume(message, context)),
     });
   }
   // An instance that is taken away finishes what runs, hands back what it did not start, and closes its connections.

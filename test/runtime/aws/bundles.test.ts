@@ -45,7 +45,7 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["cleanup", "dispatch", "reap", "webhook"];
+    const names = ["cleanup", "consume", "dispatch", "reap", "webhook"];
     expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
   });
 
@@ -70,7 +70,7 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "dispatch", "reap", "cleanup"]) {
+      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup"]) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {
@@ -88,11 +88,12 @@ describe("bundles for Lambda", () => {
   });
 
   it("FUN-09 a function holds its own job and not the others'", () => {
-    const jobs = /src\/(app\/(webhook|dispatch)-job|webhooks\/route|queue\/dispatch-run)\.ts/;
+    const jobs = /src\/(app\/(webhook|consume|dispatch)-job|webhooks\/route|queue\/dispatch-run)\.ts/;
     const jobsIn = (name: string) =>
       contentsOf(built.get("postgres")!, name).filter((file) => jobs.test(file));
     expect(jobsIn("webhook").sort()).toEqual(["src/app/webhook-job.ts", "src/webhooks/route.ts"]);
     expect(jobsIn("dispatch").sort()).toEqual(["src/app/dispatch-job.ts", "src/queue/dispatch-run.ts"]);
+    expect(jobsIn("consume")).toEqual(["src/app/consume-job.ts"]);
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
   });
 

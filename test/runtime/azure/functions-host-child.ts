@@ -98,9 +98,10 @@ async function poll(name: string, queueName: string, storage: string): Promise<n
     const { receivedMessageItems: received } = (await queue.exists())
       ? await queue.receiveMessages({ numberOfMessages: 1, visibilityTimeout: 30 })
       : { receivedMessageItems: [] };
-    for (const { messageId, popReceipt, messageText } of received) {
+    for (const { messageId, popReceipt, messageText, dequeueCount } of received) {
       const text = Buffer.from(messageText, "base64").toString();
-      await worker.invoke(name, { string: text }, randomUUID());
+      const metadata = { Id: { string: messageId }, DequeueCount: { json: String(dequeueCount) } };
+      await worker.invoke(name, { string: text }, randomUUID(), metadata);
       await queue.deleteMessage(messageId, popReceipt);
       tell({ level: "information", category: "host", message: `${name} took ${text}` });
     }

@@ -11,7 +11,12 @@ export interface FunctionsWorker {
   /** By the functions' names. */
   readonly triggers: ReadonlyMap<string, Trigger>;
   /** What the function answered; rejects when it failed. */
-  invoke(name: string, input: RpcData, invocationId: string): Promise<RpcData | null | undefined>;
+  invoke(
+    name: string,
+    input: RpcData,
+    invocationId: string,
+    triggerMetadata?: Readonly<Record<string, RpcData>>,
+  ): Promise<RpcData | null | undefined>;
   /** The instance is taken away. */
   terminate(): Promise<void>;
 }

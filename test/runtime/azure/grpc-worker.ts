@@ -76,9 +76,9 @@ export async function startGrpcWorker(path: string, folder: string, log: HostLog
   const triggers = new Map(functions.map(({ name, rawBindings }) => [name, triggerOf(rawBindings)]));
   return {
     triggers,
-    async invoke(name, data, invocationId) {
+    async invoke(name, data, invocationId, triggerMetadata = {}) {
       const inputData = [{ name: triggers.get(name)!.name, data }];
-      const request = { invocationId, functionId: ids.get(name), inputData };
+      const request = { invocationId, functionId: ids.get(name), inputData, triggerMetadata };
       const { returnValue } = await ask<Outcome & { returnValue: RpcData | null }>(
         "invocationRequest",
         request,

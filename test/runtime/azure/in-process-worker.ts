@@ -53,12 +53,12 @@ export async function loadInProcess(folder: string, log: HostLog): Promise<Funct
 
   return {
     triggers: new Map([...functions].map(([name, { trigger }]) => [name, trigger])),
-    async invoke(name, input, invocationId) {
+    async invoke(name, input, invocationId, triggerMetadata = {}) {
       const { metadata, trigger, callback } = functions.get(name)!;
       const invocation = model!.getInvocationModel({
         invocationId,
         metadata,
-        request: { inputData: [{ name: trigger.name, data: input }], triggerMetadata: {} },
+        request: { inputData: [{ name: trigger.name, data: input }], triggerMetadata },
         log: (level: string, category: string, message: string) =>
           log(level, category, message, invocationId),
       });

@@ -1,0 +1,76 @@
+import { describe, expect, it } from "vitest";
+import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { permanentFailure } from "../../../src/index.js";
+import type { TriggerMessage } from "../../../src/middleware/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { manyTenants, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+
+const consumer = {
+  subscriber: "orders",
+  handle: ({ messageId, payload }: TriggerMessage) => {
+    if (payload === "poison") throw permanentFailure("unreadable");
+    return { topic: "receipt", payload, correlationId: messageId };
+  },
+};
+const message = (messageId: string, payload = "{}"): TriggerMessage => ({
+  messageId,
+  payload,
+  topic: "order",
+  headers: null,
+  correlationId: null,
+  partitionKey: null,
+  deliveries: 1,
+});
+
+async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<void>) {
+  const app = await createApp(
+    defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
+    {
+      environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+      ...(wake === undefined ? {} : { wakeUp: { wake } }),
+    },
+  );
+  await app.migrate();
+  return app;
+}
+
+describe("an app's consumer", () => {
+  it("MID-11 FUN-09 has each message once, and what it answers is in the outbox, in the app's own schema and tables", async () => {
+    const app = await appWith({ consumer, inbox: { table: "taken" }, outbox: { table: "sent" } });
+    await app.consume!(message("1"));
+    await app.consume!(message("1"));
+    await app.consume!(message("2"));
+    expect((await app.inbox.stats()).counts.Done).toBe(2);
+    expect((await app.outbox.stats()).counts.Ready).toBe(2);
+    await app.close();
+  });
+
+  it("MID-11 FUN-06 wakes the dispatcher for what it sent, and does not fail when that does", async () => {
+    let woken = 0;
+    const app = await appWith({ consumer }, async () => {
+      woken++;
+      throw new Error("the queue is away");
+    });
+    await app.consume!(message("1"));
+    expect(woken).toBe(1);
+    expect((await app.outbox.stats()).counts.Ready).toBe(1);
+    await app.close();
+  });
+
+  it("MID-11 a message that it could not handle is thrown back, and leaves nothing", async () => {
+    const app = await appWith({ consumer });
+    await expect(app.consume!(message("1", "poison"))).rejects.toThrow("unreadable");
+    expect((await app.inbox.stats()).counts.Done).toBe(0);
+    expect((await app.outbox.stats()).counts.Ready).toBe(0);
+    await app.close();
+  });
+
+  it("says what is wrong with it", async () => {
+    expect(() => defineApp({ consumer: { subscriber: "", handle: consumer.handle } })).toThrow(/subscriber/);
+    const tenants = manyTenants({
+      discover: tenantsFromConfiguration([{ id: "a", database: "sqlite::memory:" }]),
+    });
+    expect(() => defineApp({ consumer, tenants })).toThrow(/an app with tenants has none/);
+    expect((await appWith({})).consume).toBeUndefined();
+  });
+});
