@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { PrismaPg } from "@prisma/adapter-pg";
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { integer, pgSchema } from "drizzle-orm/pg-core";
@@ -118,7 +119,7 @@ ormSuite("TypeORM on PostgreSQL", async () => {
 
 ormSuite("Prisma on PostgreSQL", async () => {
   const made = await withOrders();
-  const library = openPrisma(url, made.schema);
+  const library = openPrisma("postgresql", new PrismaPg({ connectionString: url }, { schema: made.schema }));
   return {
     ...made,
     transaction: <T>(work: (tx: OrderClient) => Promise<T>) => library.$transaction(work),

@@ -1,13 +1,14 @@
-import { PrismaPg } from "@prisma/adapter-pg";
 import { type GetPrismaClientConfig, getPrismaClient } from "@prisma/client/runtime/client";
 
-const schema = `generator client {
+export type PrismaProvider = "postgresql" | "sqlite" | "sqlserver";
+
+const schemaOf = (provider: PrismaProvider) => `generator client {
   provider = "prisma-client"
   engineType = "client"
 }
 datasource db {
-  provider = "postgresql"
-  url = "postgresql://unused"
+  provider = "${provider}"
+  url = "unused"
 }
 model Order {
   id Int @id
@@ -20,7 +21,7 @@ const webAssembly = (globalThis as unknown as { WebAssembly: { Module: new (byte
   .WebAssembly;
 
 /** What `prisma generate` would write, for one model: generating needs a download, the client itself does not. */
-const config = {
+const configOf = (provider: PrismaProvider) => ({
   generator: {
     name: "client",
     provider: { fromEnvVar: null, value: "prisma-client" },
@@ -34,9 +35,9 @@ const config = {
   clientVersion: "6.19.3",
   engineVersion: "none",
   datasourceNames: ["db"],
-  activeProvider: "postgresql",
-  inlineDatasources: { db: { url: { fromEnvVar: null, value: "postgresql://unused" } } },
-  inlineSchema: schema,
+  activeProvider: provider,
+  inlineDatasources: { db: { url: { fromEnvVar: null, value: "unused" } } },
+  inlineSchema: schemaOf(provider),
   inlineSchemaHash: "",
   copyEngine: true,
   dirname: "",
@@ -47,15 +48,15 @@ const config = {
   },
   engineWasm: undefined,
   compilerWasm: {
-    getRuntime: () => import("@prisma/client/runtime/query_compiler_bg.postgresql.mjs" as string),
+    getRuntime: () => import(`@prisma/client/runtime/query_compiler_bg.${provider}.mjs`),
     async getQueryCompilerWasmModule() {
       const { wasm } = (await import(
-        "@prisma/client/runtime/query_compiler_bg.postgresql.wasm-base64.mjs" as string
+        `@prisma/client/runtime/query_compiler_bg.${provider}.wasm-base64.mjs`
       )) as { wasm: string };
       return new webAssembly.Module(Buffer.from(wasm, "base64"));
     },
   },
-} as unknown as GetPrismaClientConfig;
+});
 
 export interface OrderClient {
   readonly order: {
@@ -70,8 +71,9 @@ export interface PrismaDatabase extends OrderClient {
   $disconnect(): Promise<void>;
 }
 
-/** Prisma's real client and query compiler on PostgreSQL through its driver adapter. */
-export function openPrisma(url: string, schemaName: string): PrismaDatabase {
+/** Prisma's real client and query compiler on one of its driver adapters. */
+export function openPrisma(provider: PrismaProvider, adapter: object): PrismaDatabase {
+  const config = configOf(provider) as unknown as GetPrismaClientConfig;
   const Client = getPrismaClient(config) as unknown as new (options: object) => PrismaDatabase;
-  return new Client({ adapter: new PrismaPg({ connectionString: url }, { schema: schemaName }) });
+  return new Client({ adapter });
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PrismaLibSQL } from "@prisma/adapter-libsql";
 import { integer, sqliteTable } from "drizzle-orm/sqlite-core";
 import { drizzle } from "drizzle-orm/sqlite-proxy";
 import knex, { type Knex } from "knex";
@@ -9,11 +10,18 @@ import KnexBetterSqlite from "knex/lib/dialects/better-sqlite3/index.js";
 import { Kysely, SqliteDialect, type Transaction } from "kysely";
 import { DataSource } from "typeorm";
 import { describe, expect, it } from "vitest";
-import { fromDrizzle, fromKnex, fromKysely, fromTypeOrm } from "../../../src/adapters/orm/index.js";
+import {
+  fromDrizzle,
+  fromKnex,
+  fromKysely,
+  fromPrisma,
+  fromTypeOrm,
+} from "../../../src/adapters/orm/index.js";
 import { createOutbox, schemaBatches } from "../../../src/index.js";
 import { loadSqlite, type SqliteHandle } from "../../../src/sql/sqlite/client.js";
 import { openSqlite, sqliteDialect } from "../../../src/sql/sqlite/index.js";
 import { ormSuite } from "./orm-suite.js";
+import { type OrderClient, openPrisma } from "./prisma-client.js";
 
 /** A file with a table of orders, and a connection of the caller's to it. */
 async function withOrders() {
@@ -26,6 +34,7 @@ async function withOrders() {
   connection.exec("pragma busy_timeout = 5000");
   return {
     db,
+    file,
     connection,
     countOrders: async () => Number((await raw("select count(*) as n from orders"))[0]!.n),
     async close() {
@@ -130,6 +139,22 @@ ormSuite("Drizzle on SQLite", async () => {
     adapt: fromDrizzle,
     outside: {},
     close: made.close,
+  };
+});
+
+ormSuite("Prisma on SQLite", async () => {
+  const made = await withOrders();
+  const library = openPrisma("sqlite", new PrismaLibSQL({ url: `file:${made.file}` }));
+  return {
+    ...made,
+    transaction: <T>(work: (tx: OrderClient) => Promise<T>) => library.$transaction(work),
+    insertOrder: (tx: OrderClient, id) => tx.order.create({ data: { id } }),
+    adapt: fromPrisma,
+    outside: library,
+    close: async () => {
+      await library.$disconnect();
+      await made.close();
+    },
   };
 });
 
