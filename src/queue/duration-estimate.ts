@@ -17,10 +17,13 @@ export function durationEstimate(guessMs: number): DurationEstimate {
   const last = new Float64Array(remembered);
   let known = 0;
   let next = 0;
+  /** None of the known ones took longer. */
+  let longest = 0;
   return {
-    // Asked before every start, so it counts instead of sorting.
+    // Asked before every start, so it counts instead of sorting, and mostly not even that.
     shareWithin(ms) {
       if (known === 0) return guessMs <= ms ? 1 : 0;
+      if (longest <= ms) return 1;
       let within = 0;
       for (let index = 0; index < known; index++) if (last[index]! <= ms) within++;
       return within / known;
@@ -37,10 +40,12 @@ export function durationEstimate(guessMs: number): DurationEstimate {
     },
     add(ms) {
       last[next] = ms;
+      longest = next === 0 ? last.reduce((most, one) => Math.max(most, one), 0) : Math.max(longest, ms);
       next = (next + 1) % remembered;
       known = Math.min(known + 1, remembered);
     },
     forget() {
+      last.fill(0);
       known = 0;
       next = 0;
     },

@@ -34,7 +34,7 @@ export interface Handled {
   readonly acked: boolean;
 }
 
-const finished: Handled = { end: { kind: "ok" }, acked: false };
+export const finished: Handled = { end: { kind: "ok" }, acked: false };
 const committed: Handled = { end: { kind: "ok" }, acked: true };
 const thrown = (error: unknown): Handled => ({ end: { kind: "error", error }, acked: false });
 

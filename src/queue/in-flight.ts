@@ -1,5 +1,5 @@
 import type { DispatcherConfig } from "./dispatcher.js";
-import { type Handled, type Handling, handleMessage, type Surroundings } from "./handle-message.js";
+import { finished, type Handled, type Handling, handleMessage, type Surroundings } from "./handle-message.js";
 import { LeaseLostError } from "./lease-lost-error.js";
 import { type Logger, silentLogger } from "./logger.js";
 import type { QueueMessage } from "./message.js";
@@ -19,13 +19,17 @@ export type Outcome =
   /** The lease is gone: whatever came of it, it is not ours to settle. */
   | { readonly kind: "lost" };
 
+/** Of nearly all of them, so made once. */
+const endedWell: Outcome = { kind: "ended", end: finished.end };
+
 export interface InFlight<Message, Tx> {
   readonly size: number;
   has(message: Message): boolean;
   hasSuspect(): boolean;
   /** Those whose lease is still ours. */
   held(): readonly Message[];
-  start(message: Message, record: TopicRecord<Message, Tx>): void;
+  /** Answers the time at which the handler returned, or gave the thread back. */
+  start(message: Message, record: TopicRecord<Message, Tx>, now: number): number;
   loseLease(message: Message): void;
   /** Tells all handlers to stop. */
   abortAll(): void;
@@ -132,14 +136,16 @@ export function inFlight<Message extends QueueMessage, Tx>(
     return reason instanceof LeaseLostError ? { kind: "error", error: reason } : { kind: "cutOff" };
   };
 
-  const onHandled = (entry: Entry<Message, Tx>, handled: Handled): void => {
+  const onHandled = (entry: Entry<Message, Tx>, handled: Handled): number => {
     const end = endOf(entry, handled);
     const { topic, durations } = entry.record;
-    const tookMs = performance.now() - entry.startedAt;
+    const now = performance.now();
+    const tookMs = now - entry.startedAt;
     // One that failed says nothing of those that do not.
     if (end.kind === "ok" || end.kind === "timedOut") durations.add(tookMs);
     metrics?.duration("oncebox.handler.duration", tookMs, { topic, outcome: end.kind });
     if (!entry.ended) conclude(entry, end, handled.acked);
+    return now;
   };
 
   const conclude = (entry: Entry<Message, Tx>, end: HandlingEnd, acked: boolean): void => {
@@ -158,7 +164,8 @@ export function inFlight<Message extends QueueMessage, Tx>(
     const error = end.kind === "error" ? end.error : undefined;
     if (lost || error instanceof LeaseLostError) return { kind: "lost" };
     if (error instanceof NotBegunError) return { kind: "notBegun", cause: error.cause };
-    return acked ? { kind: "acked" } : { kind: "ended", end };
+    if (acked) return { kind: "acked" };
+    return end === finished.end ? endedWell : { kind: "ended", end };
   };
 
   const report = (message: Message, end: HandlingEnd): void => {
@@ -181,12 +188,12 @@ export function inFlight<Message extends QueueMessage, Tx>(
     has: (message) => find(message) !== undefined,
     hasSuspect: () => suspects > 0,
     held: () => running.filter((entry) => !entry.lost).map((entry) => entry.message),
-    start(message, record) {
+    start(message, record, now) {
       const entry: Entry<Message, Tx> = {
         message,
         handler: record.handler,
         record,
-        startedAt: performance.now(),
+        startedAt: now,
         place: running.length,
         abort: undefined,
         transaction: undefined,
@@ -200,8 +207,9 @@ export function inFlight<Message extends QueueMessage, Tx>(
       if (message.afterCrash) suspects++;
       log?.info("handle", fieldsOf(message));
       const handled = handleMessage(entry, around);
-      if (handled instanceof Promise) void handled.then((result) => onHandled(entry, result));
-      else onHandled(entry, handled);
+      if (!(handled instanceof Promise)) return onHandled(entry, handled);
+      void handled.then((result) => onHandled(entry, result));
+      return performance.now();
     },
     loseLease(message) {
       const entry = find(message);

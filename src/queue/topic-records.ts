@@ -32,6 +32,8 @@ export function topicRecords<Message extends QueueMessage, Tx>(
   config: DispatcherConfig<Message, Tx>,
 ): TopicRecords<Message, Tx> {
   const records = new Map<string, TopicRecord<Message, Tx>>();
+  /** The one asked for last: messages of a topic often come together, and it is asked for each of them. */
+  let last: TopicRecord<Message, Tx> | undefined;
 
   /** Learned only of topics that have a handler: of others there may be any number. */
   const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
@@ -46,6 +48,7 @@ export function topicRecords<Message extends QueueMessage, Tx>(
 
   return {
     of(topic) {
+      if (last?.topic === topic) return last;
       let record = records.get(topic);
       if (record === undefined) {
         const handler = config.handlers.get(topic);
@@ -54,6 +57,7 @@ export function topicRecords<Message extends QueueMessage, Tx>(
         record = { topic, handler, most, durations, running: 0 };
         records.set(topic, record);
       }
+      last = record;
       return record;
     },
     quickestMs() {

@@ -16,6 +16,11 @@ export interface SqlStatement {
   /** SQLite: the steps of the usual case. When the first of them answers no rows, they are left and `steps` run instead. */
   readonly shortcut?: readonly string[];
   /**
+   * SQLite: a row of the first of them, made of its cells. As an object literal it takes a fraction of the time of
+   * setting each column by its name.
+   */
+  readonly shortcutRow?: (cells: readonly unknown[], constants: SqlRow) => SqlRow;
+  /**
    * SQLite: the same without row numbers in the answer, which take as long as the rest. It answers how many it
    * `changed`; when these are all of them (`:count`), they are known, and otherwise it is undone and the steps run.
    */

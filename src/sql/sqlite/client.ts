@@ -39,6 +39,8 @@ interface Run {
   constants: SqlRow;
 }
 
+type RowOfCells = NonNullable<SqlStatement["shortcutRow"]>;
+
 type StepRunner = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
 
 /** In milliseconds. */
@@ -54,7 +56,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     clock ??= connection.prepare(`select ${databaseClock} as now`);
     return (clock.all() as { now: number }[])[0]!.now;
   };
-  const prepare = (text: string): PreparedStep => {
+  const prepare = (text: string, toRow?: RowOfCells): PreparedStep => {
     let step = prepared.get(text);
     if (step === undefined) {
       // Anonymous parameters: by name, the binding would walk over properties and look each one up twice.
@@ -64,15 +66,20 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
         order,
         needsTime: order.includes("now"),
         needsDead: order.includes("dead_seqs"),
-        run: answersRows(text) ? rowReader(statement) : (values) => void statement.run(...values),
+        run: answersRows(text) ? rowReader(statement, toRow) : (values) => void statement.run(...values),
       };
       prepared.set(text, step);
     }
     return step;
   };
 
-  const execute = (text: string, run: Run, before: readonly SqlRow[]): readonly SqlRow[] | undefined => {
-    const step = prepare(text);
+  const execute = (
+    text: string,
+    run: Run,
+    before: readonly SqlRow[],
+    toRow?: RowOfCells,
+  ): readonly SqlRow[] | undefined => {
+    const step = prepare(text, toRow);
     if (step.needsTime) run.now ??= now();
     return step.run(bind(step.order, run, before), run.constants);
   };
@@ -90,11 +97,11 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     return rows;
   };
 
-  return ({ constants, shortcut, steps }, params) => {
+  return ({ constants, shortcut, shortcutRow, steps }, params) => {
     // One time and one throw of the dice for all steps.
     const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
     if (constants !== undefined) run.constants = execute(constants, run, noRows)![0]!;
-    const usual = shortcut === undefined ? noRows : execute(shortcut[0]!, run, noRows)!;
+    const usual = shortcut === undefined ? noRows : execute(shortcut[0]!, run, noRows, shortcutRow)!;
     return usual.length > 0 ? follow(shortcut!, run, 1, usual) : follow(steps, run, 0, noRows);
   };
 }
@@ -110,19 +117,23 @@ const answersRows = (text: string): boolean =>
   /^\s*(select|with|pragma)\b|\breturning\b/i.test(text.replace(/"(?:[^"]|"")*"/g, '""'));
 
 /** Rows as arrays where the binding can: it then need not set each property across the language's border. */
-function rowReader(statement: SqliteStatement): PreparedStep["run"] {
+function rowReader(statement: SqliteStatement, toRow?: RowOfCells): PreparedStep["run"] {
   if (statement.setReturnArrays === undefined || statement.columns === undefined) {
     return (values, constants) => statement.all(...values).map((row) => Object.assign({}, constants, row));
   }
-  const names = statement.columns().map((column) => column.name);
+  const read = toRow ?? byName(statement.columns().map((column) => column.name));
   statement.setReturnArrays(true);
   return (values, constants) =>
-    (statement.all(...values) as unknown[][]).map((cells) => {
-      const row: Record<string, unknown> = Object.assign({}, constants);
-      for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
-      return row;
-    });
+    (statement.all(...values) as unknown[][]).map((cells) => read(cells, constants));
 }
+
+const byName =
+  (names: readonly string[]): RowOfCells =>
+  (cells, constants) => {
+    const row: Record<string, unknown> = Object.assign({}, constants);
+    for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
+    return row;
+  };
 
 const bind = (order: readonly string[], run: Run, rows: readonly SqlRow[]): unknown[] =>
   order.map((name) => parameter(name, run, rows));

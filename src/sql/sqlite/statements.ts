@@ -114,6 +114,30 @@ const nextInLine = (n: QueueNames) => `select seq from (
 order by visible_at, seq
 limit :limit`;
 
+/** The columns of a claim's shortcut: those that both have, those of its key, and its birth. By index: destructuring an array walks an iterator. */
+const freshInboxRow: NonNullable<SqlStatement["shortcutRow"]> = (cells, constants) => ({
+  seq: cells[0],
+  topic: cells[1],
+  payload: cells[2],
+  source: cells[3],
+  message_id: cells[4],
+  first_seen_at: cells[5],
+  rest: cells[6],
+  locked_until: constants.locked_until,
+  next_attempt_at: constants.next_attempt_at,
+});
+const freshOutboxRow: NonNullable<SqlStatement["shortcutRow"]> = (cells, constants) => ({
+  seq: cells[0],
+  topic: cells[1],
+  payload: cells[2],
+  id: cells[3],
+  message_id: cells[4],
+  created_at: cells[5],
+  rest: cells[6],
+  locked_until: constants.locked_until,
+  next_attempt_at: constants.next_attempt_at,
+});
+
 /** Gives messages of leases the state rows that these stand for. */
 const unpack = (n: QueueNames, which = "true") => [
   `insert into ${n.state} (seq, status, visible_at, locked_until, owner)
@@ -172,6 +196,7 @@ limit :limit`,
         `insert into ${leases} (owner, locked_until, visible_at, seqs)
 values (:owner, :locked_until, :next_attempt_at, :seqs)`,
       ],
+      shortcutRow: n.kind === "inbox" ? freshInboxRow : freshOutboxRow,
       ...statement(
         "claim",
         ...unpack(n, `visible_at <= ${now}`),
