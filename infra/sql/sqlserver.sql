@@ -854,6 +854,31 @@ begin
 end
 go
 
+if object_id(N'[infra].[Inbox_Due]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Due] as return 0')
+go
+
+alter procedure [infra].[Inbox_Due]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  if exists (
+    select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock)
+    where r.status = 1 and r.visible_at <= @now
+  ) return 1;
+  if exists (
+    select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now
+  ) return 1;
+  if exists (select 1 from [infra].[InboxArrived] a with (readpast, rowlock, readcommittedlock)) return 1;
+  return 0;
+end
+go
+
 if object_id(N'[infra].[Inbox_Replay]', N'P') is null
   exec(N'create procedure [infra].[Inbox_Replay] as return 0')
 go
@@ -2510,6 +2535,31 @@ begin
     from [infra].[OutboxState] s
     where s.status = 2 and s.visible_at <= @now
   ) d;
+end
+go
+
+if object_id(N'[infra].[Outbox_Due]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Due] as return 0')
+go
+
+alter procedure [infra].[Outbox_Due]
+  @now datetime2(3) = null
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  if exists (
+    select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock)
+    where r.status = 1 and r.visible_at <= @now
+  ) return 1;
+  if exists (
+    select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now
+  ) return 1;
+  if exists (select 1 from [infra].[OutboxArrived] a with (readpast, rowlock, readcommittedlock)) return 1;
+  return 0;
 end
 go
 

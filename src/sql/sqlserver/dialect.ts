@@ -1,5 +1,6 @@
 import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
+import { due } from "./due.js";
 import { ledger, migrations, names, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
@@ -93,6 +94,7 @@ export const sqlServerDialect: Dialect = {
   names,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  due,
   migrations,
   routines,
   ledger,

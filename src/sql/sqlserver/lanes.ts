@@ -74,7 +74,7 @@ from (
 ) h, ${lineTable(n)} f, ${n.state} with (rowlock)
 where f.place = h.place and ${n.bare("State")}.seq = f.seq and ${n.bare("State")}.status = ${status.behind};`;
 
-const skipLocked = "readpast, rowlock, readcommittedlock";
+export const readPast = "readpast, rowlock, readcommittedlock";
 
 /** A few at a time: the rest is the next claim's. */
 const mostArrivals = 1_000;
@@ -92,19 +92,19 @@ insert into @keys (partition_key)
 select distinct a.partition_key
 from (
   select top (${mostArrivals}) r.partition_key
-  from ${arrivedTable(n)} r with (${skipLocked})
+  from ${arrivedTable(n)} r with (${readPast})
   order by r.number
 ) a;
 
 ${lock(n, "head", "keys")}
 
-select @upto = max(r.number) from ${arrivedTable(n)} r with (${skipLocked});
+select @upto = max(r.number) from ${arrivedTable(n)} r with (${readPast});
 
 delete from ${arrivedTable(n)}
 output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
 from (
   select top (${mostArrivals}) r.number
-  from ${arrivedTable(n)} r with (${skipLocked})
+  from ${arrivedTable(n)} r with (${readPast})
   inner join @keys k on k.partition_key = r.partition_key
   where r.number <= @upto
   order by r.number

@@ -73,6 +73,7 @@ export const signatures = {
   ],
   Stats: ["now"],
   OldestDue: ["now"],
+  Due: ["now"],
   Replay: ["now", "items"],
   Receive: ["now", "source", "message_id", ...content, "hash", "revive"],
   ReceiveMany: ["now", "items", "revive"],

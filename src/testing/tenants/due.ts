@@ -51,6 +51,25 @@ export function dueTests(database: () => TestDatabase): void {
     expect(await due()).toEqual(nothing);
   });
 
+  it("FUN-07 ADD-01 of messages with the same key it finds the one whose turn it is", async ({ skip }) => {
+    if (database().db.dialect.due === undefined) skip();
+    const { inbox, outbox, due } = await freshTables(database());
+    const owner = newOwnerToken();
+    const keyed = { partitionKey: "k" };
+    await inbox.enqueue([
+      { ...message("1"), ...keyed },
+      { ...message("2"), ...keyed },
+    ]);
+    await outbox.enqueue([{ ...outgoing, ...keyed }]);
+    expect(await due()).toEqual({ inbox: true, outbox: true });
+    const first = await inbox.claim({ owner });
+    expect(first).toHaveLength(1);
+    await outbox.ack(owner, await outbox.claim({ owner }));
+    expect(await due()).toEqual(nothing);
+    await inbox.ack(owner, first);
+    expect(await due()).toEqual({ inbox: true, outbox: false });
+  });
+
   it("FUN-07 passes over what is not due yet, what is dead and what is held, and finds what was lost", async ({
     skip,
   }) => {

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, backoffMs, prepareBackoff, text } from "../expressions.js";
-import { arrivedTable, letLeave } from "../lanes.js";
+import { arrivedTable, letLeave, readPast } from "../lanes.js";
 import {
   atomically,
   indented,
@@ -59,7 +59,7 @@ ${seekEach};`;
 ${prepareBackoff}
 ${claimedTable}
 
-if exists (select 1 from ${arrivedTable(n)} a with (readpast, rowlock, readcommittedlock)) exec ${n.object("_Arrive")};
+if exists (select 1 from ${arrivedTable(n)} a with (${readPast})) exec ${n.object("_Arrive")};
 
 ${atomically(`-- one that crashed its worker comes alone
 ${take("1", "_Held", status.held)}

@@ -1,6 +1,7 @@
 import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
+import { arrivedTable, readPast } from "../lanes.js";
 import { seekEach } from "./procedure.js";
 import { row } from "./rows.js";
 
@@ -57,4 +58,16 @@ from (
   union all
   ${oldest(status.held)}
 ) d;`;
+}
+
+/** Returns 1 when a claim would find something: read as a claim reads, it neither waits for others nor holds them up. */
+export function due(n: QueueNames): string {
+  const any = (index: string, one: number) => `exists (
+  select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast})
+  where r.status = ${one} and r.visible_at <= @now
+)`;
+  return `if ${any("_Ready", status.ready)} return 1;
+if ${any("_Held", status.held)} return 1;
+if exists (select 1 from ${arrivedTable(n)} a with (${readPast})) return 1;
+return 0;`;
 }

@@ -5,7 +5,7 @@ import { arrive, leave, letLeave } from "../lanes.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { comeBack } from "./come-back.js";
-import { get, list, oldestDue, resolve, stats } from "./look.js";
+import { due, get, list, oldestDue, resolve, stats } from "./look.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateOf } from "./procedure.js";
 import { abandon, settle } from "./settle.js";
@@ -63,6 +63,7 @@ ${settle(
     make("List", list(n)),
     make("Stats", stats(n)),
     make("OldestDue", oldestDue(n)),
+    make("Due", due(n)),
     make(
       "Replay",
       settle(
