@@ -67,7 +67,10 @@ export interface OrderClient {
 }
 
 export interface PrismaDatabase extends OrderClient {
-  $transaction<T>(work: (tx: OrderClient) => Promise<T>): Promise<T>;
+  $transaction<T>(
+    work: (tx: OrderClient) => Promise<T>,
+    limits?: { readonly maxWait: number; readonly timeout: number },
+  ): Promise<T>;
   $disconnect(): Promise<void>;
 }
 

@@ -8,7 +8,7 @@ import knex, { type Knex } from "knex";
 // @ts-expect-error: the package has it, and no types for it
 import KnexBetterSqlite from "knex/lib/dialects/better-sqlite3/index.js";
 import { Kysely, SqliteDialect, type Transaction } from "kysely";
-import { DataSource } from "typeorm";
+import { DataSource, type EntityManager } from "typeorm";
 import { describe, expect, it } from "vitest";
 import {
   fromDrizzle,
@@ -47,18 +47,20 @@ async function withOrders() {
 
 const reads = (text: string) => /^\s*(select|with|pragma)\b|\breturning\b/i.test(text);
 
-/** What Kysely's dialect asks of a connection, which is better-sqlite3's shape. */
+/** What the libraries ask of a connection, which is better-sqlite3's shape. */
 const likeBetterSqlite = (connection: SqliteHandle) => ({
   close: () => {},
+  pragma: (text: string) => connection.prepare(`pragma ${text}`).all(),
   prepare(text: string) {
     const statement = connection.prepare(text);
     return {
       reader: reads(text),
-      all: (values: readonly unknown[]) => statement.all(...values),
-      run: (values: readonly unknown[]) =>
-        statement.run(...values) as { changes: number; lastInsertRowid: number },
-      iterate: (values: readonly unknown[]) =>
-        statement.all(...values)[Symbol.iterator]() as IterableIterator<unknown>,
+      // as a list or one by one
+      all: (...values: readonly unknown[]) => statement.all(...values.flat()),
+      run: (...values: readonly unknown[]) =>
+        statement.run(...values.flat()) as { changes: number; lastInsertRowid: number },
+      iterate: (...values: readonly unknown[]) =>
+        statement.all(...values.flat())[Symbol.iterator]() as IterableIterator<unknown>,
     };
   },
 });
@@ -153,6 +155,27 @@ ormSuite("Prisma on SQLite", async () => {
     outside: library,
     close: async () => {
       await library.$disconnect();
+      await made.close();
+    },
+  };
+});
+
+ormSuite("TypeORM on SQLite", async () => {
+  const made = await withOrders();
+  /** Made with `new`, and the connection is the test's own. */
+  function driver() {
+    return likeBetterSqlite(made.connection);
+  }
+  const library = await new DataSource({ type: "better-sqlite3", database: made.file, driver }).initialize();
+  return {
+    ...made,
+    transaction: <T>(work: (manager: EntityManager) => Promise<T>) => library.transaction(work),
+    insertOrder: (manager: EntityManager, id) =>
+      manager.createQueryBuilder().insert().into("orders", ["id"]).values({ id }).execute(),
+    adapt: fromTypeOrm,
+    outside: library.manager,
+    close: async () => {
+      await library.destroy();
       await made.close();
     },
   };
