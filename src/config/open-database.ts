@@ -19,6 +19,7 @@ export async function openDatabase(
     return openSqlite({ file: sqliteFile(url) });
   }
   if (scheme === "postgres" || scheme === "postgresql") {
+    requireReadable(url);
     const openPostgres = await databaseOpeners.postgres();
     return openPostgres({ url, ...options });
   }
@@ -27,15 +28,41 @@ export async function openDatabase(
     return openSqlServer({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
   }
   if (/(^|;)\s*(server|data source|addr|address|network address)\s*=/i.test(url)) {
+    requireValues(url);
     const openSqlServer = await databaseOpeners.sqlserver();
     return openSqlServer({ connectionString: url, ...options });
   }
   throw new InvalidArgumentError(`The database URL is of no known kind. Write ${databaseUrlForms}.`);
 }
 
-/** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `sqlite::memory:` */
+/** The driver would find out with the first query. It takes a URL without a host for a local socket's. */
+function requireReadable(url: string): void {
+  if ([url, url.replace("@/", "@socket/")].some((one) => URL.canParse(one))) return;
+  throw new InvalidArgumentError(
+    "The PostgreSQL URL must look like postgres://user:password@host/database, with special characters in user and password percent-encoded.",
+  );
+}
+
+/** The driver takes what follows an empty value for that value, and its errors then quote a password as a server's name. */
+function requireValues(connectionString: string): void {
+  const unquoted = connectionString.replace(/"[^"]*"|'[^']*'/g, "quoted");
+  const [, name] = /(?:^|;)\s*([^=;]+?)\s*=\s*(?:;|$)/.exec(unquoted) ?? [];
+  if (name === undefined) return;
+  throw new InvalidArgumentError(
+    `The ADO connection string has no value for ${JSON.stringify(name)}. Give it one, or leave it out.`,
+  );
+}
+
+/** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `file:///C:/app.db`, `sqlite::memory:` */
 function sqliteFile(url: string): string {
-  const file = url.replace(/^(sqlite|file):/i, "").replace(/^\/\/(?=\/|[^/]*$)/, "");
+  const file = url
+    .replace(/^(sqlite|file):/i, "")
+    .replace(/^\/\/(?=\/|[^/]*$)/, "")
+    .replace(/^\/(?=[a-z]:[\\/])/i, "");
   if (file === "") throw new InvalidArgumentError('The database URL "sqlite:" names no file.');
-  return decodeURI(file);
+  try {
+    return decodeURIComponent(file);
+  } catch {
+    return file; // a percent sign that stands for itself
+  }
 }

@@ -60,6 +60,10 @@ describe("opening a database by its URL", () => {
     ["sqlite://app.db", "sqlite", "sqlite:app.db"],
     ["sqlite::memory:", "sqlite", "sqlite::memory:"],
     ["file:a%20b.db", "sqlite", "sqlite:a b.db"],
+    ["file:///tmp/a%23b.db", "sqlite", "sqlite:/tmp/a#b.db"],
+    ["file:///C:/data/app.db", "sqlite", "sqlite:C:/data/app.db"],
+    ["sqlite:100%.db", "sqlite", "sqlite:100%.db"],
+    ["postgres://app@/orders?host=/var/run/postgresql", "postgres", "postgres:unknown"],
     ["postgres://app:pw@db.example/orders", "postgres", "postgres:db.example/orders"],
     ["postgresql://app:pw@db.example/orders", "postgres", "postgres:db.example/orders"],
     ["mssql://app:pw@db.example/orders", "sqlserver", "sqlserver:db.example/orders"],
@@ -76,15 +80,23 @@ describe("opening a database by its URL", () => {
     await db.close();
   });
 
-  it.each(["mysql://root:hunter2@db/x", "hunter2", "", "sqlite:"])(
-    "refuses what it does not know without quoting it: %s",
-    async (url) => {
-      const failed = await openDatabase(url).then(
-        () => undefined,
-        (error: Error) => error,
-      );
-      expect(failed).toBeInstanceOf(InvalidArgumentError);
-      expect(failed?.message).not.toContain("hunter2");
-    },
-  );
+  it.each([
+    "mysql://root:hunter2@db/x",
+    "hunter2",
+    "",
+    "sqlite:",
+    "postgres://app:hunter2@",
+    "postgres://app:hun#ter2@db.example/orders",
+    "mssql://app:hunter2@",
+    "Server=;Password=hunter2;Database=orders",
+    "Server=db.example;Database= ;Password=hunter2",
+    'Server=db.example;Password="hunter2;x=;y";User Id=',
+  ])("FUN-11 refuses what it cannot read without quoting it: %s", async (url) => {
+    const failed = await openDatabase(url).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    expect(failed).toBeInstanceOf(InvalidArgumentError);
+    expect(failed?.message).not.toContain("hunter2");
+  });
 });
