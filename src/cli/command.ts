@@ -19,6 +19,8 @@ export type Values = Readonly<Record<string, string | boolean | readonly string[
 /** The world as a command sees it, so that tests can have one of their own. */
 export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
+  /** How it is called here, for commands that people are told to try. `npx oncebox` by default. */
+  readonly self?: string;
   readonly isInteractive: boolean;
   out(line: string): void;
   err(line: string): void;

@@ -1,20 +1,24 @@
 import { once } from "node:events";
-import { startLocalRun } from "../adapters/local/local-run.js";
+import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/local/local-run.js";
 import type { AppDefinition } from "../app/app-definition.js";
+import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { signWebhook } from "../webhooks/sign.js";
 import {
   type Command,
+  type CommandInput,
   count,
   databaseHelp,
   databaseOptions,
   exitCodes,
   type Terminal,
   text,
+  UsageError,
 } from "./command.js";
 import { developmentSecrets } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
+import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
   name: "dev",
@@ -42,6 +46,7 @@ export const devCommand: Command = {
     const loaded = await definitionFor(input);
     const definition: AppDefinition = { database: "sqlite:oncebox.db", ...loaded.definition };
     const port = count(values, "port") ?? loaded.environment.port;
+    if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const host = text(values, "host") ?? "127.0.0.1";
     const secrets = isLocal(host) ? developmentSecrets(definition, loaded.environment) : {};
     const environment: Environment = {
@@ -49,48 +54,72 @@ export const devCommand: Command = {
       port,
       env: { ...loaded.environment.env, ...secrets },
     };
-    const local = await startLocalRun(definition, {
+    const local = await started(definition, {
       environment,
       host,
       logger: jsonLogger(environment.logLevel, terminal.out),
+      resolveSecret: secretStores(environment.env),
     });
-    if (!values.json) introduce(terminal, local.url, local.app.db.id, secretsOf(definition, environment));
-    if (values.try) await tryOut(terminal, local.url, secretsOf(definition, environment));
-    if (!terminal.signal.aborted) await once(terminal.signal, "abort");
-    if (!values.json) terminal.out("Stopping: what runs is finished first.");
-    await local.stop();
+    try {
+      const known = secretsOf(definition, environment);
+      if (!values.json) introduce(input, local, known);
+      if (values.try) await tryOut(terminal, local.url, known);
+      if (!terminal.signal.aborted) await once(terminal.signal, "abort");
+      if (!values.json) terminal.out("Stopping: what runs is finished first.");
+    } finally {
+      await local.stop();
+    }
     return exitCodes.ok;
   },
 };
+
+async function started(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
+  try {
+    return await startLocalRun(definition, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
+    throw new Error(
+      `The port ${options.environment.port} is taken (EADDRINUSE). Choose another one with --port or PORT.`,
+    );
+  }
+}
 
 const isLocal = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
 interface Known {
   readonly source: string;
-  readonly scheme: string;
+  readonly scheme: AppSource["scheme"];
   readonly secret: string | undefined;
 }
 
-/** The sources of schemes that are known by name, with the secret when it may be printed: one made for development. */
+/** The sources, with the secret when it may be printed: one made for development. */
 function secretsOf(definition: AppDefinition, environment: Environment): readonly Known[] {
   const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
   const made = developmentSecrets(definition, { ...environment, env: {} });
-  return Object.entries(sources).flatMap(([source, { scheme, secrets }]) => {
-    if (typeof scheme !== "string") return [];
+  return Object.entries(sources).map(([source, { scheme, secrets }]) => {
     const [first] = [secrets].flat();
-    const name = typeof first === "object" && first.from === "env" ? first.name : undefined;
+    const name = typeof first === "object" && first?.from === "env" ? first.name : undefined;
     const secret = name === undefined ? undefined : environment.env[name];
-    return [{ source, scheme, secret: name !== undefined && secret === made[name] ? secret : undefined }];
+    return { source, scheme, secret: name !== undefined && secret === made[name] ? secret : undefined };
   });
 }
 
-function introduce(terminal: Terminal, url: string, database: string, sources: readonly Known[]): void {
+function introduce(
+  { terminal, values }: CommandInput,
+  { url, app }: LocalRun,
+  sources: readonly Known[],
+): void {
+  const { self = "npx oncebox" } = terminal;
+  const file = values.app === undefined ? "" : ` --app ${values.app}`;
+  const database = app.tenants === undefined ? app.db.id : "its tenants' databases";
   terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
   terminal.out(`  how it stands     curl ${url}/status`);
   for (const { source, scheme, secret } of sources) {
-    const shown = secret ?? "SECRET";
+    // A scheme of one's own is known by its source alone.
+    const what = typeof scheme === "string" ? scheme : `${source}${file}`;
+    const target = `${url}/webhooks/${encodeURIComponent(source)}`;
     terminal.out(
-      `  a ${source} webhook  npx oncebox sign ${scheme} --secret ${shown} --url ${url}/webhooks/${source} --send`,
+      `  a ${source} webhook  ${self} sign ${what} --secret ${secret ?? "SECRET"} --url ${target} --send`,
     );
   }
   if (sources.length === 0) {
@@ -103,8 +132,8 @@ async function tryOut(terminal: Terminal, url: string, sources: readonly Known[]
   const known = sources.find(({ secret }) => secret !== undefined);
   if (known === undefined) return;
   const id = `evt_${Date.now()}`;
-  const request = signWebhook(known.scheme as "stripe", {
-    url: `${url}/webhooks/${known.source}`,
+  const request = signWebhook(known.scheme, {
+    url: `${url}/webhooks/${encodeURIComponent(known.source)}`,
     body: JSON.stringify({ id, type: "payment.received", data: { object: { amount: 4200 } } }),
     secrets: known.secret!,
     messageId: id,

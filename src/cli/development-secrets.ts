@@ -12,7 +12,7 @@ export function developmentSecrets(
   const all = Object.values({ ...sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>);
   const references = all.flatMap(({ secrets }) => [secrets].flat());
   const names = references.flatMap((entry) =>
-    typeof entry === "object" && entry.from === "env" && !environment.env[entry.name] ? [entry.name] : [],
+    typeof entry === "object" && entry?.from === "env" && !environment.env[entry.name] ? [entry.name] : [],
   );
   return Object.fromEntries(names.map((name) => [name, secret]));
 }

@@ -29,6 +29,7 @@ export const dispatchCommand: Command = {
           const text = result === null ? "no handlers" : describe(result);
           terminal.out(`${name.padEnd(7)} ${text}`);
         }
+        if (report.tenants !== undefined) terminal.out(`tenants ${describe(report.tenants)}`);
       }
       return report.more ? exitCodes.more : exitCodes.ok;
     });

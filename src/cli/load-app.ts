@@ -5,6 +5,7 @@ import { type App, createApp } from "../app/create-app.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
+import { secretStores } from "./secret-stores.js";
 
 /** The app that `--app` names, or one without sources and handlers; and the environment with what the options say. */
 export async function definitionFor({ values, terminal }: CommandInput): Promise<{
@@ -44,6 +45,7 @@ export async function withApp(input: CommandInput, work: (app: App) => Promise<n
   const { definition, environment } = await definitionFor(input);
   const app = await createApp(definition, {
     environment,
+    resolveSecret: secretStores(environment.env),
     logger: jsonLogger(
       input.terminal.env.ONCEBOX_LOG_LEVEL ? environment.logLevel : "warn",
       input.terminal.err,

@@ -1,6 +1,7 @@
-import { renderSchema } from "../sql/migrate.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes } from "./command.js";
 import { withApp } from "./load-app.js";
+import { schemaOf } from "./print-schema.js";
+import { withProgress } from "./progress.js";
 
 export const migrateCommand: Command = {
   name: "migrate",
@@ -16,10 +17,10 @@ export const migrateCommand: Command = {
     withApp(input, async (app) => {
       const { values, terminal } = input;
       if (values.print) {
-        terminal.out(renderSchema(app.db.dialect, app.migrateOptions));
+        terminal.out(await schemaOf(app));
         return exitCodes.ok;
       }
-      const { applied } = await app.migrate();
+      const { applied } = await withProgress(terminal, "migrating", () => app.migrate());
       if (values.json) terminal.out(JSON.stringify({ applied }));
       else
         terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);

@@ -1,14 +1,18 @@
+import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
-import { type SchemeName, schemeNames } from "../webhooks/schemes.js";
+import type { AppSource } from "../app/app-sources.js";
 import { type SignedRequest, signWebhook } from "../webhooks/sign.js";
-import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
+import { type Command, type CommandInput, exitCodes, text, UsageError, type Values } from "./command.js";
+import { findSource } from "./find-source.js";
+import { secretStores } from "./secret-stores.js";
 
 export const signCommand: Command = {
   name: "sign",
   summary: "make a signed test request, as the provider would send it",
-  usage: "sign SCHEME --secret SECRET [--body TEXT | --file FILE] [--send] [options]",
+  usage: "sign SCHEME|SOURCE [--secret SECRET] [--body TEXT | --file FILE] [--send] [options]",
   positionals: 1,
   options: {
+    app: { type: "string" },
     secret: { type: "string" },
     "secret-env": { type: "string" },
     body: { type: "string" },
@@ -21,11 +25,12 @@ export const signCommand: Command = {
     json: { type: "boolean" },
   },
   help: {
-    secret: "the source's secret",
+    app: "whose sources are known too, beside those of ONCEBOX_WEBHOOKS: their schemes and secrets are used",
+    secret: "the source's secret; needed for a scheme's name",
     "secret-env": "the environment variable that holds it, to keep it out of the shell's history",
     body: 'the body; {"id":"evt_test","type":"test"} by default',
     file: "a file with the body",
-    url: "where it goes; http://127.0.0.1:7071/webhooks/SCHEME by default",
+    url: "where it goes; http://127.0.0.1:7071/webhooks/NAME by default",
     id: "the message id, for schemes that have it in a header",
     topic: "the topic, for schemes that have it in a header",
     header: 'another header, "name: value"; may be repeated',
@@ -35,19 +40,21 @@ export const signCommand: Command = {
   examples: [
     `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"payment.received"}' --send`,
     "oncebox sign github --secret-env GITHUB_SECRET --file event.json --id 1 --topic push",
+    "oncebox sign acme --app app.js --send",
   ],
-  async run({ values, positionals, terminal }) {
-    const scheme = schemeOf(positionals[0]);
+  async run(input) {
+    const { values, positionals, terminal } = input;
+    const { name, scheme, secrets } = await findSource(input, positionals[0]);
     const request = signWebhook(scheme, {
-      url: text(values, "url") ?? `http://127.0.0.1:7071/webhooks/${scheme}`,
+      url: text(values, "url") ?? `http://127.0.0.1:7071/webhooks/${encodeURIComponent(name)}`,
       body: await bodyOf(values),
-      secrets: secretOf(values, terminal.env),
+      secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, input)),
       messageId: text(values, "id") ?? `test-${Date.now()}`,
       topic: text(values, "topic") ?? "test",
       headers: headersOf(values),
     });
     if (!values.send) {
-      terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request));
+      terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request, text(values, "file")));
       return exitCodes.ok;
     }
     const response = await sent(request);
@@ -61,27 +68,28 @@ export const signCommand: Command = {
   },
 };
 
-function schemeOf(name: string | undefined): SchemeName {
-  if (name !== undefined && (schemeNames as readonly string[]).includes(name)) return name as SchemeName;
-  throw new UsageError(`sign needs one of the schemes ${schemeNames.join(", ")}.`);
+function givenSecret(values: Values, env: NodeJS.ProcessEnv): string | undefined {
+  const variable = text(values, "secret-env");
+  if (variable === undefined) return text(values, "secret");
+  if (!env[variable]) throw new UsageError(`The variable ${variable} is not set.`);
+  return env[variable];
 }
 
-function secretOf(values: Values, env: NodeJS.ProcessEnv): string {
-  const variable = text(values, "secret-env");
-  const secret = variable === undefined ? text(values, "secret") : env[variable];
-  if (secret === undefined || secret === "") {
-    throw new UsageError(
-      variable === undefined
-        ? "sign needs --secret or --secret-env."
-        : `The variable ${variable} is not set.`,
-    );
-  }
-  return secret;
+/** Of a source that is known, the first of its secrets. */
+async function firstSecret(
+  secrets: AppSource["secrets"] | undefined,
+  { terminal }: CommandInput,
+): Promise<string> {
+  const [first] = [secrets].flat();
+  const secret = typeof first === "function" ? [await first()].flat()[0] : first;
+  if (secret === undefined || secret === "") throw new UsageError("sign needs --secret or --secret-env.");
+  return typeof secret === "string" ? secret : secretStores(terminal.env)(secret);
 }
 
 async function bodyOf(values: Values): Promise<string | Uint8Array> {
   const file = text(values, "file");
   if (file === undefined) return text(values, "body") ?? '{"id":"evt_test","type":"test"}';
+  if (values.body !== undefined) throw new UsageError("Give --body or --file, not both.");
   try {
     return await readFile(file);
   } catch (error) {
@@ -94,25 +102,29 @@ function headersOf(values: Values): Record<string, string> {
   return Object.fromEntries(
     lines.map((line) => {
       const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
-      if (name === undefined) throw new UsageError(`--header must look like "name: value", not "${line}".`);
+      if (name === undefined) throw new UsageError('--header must look like "name: value".');
       return [name, value!];
     }),
   );
 }
 
-const bodyText = ({ body }: SignedRequest) =>
-  typeof body === "string" ? body : Buffer.from(body).toString();
-
-const printable = (request: SignedRequest) => ({ ...request, body: bodyText(request) });
+/** What is not UTF-8 would not be the same bytes as text. */
+function printable({ body, ...request }: SignedRequest): object {
+  if (typeof body === "string") return { ...request, body };
+  const bytes = Buffer.from(body);
+  return isUtf8(bytes)
+    ? { ...request, body: bytes.toString() }
+    : { ...request, bodyBase64: bytes.toString("base64") };
+}
 
 /** In single quotes a shell changes nothing. */
 const quoted = (value: string) => `'${value.replaceAll("'", "'\\''")}'`;
 
-const curl = (request: SignedRequest): string =>
+const curl = ({ url, headers, body }: SignedRequest, file: string | undefined): string =>
   [
-    `curl -i -X POST ${quoted(request.url)}`,
-    ...Object.entries(request.headers).map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
-    `  --data-binary ${quoted(bodyText(request))}`,
+    `curl -i -X POST ${quoted(url)}`,
+    ...Object.entries(headers).map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
+    file === undefined ? `  --data-raw ${quoted(String(body))}` : `  --data-binary ${quoted(`@${file}`)}`,
   ].join(" \\\n");
 
 async function sent(request: SignedRequest): Promise<Response> {

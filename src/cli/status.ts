@@ -1,3 +1,4 @@
+import { appStats } from "../app/app-stats.js";
 import type { QueueStats } from "../queue/work-store.js";
 import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
 import { withApp } from "./load-app.js";
@@ -19,7 +20,7 @@ export const statusCommand: Command = {
       const maxAgeMs =
         values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
       const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
-      const [inbox, outbox] = [await app.inbox.stats(), await app.outbox.stats()];
+      const { inbox, outbox } = await appStats(app);
       if (values.json) terminal.out(JSON.stringify({ inbox, outbox }));
       else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));
       const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../errors.js";
 import { checkScheme } from "./check-scheme.js";
 import { createDelivery, type Delivery } from "./delivery.js";
+import { isHeaderName } from "./field-checks.js";
+import { isHeaderValue } from "./http.js";
 import type { SignatureRule, WebhookScheme } from "./scheme.js";
 import type { SchemeName } from "./schemes.js";
 import { signedBytes, sortedForm } from "./signature.js";
@@ -43,6 +45,12 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
     schemeOf(scheme, (problem) => problems.push(problem)),
     problems,
   );
+  if (!URL.canParse(options.url))
+    problems.push("url must be a whole one, like https://example.com/webhooks/x");
+  const texts = { ...options.headers, messageId: options.messageId ?? "", topic: options.topic ?? "" };
+  for (const [name, value] of Object.entries(texts)) {
+    if (!isHeaderName(name) || !isHeaderValue(value)) problems.push(`${name} cannot stand in a header`);
+  }
   if (problems.length > 0) throw new InvalidArgumentError(`sign: ${problems.join("; ")}.`);
   const headers = new Headers({ "content-type": "application/json", ...options.headers });
   setFrom(headers, checked.messageId[0], options.messageId);

@@ -140,7 +140,10 @@ export function schemeOf(scheme: unknown, report: Report): WebhookScheme | Recor
 }
 
 /** What a source says itself counts. */
-function withOverrides(scheme: unknown, source: Partial<WebhookSource>): unknown {
+export function withOverrides(
+  scheme: unknown,
+  source: Pick<WebhookScheme, (typeof overridable)[number]>,
+): unknown {
   if (typeof scheme !== "object" || scheme === null) return scheme;
   const own = overridable.filter((field) => source[field] !== undefined);
   return { ...scheme, ...Object.fromEntries(own.map((field) => [field, source[field]])) };

@@ -1,10 +1,17 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { type ChildProcess, exec, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { request } from "node:http";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
+import { startLocalRun } from "../../src/adapters/local/local-run.js";
+import { readEnvironment } from "../../src/app/index.js";
 import { signWebhook } from "../../src/webhooks/index.js";
+import { startSecretsManager } from "./aws/secrets-manager-server.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folders: string[] = [];
@@ -18,19 +25,25 @@ interface Dev {
   stop(): Promise<number | null>;
 }
 
-/** `oncebox dev` in a process of its own, as a user would start it. */
-async function dev(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Dev> {
+async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-dev-"));
   folders.push(folder);
-  const main = join(root, "src/cli/main.ts");
-  const child = spawn(
-    process.execPath,
-    ["--import", join(root, "node_modules/tsx/dist/esm/index.mjs"), main, "dev", "--port", "0", ...args],
-    {
-      cwd: folder,
-      env: { ...process.env, ...env },
-    },
-  );
+  return folder;
+}
+
+/** The command line in a process of its own. */
+function cli(args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}) {
+  const tsx = join(root, "node_modules/tsx/dist/esm/index.mjs");
+  return spawn(process.execPath, ["--import", tsx, join(root, "src/cli/main.ts"), ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+/** `oncebox dev` as a user would start it. */
+async function dev(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<Dev> {
+  const child = cli(["dev", "--port", "0", ...args], cwd ?? (await newFolder()), env);
   let output = "";
   child.stdout.on("data", (data) => {
     output += data;
@@ -103,7 +116,115 @@ describe("oncebox dev", () => {
   it("FUN-11 a port that is taken is said, and nothing keeps running", async () => {
     const { url, stop } = await dev(["--app", join(root, "functions/app.ts")]);
     const second = dev(["--app", join(root, "functions/app.ts"), "--port", new URL(url).port]);
-    await expect(second).rejects.toThrow(/EADDRINUSE/);
+    await expect(second).rejects.toThrow(/EADDRINUSE.*--port or PORT/);
     expect(await stop()).toBe(0);
+  });
+
+  it("FUN-11 what it says to try works in a clone of the repository, where nothing is built", async () => {
+    const database = `sqlite:${join(await newFolder(), "app.db")}`;
+    const args = ["--app", "functions/app.ts", "--database", database];
+    const { output, stop } = await dev(args, {}, root);
+    const [, command = ""] = /a stripe webhook +(.+)/.exec(output()) ?? [];
+    const { stdout } = await promisify(exec)(command, { cwd: root });
+    expect(stdout).toMatch(/^200 .*"enqueued"/);
+    expect(await stop()).toBe(0);
+  });
+
+  it("FUN-07 FUN-11 runs an app with many tenants, and counts what all of them have", async () => {
+    const folder = await newFolder();
+    const app = join(folder, "app.mts");
+    const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
+    await writeFile(
+      app,
+      `import { manyTenants, tenantsFromConfiguration } from ${from("tenants/index.ts")};
+      const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
+      export default {
+        tenants: manyTenants({ discover: tenantsFromConfiguration(tenants) }),
+        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own"], tenant: "{path}" } },
+        handlers: { "payment.received"() {} },
+      };\n`,
+    );
+    const { url, stop } = await dev(["--app", app], {}, folder);
+    for (const tenant of ["a", "b"]) {
+      const signed = signWebhook("stripe", {
+        url: `${url}/webhooks/stripe/${tenant}`,
+        body: JSON.stringify({ id: "evt_1", type: "payment.received" }),
+        secrets: "whsec_own",
+      });
+      expect((await fetch(signed.url, signed as RequestInit)).status).toBe(200);
+    }
+    await expect
+      .poll(() => status(url), { timeout: 20_000 })
+      .toMatchObject({ inbox: { counts: { Done: 2, Processing: 0 } } });
+    expect(await stop()).toBe(0);
+  });
+
+  it("FUN-11 secrets and the database's URL may be kept in a cloud's store, here as there", async () => {
+    const folder = await newFolder();
+    const store = await startSecretsManager({
+      database: JSON.stringify({ url: `sqlite:${join(folder, "app.db")}` }),
+      stripe: "whsec_own",
+    });
+    store.comeBack();
+    const secretOf = (id: string) => ({ from: "aws-secrets-manager", id });
+    const { url, stop } = await dev([], {
+      AWS_ENDPOINT_URL_SECRETS_MANAGER: store.url,
+      AWS_REGION: "eu-central-1",
+      AWS_ACCESS_KEY_ID: "test",
+      AWS_SECRET_ACCESS_KEY: "test",
+      ONCEBOX_DATABASE_URL: JSON.stringify({ ...secretOf("database"), key: "url" }),
+      ONCEBOX_WEBHOOKS: JSON.stringify({ stripe: { scheme: "stripe", secrets: secretOf("stripe") } }),
+    });
+    expect((await post(url, "evt_1", "whsec_own")).status).toBe(200);
+    expect((await post(url, "evt_2", "whsec_other")).status).toBe(401);
+    expect(await stop()).toBe(0);
+    await store.close();
+  });
+
+  it("ADD-07 a reader that has read enough, like head, is no failure", async () => {
+    const child = cli(["migrate", "--print", "--database", "mssql://nowhere/x"], await newFolder());
+    child.stdout.destroy();
+    let errors = "";
+    child.stderr.on("data", (data) => {
+      errors += data;
+    });
+    expect(await once(child, "close")).toEqual([0, null]);
+    expect(errors).toBe("");
+  });
+});
+
+describe("the local run's server", () => {
+  const start = (stopMs?: number) =>
+    startLocalRun(
+      { database: "sqlite::memory:", sources: { stripe: { scheme: "stripe", secrets: [secret] } } },
+      {
+        environment: readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
+        ...(stopMs === undefined ? {} : { stopMs }),
+      },
+    );
+
+  it("FUN-11 stops although somebody never finishes a request", async () => {
+    const local = await start(100);
+    const socket = connect(Number(new URL(local.url).port), "127.0.0.1");
+    const closed = once(socket, "close");
+    socket.on("error", () => {}); // it is cut off
+    const head = ["POST /webhooks/stripe HTTP/1.1", "Host: x", "Content-Type: application/json"];
+    socket.write([...head, "Content-Length: 100", "", "{"].join("\r\n"));
+    await expect.poll(() => fetch(`${local.url}/webhooks/stripe`).then(({ status }) => status)).toBe(405); // the server has had its turn on the other one
+    await local.stop();
+    await closed;
+  });
+
+  it.each([
+    ["a host that is none", { headers: { host: "a b" } }],
+    ["a path that is none", { path: "//" }],
+    ["a method that no web request can have", { method: "TRACE" }],
+  ])("FUN-01 %s is 400", async (_, options) => {
+    const local = await start();
+    const sent = request(local.url, { path: "/webhooks/stripe", ...options }).end();
+    const [answer] = await once(sent, "response");
+    expect(answer.statusCode).toBe(400);
+    answer.resume();
+    await local.stop();
   });
 });

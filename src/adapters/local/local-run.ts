@@ -1,10 +1,13 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { AppDefinition } from "../../app/app-definition.js";
+import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
 import type { Environment } from "../../config/environment.js";
+import type { SecretResolver } from "../../config/secret-reference.js";
 import { timeBudget } from "../../queue/budget.js";
 import type { Logger } from "../../queue/logger.js";
+import { safeReason } from "../../queue/safe-reason.js";
 import { sendResponse, toRequest } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 
@@ -12,11 +15,14 @@ export interface LocalRunOptions {
   readonly environment: Environment;
   readonly host?: string;
   readonly logger?: Logger;
+  readonly resolveSecret?: SecretResolver;
   /** The time of one dispatch, as a function would have it: 60 s by default. */
   readonly functionMs?: number;
   readonly dispatchEveryMs?: number;
   readonly reapEveryMs?: number;
   readonly cleanupEveryMs?: number;
+  /** How long a stop waits for requests that are on their way: 10 s by default, longer than any answer takes. */
+  readonly stopMs?: number;
 }
 
 export interface LocalRun {
@@ -28,12 +34,13 @@ export interface LocalRun {
 
 /** The functions on this machine: webhooks by HTTP, timers for the rest, the schema brought up to date first. */
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
-  const { environment, host = "127.0.0.1", functionMs = 60_000 } = options;
+  const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
   const app = await createApp(definition, {
     environment,
     wakeUp: { wake: async () => dispatching?.wake() },
     ...(options.logger === undefined ? {} : { logger: options.logger }),
+    ...(options.resolveSecret === undefined ? {} : { resolveSecret: options.resolveSecret }),
   });
   try {
     await app.migrate();
@@ -43,7 +50,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
       try {
         await app[name](timeBudget(functionMs, signal));
       } catch (error) {
-        if (!signal.aborted) app.logger.error(`${name} failed`, { error: describe(error) });
+        if (!signal.aborted) app.logger.error(`${name} failed`, { error: safeReason(error) });
       }
     };
     dispatching = repeating(options.dispatchEveryMs ?? 1_000, job("dispatch"));
@@ -56,8 +63,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
       app,
       url,
       async stop() {
-        await closed(server);
-        await Promise.all(timers.map((timer) => timer.stop()));
+        await Promise.all([closed(server, stopMs), ...timers.map((timer) => timer.stop())]);
         await app.close();
       },
     };
@@ -70,11 +76,18 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const gone = new AbortController();
   outgoing.once("close", () => gone.abort());
+  let request: Request;
   try {
-    await sendResponse(await route(app, toRequest(incoming, gone.signal)), outgoing);
+    request = toRequest(incoming, gone.signal);
+  } catch {
+    outgoing.writeHead(400).end(); // a host, a path or a method that no web request can have
+    return;
+  }
+  try {
+    await sendResponse(await route(app, request), outgoing);
   } catch (error) {
     if (gone.signal.aborted) return; // nobody to answer
-    app.logger.error("request failed", { error: describe(error) });
+    app.logger.error("request failed", { error: safeReason(error) });
     if (!outgoing.headersSent) outgoing.writeHead(500);
     outgoing.end();
   }
@@ -82,14 +95,8 @@ async function answer(app: App, incoming: IncomingMessage, outgoing: ServerRespo
 
 async function route(app: App, request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
-  if (pathname !== "/status") return app.webhook(request);
-  return Response.json({ inbox: await app.inbox.stats(), outbox: await app.outbox.stats() });
+  return pathname === "/status" ? Response.json(await appStats(app)) : app.webhook(request);
 }
-
-const describe = (error: unknown): string => {
-  const { name, code } = error as { name?: string; code?: unknown };
-  return [name ?? "Error", code].filter((part) => part !== undefined).join(" ");
-};
 
 const listening = (server: Server, port: number, host: string): Promise<string> =>
   new Promise((resolve, reject) => {
@@ -101,9 +108,11 @@ const listening = (server: Server, port: number, host: string): Promise<string> 
     });
   });
 
-function closed(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeIdleConnections();
-  });
+/** Requests on their way are answered; one that is still being sent after `longestMs` is cut off, and nothing of it stored. */
+async function closed(server: Server, longestMs: number): Promise<void> {
+  const ended = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const timer = setTimeout(() => server.closeAllConnections(), longestMs);
+  await ended;
+  clearTimeout(timer);
 }

@@ -15,11 +15,13 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 /** Runs the command line as a script would. */
-async function cli(...args: string[]) {
+const cli = (...args: string[]) => cliWith({}, ...args);
+
+async function cliWith(env: NodeJS.ProcessEnv, ...args: string[]) {
   const out: string[] = [];
   const err: string[] = [];
   const terminal: Terminal = {
-    env: {},
+    env,
     isInteractive: false,
     out: (line) => void out.push(line),
     err: (line) => void err.push(line),
@@ -65,6 +67,15 @@ describe("the command line", () => {
     [["reap", "--time=-1", "--database", "sqlite::memory:"], /greater than 0/],
     [["sign", "morse", "--secret", "x"], /stripe, github/],
     [["sign", "stripe"], /--secret/],
+    [["sign", "stripe", "--secret", "x", "--url", "nowhere"], /url must be a whole one/],
+    [["sign", "twilio", "--secret", "x", "--url", "nowhere", "--send"], /url must be a whole one/],
+    [["sign", "stripe", "--secret", "x", "--header", "x-note: €"], /x-note cannot stand in a header/],
+    [["sign", "github", "--secret", "x", "--id", "€"], /messageId cannot stand in a header/],
+    [["sign", "stripe", "--secret", "x", "--header", "Authorization hunter2"], /name: value/],
+    [["sign", "stripe", "--secret", "x", "--body", "a", "--file", "b"], /not both/],
+    [["dev", "--port", "99999"], /from 0 to 65535/],
+    [["migrate", "--database", "postgres://u:hunter2@"], /percent-encoded/],
+    [["migrate", "--database", "Server=;Password=hunter2"], /no value for "Server"/],
   ])("ADD-07 what is wrong with %j is said, with the exit code for it", async (args, words) => {
     const { code, out, err } = await cli(...args);
     expect(err).toMatch(words);
@@ -169,7 +180,7 @@ describe("the command line", () => {
       messageId: "it's",
     });
     const { out: curl } = await cli("sign", "stripe", "--secret", "whsec_x", "--body", "it's");
-    expect(curl).toContain(`--data-binary 'it'\\''s'`);
+    expect(curl).toContain(`--data-raw 'it'\\''s'`);
     await db.close();
     const away = await cli(
       "sign",
@@ -181,5 +192,92 @@ describe("the command line", () => {
       "http://127.0.0.1:1/webhooks/stripe",
     );
     expect(away).toMatchObject({ code: exitCodes.failed, err: expect.stringMatching(/oncebox dev/) });
+  });
+
+  it("ADD-07 FUN-02 sign knows the sources of the app and of ONCEBOX_WEBHOOKS: a scheme of one's own, and where its secret is", async () => {
+    const acme = {
+      verify: { kind: "signature", header: "x-acme-signature", encoding: "base64" },
+      messageId: "{header:x-acme-id}",
+    } as const;
+    const app = join(folder, "sources.mjs");
+    const sources = { acme: { scheme: acme, secrets: [{ from: "env", name: "ACME_SECRET" }] } };
+    await writeFile(app, `export default { sources: ${JSON.stringify(sources)} };\n`);
+    const webhooks = { other: { scheme: acme, secrets: ["s3cret"], messageId: "{header:x-other-id}" } };
+    const env = { ACME_SECRET: "hunter2", ONCEBOX_WEBHOOKS: JSON.stringify(webhooks) };
+
+    const db = openSqlite({ file: ":memory:" });
+    await migrate(db, { outbox: false });
+    const route = createWebhookRoute({
+      inbox: createInbox(db),
+      sources: { acme: { scheme: acme, secrets: "hunter2" }, other: { ...webhooks.other } },
+    });
+    for (const name of ["acme", "other"]) {
+      const { out } = await cliWith(env, "sign", name, "--app", app, "--id", `${name}-1`, "--json");
+      expect(out).not.toMatch(/hunter2|s3cret/);
+      const { url, ...request } = JSON.parse(out);
+      expect(await (await route(new Request(url, request))).json()).toEqual({
+        outcome: "enqueued",
+        messageId: `${name}-1`,
+      });
+    }
+    await db.close();
+    expect(await cliWith(env, "sign", "nobody", "--app", app)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/acme, other, .*stripe/),
+    });
+  });
+
+  it("ADD-07 FUN-02 sign prints a body that is no text so that the same bytes can be sent", async () => {
+    const file = join(folder, "body.bin");
+    const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
+    await writeFile(file, body);
+    const { out: json } = await cli("sign", "github", "--secret", "x", "--file", file, "--json");
+    expect(Buffer.from(JSON.parse(json).bodyBase64, "base64")).toEqual(body);
+    const { out: curl } = await cli("sign", "github", "--secret", "x", "--file", file);
+    expect(curl).toContain(`--data-binary '@${file}'`);
+    // To curl an @ at the start is a file's name, unless it is told that it is not.
+    const { out: text } = await cli("sign", "github", "--secret", "x", "--body", "@home");
+    expect(text).toContain("--data-raw '@home'");
+  });
+
+  it("ADD-07 FUN-07 an app with many tenants has a status, a schema to print and jobs, too", async () => {
+    const app = join(folder, "tenants.ts");
+    const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
+    const tenants = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `tenant-${id}.db`)}` }));
+    await writeFile(
+      app,
+      `import { manyTenants, tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      export default {
+        tenants: manyTenants({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }),
+        handlers: { t() {} },
+      };\n`,
+    );
+    const printed = await cli("migrate", "--print", "--app", app);
+    expect(printed).toMatchObject({ code: exitCodes.ok, err: "" });
+    expect(printed.out).toMatch(/^-- tenants: \["a","b"\]\n/);
+    expect(printed.out.match(/create table "?Inbox"?\b/gi)).toHaveLength(1);
+    expect((await cli("migrate", "--app", app)).code).toBe(exitCodes.ok);
+
+    for (const { id, database } of tenants) {
+      const db = openSqlite({ file: database.slice("sqlite:".length) });
+      await createInbox(db).receive({ source: "s", messageId: id, topic: "t", payload: "" });
+      await db.close();
+    }
+    const status = await cli("status", "--app", app, "--json");
+    expect(JSON.parse(status.out)).toMatchObject({
+      inbox: { counts: { Processing: 2, Done: 0 }, due: 2, oldestDueAgeMs: expect.any(Number) },
+      outbox: { counts: { Ready: 0 }, due: 0, oldestDueAgeMs: null },
+    });
+    expect((await cli("dispatch", "--once", "--app", app)).out).toMatch(/acked 2[\s\S]*tenants turns/);
+    expect((await cli("status", "--app", app)).out).toMatch(/inbox .*Done 2/);
+  });
+
+  it("ADD-07 FUN-11 dev says what is wrong with a source's secrets", async () => {
+    const app = join(folder, "no-secret.mjs");
+    await writeFile(app, 'export default { sources: { a: { scheme: "stripe", secrets: null } } };\n');
+    expect(await cli("dev", "--port", "0", "--app", app, "--database", "sqlite::memory:")).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/a: secrets\[0\] is missing or empty/),
+    });
   });
 });

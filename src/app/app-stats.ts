@@ -1,0 +1,41 @@
+import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
+import type { QueueStats } from "../queue/work-store.js";
+import type { App } from "./create-app.js";
+
+export interface AppStats {
+  readonly inbox: QueueStats<InboxState>;
+  readonly outbox: QueueStats<OutboxState>;
+}
+
+/** How both queues stand; of an app with many tenants, all of them together. */
+export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStats> {
+  if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
+  const all: AppStats[] = [];
+  for (const place of await tenants.places()) {
+    const stores = await tenants.stores(place);
+    all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
+  }
+  return {
+    inbox: sumOf(
+      inboxStates,
+      all.map((one) => one.inbox),
+    ),
+    outbox: sumOf(
+      outboxStates,
+      all.map((one) => one.outbox),
+    ),
+  };
+}
+
+function sumOf<State extends string>(
+  states: readonly State[],
+  all: readonly QueueStats<State>[],
+): QueueStats<State> {
+  const sum = (state: State) => all.reduce((total, { counts }) => total + counts[state], 0);
+  const ages = all.flatMap(({ oldestDueAgeMs }) => oldestDueAgeMs ?? []);
+  return {
+    counts: Object.fromEntries(states.map((state) => [state, sum(state)])) as Record<State, number>,
+    due: all.reduce((total, { due }) => total + due, 0),
+    oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
+  };
+}

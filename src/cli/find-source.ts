@@ -1,0 +1,29 @@
+import type { AppSource } from "../app/app-sources.js";
+import type { WebhookScheme } from "../webhooks/scheme.js";
+import { schemeNames } from "../webhooks/schemes.js";
+import { schemeOf, withOverrides } from "../webhooks/sources.js";
+import { type CommandInput, UsageError } from "./command.js";
+import { definitionFor } from "./load-app.js";
+
+export interface KnownSource {
+  readonly name: string;
+  readonly scheme: WebhookScheme;
+  /** Where it is a source, and no scheme's name alone. */
+  readonly secrets: AppSource["secrets"] | undefined;
+}
+
+/** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
+export async function findSource(input: CommandInput, name = ""): Promise<KnownSource> {
+  const { definition, environment } = await definitionFor(input);
+  const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
+  const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
+  if (source === undefined && !(schemeNames as readonly string[]).includes(name)) {
+    const all = [...new Set([...Object.keys(sources), ...schemeNames])];
+    throw new UsageError(`sign needs a source or a scheme: one of ${all.join(", ")}.`);
+  }
+  const refuse = (problem: string): never => {
+    throw new UsageError(`${name}: ${problem}.`);
+  };
+  const scheme = withOverrides(schemeOf(source?.scheme ?? name, refuse), source ?? {}) as WebhookScheme;
+  return { name, scheme, secrets: source?.secrets };
+}
