@@ -60,8 +60,12 @@ describe("the deployment to AWS", () => {
     expect(resources("AWS::Lambda::Function").map(([name]) => name)).toEqual(
       functionNames.map((name) => `${name}LambdaFunction`),
     );
-    const [[, route]] = resources("AWS::ApiGatewayV2::Route") as [[string, Resource]];
-    expect(route.Properties.RouteKey).toBe("ANY /webhooks/{source}");
+    const routes = resources("AWS::ApiGatewayV2::Route").map(([, { Properties }]) => Properties);
+    expect(routes.map(({ RouteKey }) => RouteKey).sort()).toEqual([
+      "ANY /webhooks/{source}",
+      "ANY /webhooks/{source}/{tenant}",
+    ]);
+    expect(new Set(routes.map(({ Target }) => JSON.stringify(Target))).size).toBe(1);
     expect(properties("HttpApiIntegrationWebhook").PayloadFormatVersion).toBe("2.0");
     const schedules = resources("AWS::Events::Rule").map(([, { Properties }]) => [
       Properties.Targets[0].Arn["Fn::GetAtt"][0],

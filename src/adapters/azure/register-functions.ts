@@ -33,7 +33,7 @@ export function registerFunctions(definition: AppDefinition): void {
   // The first, because what is thrown before anything is registered leaves an app without functions, which then says
   // 404 to everybody; what is thrown after it stops the start, and the host tells why.
   functionApp.http("webhook", {
-    route: "webhooks/{source}",
+    route: "webhooks/{source}/{tenant?}",
     methods: [...methods],
     authLevel: "anonymous", // who sends is known by the signature
     handler: (request, context) => inInvocation(context, () => receive(app, request)),

@@ -31,7 +31,7 @@ describe("the function app for Azure", () => {
     const { webhook, dispatch, reap } = host.functions;
     expect(webhook).toMatchObject({
       type: "httpTrigger",
-      route: "webhooks/{source}",
+      route: "webhooks/{source}/{tenant?}",
       authLevel: "anonymous",
       methods: expect.arrayContaining(["GET", "POST", "OPTIONS"]),
     });
