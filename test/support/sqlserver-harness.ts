@@ -9,7 +9,7 @@ export function sqlServerHarness(url: string): ContractHarness {
 }
 
 /** Babelfish needs seconds for the first call of a procedure in each session, and tests open many. */
-const patient = { requestTimeout: 120_000, pool: { acquireTimeoutMillis: 120_000 } };
+export const patient = { requestTimeout: 120_000, pool: { acquireTimeoutMillis: 120_000 } };
 
 async function open(url: string): Promise<TestDatabase> {
   const schema = `t_${randomUUID().slice(0, 8)}`;
