@@ -1,10 +1,12 @@
-// What somebody should look at. The queries read the functions' own lines of JSON.
+// What somebody should look at. The queries read the functions' own lines of JSON, and the requests that failed; host.json
+// sends nothing else, and drops none of these.
 param name string
 param location string
 param tags object
 param applicationInsightsId string
 param email string
 param oldestAgeMs int
+param maximumInstanceCount int
 
 var lines = 'traces | where message startswith "{" | extend line = parse_json(message)'
 var rules = [
@@ -34,8 +36,8 @@ var rules = [
   }
   {
     name: 'failures'
-    description: 'Dispatch, reap or clean-up failed, or were killed at their time-out.'
-    query: 'requests | where name != "webhook" and success == false'
+    description: 'A function failed, or was killed at its time-out.'
+    query: 'requests | where success == false'
     operator: 'GreaterThan'
     threshold: 0
     window: 'PT5M'
@@ -43,17 +45,17 @@ var rules = [
   {
     name: 'webhook-failures'
     description: 'Senders are answered 5xx. They come again, but not for ever.'
-    query: 'requests | where name == "webhook" and toint(resultCode) >= 500'
+    query: '${lines} | where line.message == "webhook" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
     window: 'PT5M'
   }
   {
-    name: 'throttled'
-    description: 'Senders are answered 429: the instances are at their limit.'
-    query: 'requests | where name == "webhook" and toint(resultCode) == 429'
+    name: 'at-limit'
+    description: 'As many instances take webhooks as may; what is too much for them is answered 429 by the platform.'
+    query: 'customMetrics | where name == "webhook Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
     operator: 'GreaterThan'
-    threshold: 5
+    threshold: 1
     window: 'PT5M'
   }
 ]

@@ -14,6 +14,7 @@ param sqlDatabase string
 param applicationInsightsConnectionString string
 param maximumInstanceCount int
 param instanceMemoryMB int
+param alwaysReadyCount int
 param subnetId string
 
 resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
@@ -54,6 +55,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
       scaleAndConcurrency: {
         maximumInstanceCount: maximumInstanceCount
         instanceMemoryMB: instanceMemoryMB
+        alwaysReady: alwaysReadyCount == 0 ? [] : [{ name: 'http', instanceCount: alwaysReadyCount }]
       }
     }
   }

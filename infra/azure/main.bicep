@@ -32,6 +32,11 @@ param maximumInstanceCount int = 40
 @allowed([512, 2048, 4096])
 param instanceMemoryMB int = 512
 
+@description('Instances that wait for webhooks at any time, so that no sender meets a cold start. They are paid for by the hour.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyCount int = 0
+
 @description('How large the database is: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
 param databaseSku string = 'S0'
 
@@ -146,6 +151,7 @@ module functions 'functions.bicep' = {
     applicationInsightsConnectionString: monitoring.outputs.connectionString
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: alwaysReadyCount
     subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
   }
 }
@@ -160,6 +166,7 @@ module alerts 'alerts.bicep' = {
     applicationInsightsId: monitoring.outputs.id
     email: alertEmail
     oldestAgeMs: oldestAgeMs
+    maximumInstanceCount: maximumInstanceCount
   }
 }
 

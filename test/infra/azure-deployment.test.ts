@@ -177,7 +177,7 @@ describe("the Bicep files for Azure", () => {
     });
   });
 
-  it("FUN-10 alerts on dead letters, the oldest age, failures and throttling read what the functions log", () => {
+  it("FUN-10 alerts on dead letters, the oldest age, failures and the limit of instances read what the functions log", () => {
     const rules = file("alerts.bicep").variables.rules as readonly BicepObject[];
     expect(rules.map(({ name }) => name)).toEqual([
       "dead-letters",
@@ -185,14 +185,31 @@ describe("the Bicep files for Azure", () => {
       "no-reap",
       "failures",
       "webhook-failures",
-      "throttled",
+      "at-limit",
     ]);
     const query = (name: string) => String(rules.find((rule) => rule.name === name)!.query);
     expect(query("dead-letters")).toContain('line.message == "message is dead"');
     expect(query("oldest-age")).toContain('line.message == "queue" and toint(line.oldestDueAgeMs)');
+    expect(query("webhook-failures")).toContain('line.message == "webhook" and toint(line.status) >= 500');
     expect(propertiesOf(only("Microsoft.Insights/scheduledQueryRules")).actions).toEqual({
       actionGroups: ["people.id"],
     });
+  });
+
+  it("FUN-10 host.json sends what alerts read, drops none of it, and sends nothing for a message that went well", async () => {
+    const { logging } = JSON.parse(await readFile(join(root, "host.json"), "utf8"));
+    const { default: otherwise, ...levels } = logging.logLevel;
+    // Dead letters are warnings, answers 5xx errors; only the age of the oldest message is told all the time.
+    expect(otherwise).toBe("Warning");
+    expect(levels).toEqual({
+      "Host.Results": "Error", // requests that failed
+      "Host.Aggregator": "Information", // how many there were of every function, twice a minute
+      "Function.reap.User": "Information",
+    });
+    const { samplingSettings } = logging.applicationInsights;
+    expect(samplingSettings.excludedTypes.split(";")).toEqual(
+      expect.arrayContaining(["Request", "Exception", "Trace"]),
+    );
   });
 
   it("FUN-10 with private networking nothing but the functions has a public address", () => {
