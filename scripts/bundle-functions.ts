@@ -175,15 +175,24 @@ exports.getSecureStream = (options) => require("node:tls").connect(options);`,
   pgpass: "module.exports = (_, found) => found(undefined);",
 };
 
-/** middy loads the web's streams for answers that are streamed; these functions stream none. */
+/** middy loads Node's streams for answers that are streamed; these functions stream none, and load them if they do. */
 const leanMiddy: Plugin = {
   name: "lean middy",
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^node:stream\/web$/ }, ({ importer }) =>
-      /[\\/]@middy[\\/]core[\\/]/.test(importer) ? { path: "streams", namespace: "lean-middy" } : undefined,
+    onResolve({ filter: /^node:(stream|timers)/ }, ({ path, importer }) =>
+      /[\\/]@middy[\\/]core[\\/]/.test(importer) ? { path, namespace: "lean-middy" } : undefined,
     );
-    onLoad({ filter: /.*/, namespace: "lean-middy" }, () => ({ contents: "export class ReadableStream {}" }));
+    onLoad({ filter: /.*/, namespace: "lean-middy" }, ({ path }) => ({ contents: leanMiddyFiles[path]! }));
   },
+};
+
+const leanMiddyFiles: Readonly<Record<string, string>> = {
+  "node:stream": `export const Readable = { from: (text) => require("node:stream").Readable.from(text) };`,
+  "node:stream/promises": `export const pipeline = (from, to) => require("node:stream/promises").pipeline(from, to);`,
+  "node:stream/web": `export const ReadableStream = {
+  [Symbol.hasInstance]: (value) => value instanceof globalThis.ReadableStream,
+};`,
+  "node:timers": "export const { setTimeout } = globalThis;",
 };
 
 /**

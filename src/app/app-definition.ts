@@ -15,6 +15,7 @@ import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
+import { isPlainlyRight } from "./plain-definition.js";
 
 /** What handlers may need to do their work. */
 export interface AppParts {
@@ -66,49 +67,54 @@ export interface AppDefinition {
   readonly metrics?: Metrics;
 }
 
-const anyFunction = z.custom<(...args: never[]) => unknown>(
-  (value) => typeof value === "function",
-  "must be a function",
-);
-const options = z.record(z.string(), z.unknown());
-const handlers = z.union(
-  [anyFunction, options],
-  "must be an object of functions by topic, or a function that answers one",
-);
+/** Made when it is needed: for most definitions it is not. */
+export function definitionSchema() {
+  const anyFunction = z.custom<(...args: never[]) => unknown>(
+    (value) => typeof value === "function",
+    "must be a function",
+  );
+  const options = z.record(z.string(), z.unknown());
+  const handlers = z.union(
+    [anyFunction, options],
+    "must be an object of functions by topic, or a function that answers one",
+  );
 
-const definition = z.strictObject({
-  database: z.optional(
-    z.union(
-      [z.string().check(z.minLength(1)), secretReference, anyFunction],
-      "must be a URL, a reference to a secret, or a function that opens a database",
+  return z.strictObject({
+    database: z.optional(
+      z.union(
+        [z.string().check(z.minLength(1)), secretReference(), anyFunction],
+        "must be a URL, a reference to a secret, or a function that opens a database",
+      ),
     ),
-  ),
-  tenants: z.optional(
-    z.custom<AppTenants>(
-      (value) => typeof (value as AppTenants | null)?.open === "function",
-      "must be what manyTenants(…) of oncebox/tenants answers",
+    tenants: z.optional(
+      z.custom<AppTenants>(
+        (value) => typeof (value as AppTenants | null)?.open === "function",
+        "must be what manyTenants(…) of oncebox/tenants answers",
+      ),
     ),
-  ),
-  sources: z.optional(z.record(z.string(), options)),
-  handlers: z.optional(handlers),
-  publishers: z.optional(handlers),
-  consumer: z.optional(z.strictObject({ subscriber: z.string().check(z.minLength(1)), handle: anyFunction })),
-  inbox: z.optional(options),
-  outbox: z.optional(options),
-  schema: z.optional(z.string().check(z.minLength(1))),
-  dispatch: z.optional(options),
-  webhooks: z.optional(options),
-  retentionMs: z.optional(z.number().check(z.positive())),
-  logger: z.optional(
-    z.custom<Logger>(
-      (value) => typeof (value as Logger)?.info === "function",
-      "must have debug, info, warn and error",
+    sources: z.optional(z.record(z.string(), options)),
+    handlers: z.optional(handlers),
+    publishers: z.optional(handlers),
+    consumer: z.optional(
+      z.strictObject({ subscriber: z.string().check(z.minLength(1)), handle: anyFunction }),
     ),
-  ),
-  metrics: z.optional(
-    z.custom<Metrics>((value) => typeof value === "object" && value !== null, "must be an object"),
-  ),
-});
+    inbox: z.optional(options),
+    outbox: z.optional(options),
+    schema: z.optional(z.string().check(z.minLength(1))),
+    dispatch: z.optional(options),
+    webhooks: z.optional(options),
+    retentionMs: z.optional(z.number().check(z.positive())),
+    logger: z.optional(
+      z.custom<Logger>(
+        (value) => typeof (value as Logger)?.info === "function",
+        "must have debug, info, warn and error",
+      ),
+    ),
+    metrics: z.optional(
+      z.custom<Metrics>((value) => typeof value === "object" && value !== null, "must be an object"),
+    ),
+  });
+}
 
 /**
  * Says what the app is; nothing is opened yet.
@@ -122,7 +128,7 @@ const definition = z.strictObject({
  * });
  */
 export function defineApp(app: AppDefinition): AppDefinition {
-  checked(definition, app, "defineApp");
+  if (!isPlainlyRight(app)) checked(definitionSchema(), app, "defineApp");
   if (app.database !== undefined && app.tenants !== undefined) {
     throw new InvalidArgumentError(
       "defineApp: database and tenants both say where messages are. Say one of them.",

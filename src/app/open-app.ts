@@ -3,7 +3,7 @@ import { databaseUrlForms, openDatabase } from "../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
-import { createOutbox } from "../outbox/outbox.js";
+import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import { guardedLogger, type Logger } from "../queue/logger.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
@@ -52,8 +52,17 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
   const db = await databaseOf(definition, platform, resolveSecret);
   const schema = definition.schema === undefined ? {} : { schema: definition.schema };
   const inbox = createInbox(db, { ...definition.inbox, ...schema, logger });
-  const outbox = createOutbox(db, { ...definition.outbox, ...schema, logger });
-  return { ...common, tenants: undefined, db, inbox, outbox };
+  let outbox: Outbox | undefined;
+  return {
+    ...common,
+    tenants: undefined,
+    db,
+    inbox,
+    get outbox() {
+      outbox ??= createOutbox(db, { ...definition.outbox, ...schema, logger });
+      return outbox;
+    },
+  };
 }
 
 /** What an app with many tenants has instead of one database: any use of it says so. */

@@ -12,12 +12,12 @@ export function webhookJob({
   inbox,
   logger,
   tenants,
-  ...app
+  wakeUp: waker,
 }: OpenApp): WebhookReceiver {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
   if (Object.keys(sources).length === 0) return noWebhooks; // a process that only dispatches needs none
-  const wakeUp = app.wakeUp === undefined ? undefined : coalesced(app.wakeUp);
-  app.wakeUp?.prepare?.(); // beside everything else that a cold start waits for
+  const wakeUp = waker === undefined ? undefined : coalesced(waker);
+  waker?.prepare?.(); // beside everything else that a cold start waits for
   return createWebhookReceiver({
     ...definition.webhooks,
     ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),

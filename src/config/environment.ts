@@ -4,17 +4,14 @@ import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
 import { checked } from "./problems.js";
 import { type SecretReference, secretReference } from "./secret-reference.js";
 
-const secret = z.union([z.string().check(z.minLength(1)), secretReference]);
-
-/** What a source may say in JSON; its scheme's own fields are checked where sources are resolved. */
-const source = z.looseObject({
-  scheme: z.union([z.string(), z.looseObject({})]),
-  secrets: z.union([secret, z.array(secret).check(z.minLength(1))]),
-  verifyToken: z.optional(z.union([secret, z.array(secret).check(z.minLength(1))])),
-});
-
-const sources = z.record(z.string(), source);
-export type SourcesFromJson = z.infer<typeof sources>;
+/** What sources may say in JSON; their schemes' own fields are checked where sources are resolved. */
+const sources = () => {
+  const secret = z.union([z.string().check(z.minLength(1)), secretReference()]);
+  const secrets = z.union([secret, z.array(secret).check(z.minLength(1))]);
+  const scheme = z.union([z.string(), z.looseObject({})]);
+  return z.record(z.string(), z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }));
+};
+export type SourcesFromJson = z.infer<ReturnType<typeof sources>>;
 
 /** All that is read from the environment. Only this folder looks at `process.env`. */
 export interface Environment {
@@ -68,13 +65,13 @@ function json(text: string, name: string): unknown {
 function databaseUrl(text: string | undefined): string | SecretReference | undefined {
   const value = filled(text);
   if (value === undefined || !value.startsWith("{")) return value;
-  return checked(secretReference, json(value, "ONCEBOX_DATABASE_URL"), "ONCEBOX_DATABASE_URL");
+  return checked(secretReference(), json(value, "ONCEBOX_DATABASE_URL"), "ONCEBOX_DATABASE_URL");
 }
 
 function webhooks(text: string | undefined): SourcesFromJson | undefined {
   const value = filled(text);
   if (value === undefined) return undefined;
-  return checked(sources, json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
+  return checked(sources(), json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
 }
 
 function logLevel(text: string | undefined): LogLevel {

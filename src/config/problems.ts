@@ -3,7 +3,7 @@ import en from "zod/v4/locales/en.js";
 import { InvalidArgumentError } from "../errors.js";
 
 /** zod/mini has no words of its own. Given with each call, so that the user's own zod keeps the language it was set to. */
-const { localeError } = en();
+const inEnglish: z.core.$ZodErrorMap = (issue) => en().localeError(issue);
 
 /** The value as the schema gives it back, or one error with all that is wrong and where. No value is quoted. */
 export function checked<Schema extends z.ZodMiniType>(
@@ -11,7 +11,7 @@ export function checked<Schema extends z.ZodMiniType>(
   value: unknown,
   what: string,
 ): z.output<Schema> {
-  const result = schema.safeParse(value, { error: localeError });
+  const result = schema.safeParse(value, { error: inEnglish });
   if (result.success) return result.data;
   const problems = result.error.issues.map(({ path, message }) =>
     path.length === 0 ? message : `${path.map(String).join(".")}: ${message}`,

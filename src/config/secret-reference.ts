@@ -2,24 +2,25 @@ import * as z from "zod/mini";
 import { InvalidOperationError } from "../errors.js";
 
 /** Where a secret is kept, for configuration that must not hold it. */
-export const secretReference = z.discriminatedUnion("from", [
-  /** An environment variable. */
-  z.strictObject({ from: z.literal("env"), name: z.string().check(z.minLength(1)) }),
-  /** AWS Secrets Manager; `key` picks one out of a JSON secret. */
-  z.strictObject({
-    from: z.literal("aws-secrets-manager"),
-    id: z.string().check(z.minLength(1)),
-    key: z.optional(z.string().check(z.minLength(1))),
-  }),
-  /** Azure Key Vault. */
-  z.strictObject({
-    from: z.literal("azure-key-vault"),
-    vault: z.url(),
-    name: z.string().check(z.minLength(1)),
-  }),
-]);
+export const secretReference = () =>
+  z.discriminatedUnion("from", [
+    /** An environment variable. */
+    z.strictObject({ from: z.literal("env"), name: z.string().check(z.minLength(1)) }),
+    /** AWS Secrets Manager; `key` picks one out of a JSON secret. */
+    z.strictObject({
+      from: z.literal("aws-secrets-manager"),
+      id: z.string().check(z.minLength(1)),
+      key: z.optional(z.string().check(z.minLength(1))),
+    }),
+    /** Azure Key Vault. */
+    z.strictObject({
+      from: z.literal("azure-key-vault"),
+      vault: z.url(),
+      name: z.string().check(z.minLength(1)),
+    }),
+  ]);
 
-export type SecretReference = z.infer<typeof secretReference>;
+export type SecretReference = z.infer<ReturnType<typeof secretReference>>;
 
 /** Fetches what a reference names. Each cloud's adapter knows its own store, and the environment. */
 export type SecretResolver = (reference: SecretReference) => Promise<string>;

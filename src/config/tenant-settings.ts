@@ -15,7 +15,7 @@ const id = z.string().check(
 const tenant = z.strictObject({
   id,
   /** A URL, or where it is kept. */
-  database: z.union([text, secretReference], "must be a database URL or a reference to a secret"),
+  database: z.union([text, secretReference()], "must be a database URL or a reference to a secret"),
   schema: z.optional(text),
   inbox: z.optional(text),
   outbox: z.optional(text),

@@ -354,12 +354,13 @@ const busyTimeoutMs = 5_000;
  * may be this process's own, and could never commit while SQLite sleeps.
  */
 async function whenFree<T>(work: () => T, signal?: AbortSignal): Promise<T> {
-  const giveUpAt = performance.now() + busyTimeoutMs;
+  let giveUpAt: number | undefined;
   for (let waitMs = 1; ; waitMs = Math.min(waitMs * 2, 50)) {
     signal?.throwIfAborted();
     try {
       return work();
     } catch (error) {
+      giveUpAt ??= performance.now() + busyTimeoutMs;
       if (!isBusy(error) || performance.now() > giveUpAt) throw error;
     }
     await sleep(waitMs * (0.5 + Math.random()));
