@@ -1,3 +1,4 @@
+import { dockerRuns } from "./docker.js";
 import type { StartedServer } from "./start-postgres.js";
 
 const none: StartedServer = { url: "", stop: async () => {} };
@@ -10,12 +11,8 @@ export async function startSqlServer(): Promise<StartedServer> {
   const given = process.env.ONCEBOX_TEST_MSSQL_URL;
   if (given) return { url: given, stop: async () => {} };
 
-  const { GenericContainer, Wait, getContainerRuntimeClient } = await import("testcontainers");
-  try {
-    await getContainerRuntimeClient();
-  } catch {
-    return none;
-  }
+  if (!(await dockerRuns())) return none;
+  const { GenericContainer, Wait } = await import("testcontainers");
   const password = "Oncebox-Test-1";
   const container = await new GenericContainer("mcr.microsoft.com/mssql/server:2022-latest")
     .withEnvironment({ ACCEPT_EULA: "Y", MSSQL_SA_PASSWORD: password })

@@ -58,10 +58,13 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
     }
 
     const args = [url, schema, server.address, orders.queueUrl, events.queueUrl];
+    const placedSoFar = async () => Number((await raw(`select count(*) as n from ${schema}.orders`))[0]!.n);
     for (let killed = 0; killed < kills; killed++) {
       const consumer = await startConsumer(bundled.path, ...args);
       running.push(consumer);
-      await sleep(100 + Math.random() * 900); // at random, wherever it is
+      // at random, in the middle of its share of the work, wherever it is then
+      const enough = ((killed + Math.random()) * messages) / (kills + 1);
+      while ((await placedSoFar()) < enough) await sleep(5 + Math.random() * 20);
       await kill(consumer);
     }
     running.push(await startConsumer(bundled.path, ...args));
