@@ -1,4 +1,5 @@
 import type { ResolvedSource } from "./sources.js";
+import { decoded, webhookPath } from "./webhook-path.js";
 
 export interface FoundSource {
   readonly source?: ResolvedSource | undefined;
@@ -7,16 +8,10 @@ export interface FoundSource {
 }
 
 export function findSource(url: string, sources: ReadonlyMap<string, ResolvedSource>): FoundSource {
-  const { pathname } = new URL(url);
-  const [, path = "", encoded = "", tenant] =
-    /^.*(\/webhooks\/([^/]+)(?:\/([^/]+))?\/?)$/.exec(pathname) ?? [];
-  try {
-    const source = sources.get(decodeURIComponent(encoded));
-    const isFound = tenant === undefined || (source !== undefined && hasTenantInPath(source));
-    return isFound ? { source, path } : { path };
-  } catch {
-    return { path }; // not well encoded, so nobody's name
-  }
+  const { path, source: encoded, tenant } = webhookPath(url);
+  const source = sources.get(decoded(encoded) ?? "");
+  const isFound = tenant === undefined || (source !== undefined && hasTenantInPath(source));
+  return isFound ? { source, path } : { path };
 }
 
 const hasTenantInPath = ({ tenant }: ResolvedSource): boolean =>

@@ -100,7 +100,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       return refuse("method not allowed", "method", { allow });
     }
     const types = source.scheme.contentTypes;
-    if (types !== undefined && !types.includes(contentTypeOf(headers)))
+    if (types !== undefined && !types.some((type) => type.toLowerCase() === contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
     const body = await readBody(request, source.maxBodyBytes);
     if (body === "too large") return refuse("too large", "body above the limit");

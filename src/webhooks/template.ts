@@ -1,4 +1,5 @@
 import type { Delivery } from "./delivery.js";
+import { decoded, webhookPath } from "./webhook-path.js";
 
 /**
  * Text with places to fill in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
@@ -104,12 +105,8 @@ function valueAt({ place, text: name }: TemplatePart, delivery: Delivery): strin
 }
 
 function tenantInPath(url: string): string | undefined {
-  const encoded = /\/webhooks\/[^/]+\/([^/]+)\/?$/.exec(new URL(url).pathname)?.[1];
-  try {
-    return encoded === undefined ? undefined : decodeURIComponent(encoded);
-  } catch {
-    return undefined; // not well encoded, so nobody's key
-  }
+  const { tenant } = webhookPath(url);
+  return tenant === undefined ? undefined : decoded(tenant);
 }
 
 function property(value: unknown, path: readonly string[]): unknown {

@@ -39,6 +39,22 @@ describe("the function app for Azure", () => {
     expect(reap).toMatchObject({ type: "timerTrigger", schedule: "0 */5 * * * *" });
   });
 
+  it("FUN-01 FUN-07 a webhook's tenant may stand in the path behind its source, where the source says so", async () => {
+    const shops = { scheme: "stripe", secrets: { from: "env", name: "SCENARIO_SECRET" }, tenant: "{path}" };
+    const { scenario, host } = await started({ ONCEBOX_WEBHOOKS: JSON.stringify({ shops }) });
+    const sentTo = (path: string) => {
+      const { headers, body } = stripeWebhook("evt_1");
+      return host.webhook(
+        new Request(`http://localhost${path}`, { method: "POST", headers, body, duplex: "half" }),
+      );
+    };
+    expect((await sentTo("/webhooks/shops/acme")).status).toBe(200);
+    const { messages } = await scenario.inbox.list();
+    expect(messages).toMatchObject([{ source: "shops", headers: { "oncebox-tenant": "acme" } }]);
+    const refused = await sentTo("/webhooks/stripe/acme");
+    expect([refused.status, await refused.json()]).toEqual([404, { error: "not found" }]);
+  });
+
   it("FUN-03 an instance that is taken away finishes what runs and hands back the rest", async () => {
     const { scenario, host } = await started();
     const ids = Array.from({ length: 40 }, (_, i) => `evt_${i}`);

@@ -25,7 +25,10 @@ const { routePrefix } = hostJson.extensions.http as { routePrefix: string };
 const routes = [...worker.triggers].flatMap(([name, { type, route, methods }]) => {
   if (type !== "httpTrigger") return [];
   const prefix = routePrefix === "" ? "" : `/${routePrefix}`;
-  const pattern = new RegExp(`^${prefix}/${String(route).replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
+  const path = String(route)
+    .replace(/\/\{(\w+)\?\}/g, "(?:/(?<$1>[^/]+))?")
+    .replace(/\{(\w+)\}/g, "(?<$1>[^/]+)");
+  const pattern = new RegExp(`^${prefix}/${path}$`);
   return [{ name, pattern, methods: methods as string[] }];
 });
 

@@ -194,6 +194,32 @@ describe("what becomes of a webhook", () => {
     expect((await messages()).at(-1)!.messageId).toBe("a".repeat(255));
   });
 
+  it("FUN-01 FUN-07 the tenant in a path is what stands behind the source, whatever stands before it", async () => {
+    const inPath = { acme: { scheme: acme, secrets, tenant: "{path}" } };
+    const tenantOf = async (path: string) => {
+      const { route, messages } = await reception({ sources: inPath });
+      const { status } = await route(
+        signed(acme, { secrets, url: `https://hooks.example.com${path}` }, "acme"),
+      );
+      return status === 200 ? ((await messages())[0]?.headers?.["oncebox-tenant"] ?? null) : status;
+    };
+    expect(await tenantOf("/webhooks/acme/t%201")).toBe("t 1");
+    expect(await tenantOf("/prod/webhooks/acme/t1/")).toBe("t1");
+    expect(await tenantOf("/webhooks/acme/webhooks")).toBe("webhooks");
+    expect(await tenantOf("/webhooks/acme")).toBeNull();
+    expect(await tenantOf("/webhooks/webhooks/acme")).toBeNull(); // "acme" is the source
+    expect(await tenantOf("/webhooks/acme/%zz")).toBeNull();
+    expect(await tenantOf("/webhooks/acme/t1/more")).toBe(404);
+  });
+
+  it("FUN-01 a content type counts in any case", async () => {
+    const { route } = await reception({
+      sources: { acme: { scheme: acme, secrets, contentTypes: ["Application/JSON"] } },
+    });
+    expect((await route(send("{}", { "content-type": "application/Json; charset=utf-8" }))).status).toBe(200);
+    expect((await route(send("{}", { "content-type": "text/plain" }))).status).toBe(415);
+  });
+
   it("FUN-01 a topic or tenant that cannot be had or stored is the source's name, and none", async () => {
     const { route, messages } = await reception({ sources });
     const bodies = [
