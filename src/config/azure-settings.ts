@@ -36,10 +36,14 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
       reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
       cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? schedules.cleanup,
     },
-    functionTimeout: filled("AzureFunctionsJobHost__functionTimeout"),
+    functionTimeout: filled(functionTimeoutName(env)),
     appFolder: filled("AzureWebJobsScriptRoot"),
   };
 }
+
+/** The host takes its settings' names in any case. */
+const functionTimeoutName = (env: NodeJS.ProcessEnv): string =>
+  Object.keys(env).find((name) => name.toLowerCase() === "azurefunctionsjobhost__functiontimeout") ?? "";
 
 function queueName(name: string, setting: string): string {
   if (!/^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) {

@@ -18,7 +18,7 @@ export function toRequest(event: APIGatewayProxyEventV2): IncomingRequest {
 }
 
 /** Headers that were sent more than once come joined by commas, cookies apart from them. */
-function headersOf({ headers, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
+function headersOf({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
   const all = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (cookies.length > 0) all.set("cookie", cookies.join("; "));
   return { get: (name) => all.get(name.toLowerCase()) ?? null };

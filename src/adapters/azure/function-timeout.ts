@@ -44,8 +44,10 @@ function functionTimeoutOf(file: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-  const { functionTimeout } = parsed(text, file) as { functionTimeout?: unknown };
-  return functionTimeout === undefined || functionTimeout === null ? undefined : String(functionTimeout);
+  // The host takes the name in any case.
+  const [, timeout] =
+    Object.entries(parsed(text, file)).find(([name]) => name.toLowerCase() === "functiontimeout") ?? [];
+  return timeout === undefined || timeout === null ? undefined : String(timeout);
 }
 
 function parsed(text: string, file: string): object {

@@ -44,6 +44,8 @@ describe("HTTP events of Lambda", () => {
 
   it("FUN-01 what has no body has none, and an event of another kind is refused with a reason", () => {
     expect(toRequest(httpEvent({ method: "GET" })).body).toBeNull();
+    const { headers: _, ...bare } = httpEvent({}); // as somebody writes it by hand to try the function out
+    expect(toRequest(bare as never).headers.get("content-type")).toBeNull();
     const rest = { httpMethod: "POST", path: "/", requestContext: {} } as never;
     expect(() => toRequest(rest)).toThrow(/payload format 2\.0/);
   });

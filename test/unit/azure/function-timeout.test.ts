@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseTimeout, runTimeMs } from "../../../src/adapters/azure/function-timeout.js";
+import { readAzureSettings } from "../../../src/config/azure-settings.js";
 
 describe("the function's time on Azure", () => {
   let appFolder: string;
@@ -35,10 +36,13 @@ describe("the function's time on Azure", () => {
   it("FUN-03 a run ends a margin before host.json's functionTimeout", async () => {
     expect(await runTimeWith('{ "version": "2.0", "functionTimeout": "00:02:00" }')).toBe(115_000);
     expect(await runTimeWith('\uFEFF{ "functionTimeout": "00:00:10" }')).toBe(9_000);
+    expect(await runTimeWith('{ "FunctionTimeout": "00:02:00" }')).toBe(115_000); // the host takes any case
   });
 
   it("FUN-03 the app setting that overrides host.json overrides it here", async () => {
     expect(await runTimeWith('{ "functionTimeout": "00:02:00" }', "00:01:00")).toBe(55_000);
+    for (const name of ["AzureFunctionsJobHost__functionTimeout", "AZUREFUNCTIONSJOBHOST__FUNCTIONTIMEOUT"])
+      expect(readAzureSettings({ [name]: "00:01:00" }).functionTimeout).toBe("00:01:00");
   });
 
   it("FUN-03 unlimited time is used for ten minutes at most, which is what a platform update leaves", async () => {
