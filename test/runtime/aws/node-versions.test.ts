@@ -34,7 +34,7 @@ async function nodeOf(version: string): Promise<string | undefined> {
 }
 
 const url = inject("postgresUrl");
-const versions = ["22", "24"].filter((version) => !process.version.startsWith(`v${version}.`));
+const versions = ["20", "22", "24"].filter((version) => !process.version.startsWith(`v${version}.`));
 const nodes = await Promise.all(versions.map(async (version) => ({ version, node: await nodeOf(version) })));
 
 describe.each(nodes)("Lambda functions on Node $version", ({ node }) => {

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
@@ -12,11 +13,22 @@ import { type FunctionsDatabase, postgresForFunctions } from "./functions-databa
 import { webhookSecret } from "./http-events.js";
 
 const url = inject("postgresUrl");
-const plugin = fileURLToPath(new URL("serverless-offline/node_modules/serverless-offline", import.meta.url));
+const home = fileURLToPath(new URL("serverless-offline", import.meta.url));
+const plugin = join(home, "node_modules/serverless-offline");
 const osls = fileURLToPath(new URL("../../../node_modules/osls/bin/serverless.js", import.meta.url));
 
-/** The HTTP API and the invocations of serverless-offline, which is installed by `npm run test:serverless-offline`. */
-describe.skipIf(!existsSync(plugin))("functions in serverless-offline", () => {
+/** Its many packages are installed when they are first needed; false where they cannot be had. */
+async function isInstalled(): Promise<boolean> {
+  if (existsSync(plugin)) return true;
+  const npm = ["ci", "--prefix", home, "--prefer-offline", "--no-audit", "--no-fund"];
+  return promisify(execFile)("npm", npm, { shell: process.platform === "win32" }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The HTTP API and the invocations of serverless-offline. */
+describe.skipIf(!(await isInstalled()))("functions in serverless-offline", () => {
   let bundles: BundleFolder;
   let data: FunctionsDatabase;
   let gateway: ChildProcess;
