@@ -10,11 +10,11 @@ import type { OpenApp } from "./open-app.js";
 import { successorOf } from "./successor.js";
 
 /**
- * `wokenUp`: look once more after a moment, because a burst is announced once. `share`: these tenants, and no others.
+ * `wokenUp`: look once more after a moment, because a burst is announced once. `shares`: these tenants, and no others.
  */
 export type DispatchJob = (
   budget: Budget,
-  options?: { readonly wokenUp?: boolean; readonly share?: TenantShare | undefined },
+  options?: { readonly wokenUp?: boolean; readonly shares?: readonly TenantShare[] },
 ) => Promise<DispatchReport>;
 
 /** Handles what came in and what goes out; when the time ends before the work, a successor is woken. */

@@ -10,7 +10,7 @@ export type { TenantRunResult } from "./run-tenants.js";
 export type { Selection, SelectionStrategy, TurnEnd } from "./selection.js";
 export { drainFirst, fair, roundRobin } from "./selection.js";
 export type { FanOut, TenantShare } from "./share-message.js";
-export { joinedShares, shareIn, shareMessage } from "./share-message.js";
+export { shareIn, shareMessage, sharesIn } from "./share-message.js";
 export type { FanOutDispatcher, FanOutOptions, FanOutReport } from "./shares.js";
 export { createFanOutDispatcher } from "./shares.js";
 export type { Tenant } from "./tenant.js";

@@ -1,19 +1,27 @@
 import type { AppParts } from "../app/app-definition.js";
 import type { AppTenants, OpenTenants, TenantsContext } from "../app/app-tenants.js";
 import type { DispatchReport } from "../app/dispatch-all.js";
-import type { MaintenanceReport } from "../app/maintenance-jobs.js";
 import { coalesced, wakeUpIntervalMs } from "../app/wake-up.js";
 import { InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
 import { createDispatcher } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
-import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { migrate } from "../sql/migrate.js";
+import { fannedOut } from "./fanned-out.js";
+import {
+  cleanUpTenants,
+  hasMaintained,
+  nothingMaintained,
+  reapTenants,
+  type TenantMaintenance,
+  type TenantMaintenanceReport,
+  toMaintenanceReport,
+} from "./maintain-tenants.js";
 import { onePerInterval } from "./one-per-interval.js";
-import type { FanOut } from "./share-message.js";
+import type { FanOut, TenantShare } from "./share-message.js";
 import { createFanOutDispatcher, type FanOutReport, shareDefaults } from "./shares.js";
 import { createTenantDispatcher, type TenantDispatcherOptions } from "./tenant-dispatcher.js";
 import {
@@ -35,7 +43,7 @@ export interface ManyTenantsOptions
 
 const storeOptions = ["discover", "refreshMs", "discoverMs", "connections", "open"] as const;
 const turnOptions = ["selection", "concurrency", "turnMs", "pollMs"] as const;
-const shareOptions = ["shareSize", "periodMs"] as const;
+const shareOptions = ["shareSize", "periodMs"];
 
 /**
  * For `tenants` of `defineApp`: the app's functions then serve all tenants that are found.
@@ -68,55 +76,61 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
     logger,
   });
   const fanOut = context.fanOut ?? alone(context);
+  const periodMs = options.periodMs ?? shareDefaults.periodMs;
+  const shareSize =
+    context.fanOut === undefined ? Number.MAX_SAFE_INTEGER : (options.shareSize ?? shareDefaults.shareSize);
   const shares = createFanOutDispatcher({
-    ...shareDefaults,
-    ...picked(options, shareOptions),
-    ...(context.fanOut === undefined ? { shareSize: Number.MAX_SAFE_INTEGER } : {}),
+    shareSize,
+    periodMs,
     dispatcher,
     places: stores.places,
     fanOut,
     logger,
   });
-  const periodMs = options.periodMs ?? shareDefaults.periodMs;
+  const maintenance = (job: "reap" | "cleanup", run: TenantMaintenance, comesEveryMs: number) =>
+    fannedOut<TenantMaintenanceReport>({
+      job,
+      run: (budget, { tenants }) => run(budget, tenants),
+      nothing: nothingMaintained,
+      hasDone: hasMaintained,
+      places: stores.places,
+      fanOut,
+      shareSize,
+      periodMs: comesEveryMs,
+      logger,
+      now: Date.now,
+      random: Math.random,
+    });
+  const { retentionMs } = definition;
+  const maintenanceOptions = { dispatcher, logger, retentionMs, pollMs: options.pollMs };
+  const reaping = maintenance("reap", reapTenants(maintenanceOptions), periodMs);
+  const cleaningUp = maintenance("cleanup", cleanUpTenants(maintenanceOptions), 60 * periodMs);
   const wakeTenant = onePerInterval(wakeUpIntervalMs, (tenant) =>
     fanOut.send({ tenants: [tenant], until: Date.now() + periodMs, woken: true }),
   );
 
-  const maintain = async (
-    budget: Budget,
-    work: (
-      store: TenantStores["inbox"] | TenantStores["outbox"],
-      limit: Budget,
-    ) => Promise<MaintenanceResult>,
-  ): Promise<MaintenanceReport> => {
-    const sums = { inbox: { done: 0, dead: 0 }, outbox: { done: 0, dead: 0 } };
-    const { left } = await dispatcher.each(budget, async (tenant, limit) => {
-      let more = false;
-      for (const queue of ["inbox", "outbox"] as const) {
-        const result = await work(tenant[queue], limit);
-        sums[queue].done += result.done;
-        sums[queue].dead += result.dead;
-        more ||= result.more;
-      }
-      return more;
-    });
-    const more = left.length > 0;
-    return { inbox: { ...sums.inbox, more }, outbox: { ...sums.outbox, more } };
+  const workOn = async (share: TenantShare, budget: Budget): Promise<DispatchReport> => {
+    if (share.job === undefined) return toReport(await shares.work(share, budget));
+    const report = await (share.job === "reap" ? reaping : cleaningUp).work(share, budget);
+    return toReport({ ...report, inbox: null, outbox: null });
   };
 
-  const retention = definition.retentionMs === undefined ? {} : { retentionMs: definition.retentionMs };
   return {
     stores,
-    async dispatch(budget, { wokenUp = false, share } = {}) {
-      if (share !== undefined) return toReport(await shares.work(share, budget));
+    async dispatch(budget, { wokenUp = false, shares: given = [] } = {}) {
+      if (given.length > 0) {
+        const reports: DispatchReport[] = [];
+        for (const share of given) reports.push(await workOn(share, budget));
+        return reports.reduce(together);
+      }
       if (wokenUp && context.fanOut === undefined) {
         const all = { tenants: await stores.places(), until: Date.now() + periodMs, woken: true };
         return toReport(await shares.work(all, budget));
       }
       return toReport(await shares.start(budget));
     },
-    reap: (budget) => maintain(budget, reapWithin),
-    cleanup: (budget) => maintain(budget, (store, limit) => purgeWithin(store, limit, retention)),
+    reap: async (budget) => toMaintenanceReport(await reaping.start(budget)),
+    cleanup: async (budget) => toMaintenanceReport(await cleaningUp.start(budget)),
     inboxFor: async ({ tenant }) => {
       if (tenant === null) throw noTenant();
       return stores.inbox(tenant);
@@ -163,6 +177,23 @@ function dispatchersOf({ definition, logger }: TenantsContext) {
 function toReport({ inbox, outbox, turns, failed, setAside, left, handedOut }: FanOutReport): DispatchReport {
   const tenants = { turns, handedOut, failed: failed.length, setAside: setAside.length, left: left.length };
   return { inbox, outbox, more: left.length > 0, tenants };
+}
+
+/** Of a batch's shares: at most one of them is about messages. */
+function together(first: DispatchReport, second: DispatchReport): DispatchReport {
+  const [a, b] = [first.tenants!, second.tenants!];
+  return {
+    inbox: first.inbox ?? second.inbox,
+    outbox: first.outbox ?? second.outbox,
+    more: first.more || second.more,
+    tenants: {
+      turns: a.turns + b.turns,
+      handedOut: a.handedOut + b.handedOut,
+      failed: a.failed + b.failed,
+      setAside: a.setAside + b.setAside,
+      left: a.left + b.left,
+    },
+  };
 }
 
 /** One after the other, when you deploy. The first that fails ends it, and says whose it is. */

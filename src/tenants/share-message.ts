@@ -7,6 +7,8 @@ export interface TenantShare {
   readonly until: number;
   /** A webhook has come for it: looked at once more after a moment, because a burst is announced once. */
   readonly woken?: boolean;
+  /** What is to be done for them, if it is not dispatching. */
+  readonly job?: "reap" | "cleanup";
 }
 
 /** Hands a share to a worker: starts a function, or puts a message into a queue that does. */
@@ -21,19 +23,39 @@ export const shareMessage = (share: TenantShare): string => JSON.stringify({ onc
 export function shareIn(value: unknown): TenantShare | undefined {
   const { oncebox, share } = (value ?? {}) as { readonly oncebox?: unknown; readonly share?: unknown };
   if (oncebox !== "share") return undefined;
-  const { tenants, until, woken } = (share ?? {}) as Partial<TenantShare>;
+  const { tenants, until, woken, job } = (share ?? {}) as Partial<TenantShare>;
   const isShare =
-    Array.isArray(tenants) && tenants.every((id) => typeof id === "string") && Number.isFinite(until);
-  if (!isShare) throw new InvalidArgumentError("A share must be { tenants: [keys], until: milliseconds }.");
-  return { tenants, until: until!, ...(woken === true ? { woken } : {}) };
+    Array.isArray(tenants) &&
+    tenants.every((id) => typeof id === "string") &&
+    Number.isFinite(until) &&
+    (job === undefined || job === "reap" || job === "cleanup");
+  if (!isShare) {
+    throw new InvalidArgumentError(
+      'A share must be { tenants: [keys], until: milliseconds } and, but for dispatching, job: "reap" or "cleanup".',
+    );
+  }
+  return {
+    tenants,
+    until: until!,
+    ...(woken === true ? { woken } : {}),
+    ...(job === undefined ? {} : { job }),
+  };
 }
 
-/** A batch of messages is one piece of work. */
-export function joinedShares(shares: readonly TenantShare[]): TenantShare | undefined {
-  if (shares.length === 0) return undefined;
-  return {
-    tenants: [...new Set(shares.flatMap((share) => share.tenants))],
-    until: Math.max(...shares.map((share) => share.until)),
-    ...(shares.some((share) => share.woken) ? { woken: true } : {}),
-  };
+/** Those of several events or messages. */
+export const sharesIn = (values: readonly unknown[]): readonly TenantShare[] =>
+  joinedShares(values.map(shareIn).filter((share) => share !== undefined));
+
+/** A batch of messages is one piece of work for each job. Messages are handled first. */
+export function joinedShares(shares: readonly TenantShare[]): readonly TenantShare[] {
+  return ([undefined, "reap", "cleanup"] as const).flatMap((job) => {
+    const those = shares.filter((share) => share.job === job);
+    if (those.length === 0) return [];
+    return {
+      tenants: [...new Set(those.flatMap((share) => share.tenants))],
+      until: Math.max(...those.map((share) => share.until)),
+      ...(those.some((share) => share.woken) ? { woken: true } : {}),
+      ...(job === undefined ? {} : { job }),
+    };
+  });
 }

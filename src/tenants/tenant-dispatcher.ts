@@ -37,10 +37,11 @@ export interface TenantDispatchReport extends TenantRunResult {
 export interface TenantDispatcher {
   /** All tenants, or those of a share, within the budget. */
   run(budget: Budget, ids?: readonly string[]): Promise<TenantDispatchReport>;
-  /** Another job for each tenant, once; it answers whether there is more to do. */
+  /** Another job for each tenant, or those of a share; it answers whether there is more to do. */
   each(
     budget: Budget,
     work: (stores: TenantStores, budget: Budget) => Promise<boolean>,
+    ids?: readonly string[],
   ): Promise<TenantRunResult>;
 }
 
@@ -92,12 +93,15 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     return ids.filter((id) => all.has(id));
   };
 
+  const chosen = (ids: readonly string[] | undefined) =>
+    ids === undefined ? tenants.places() : stillThere(ids);
+
   return {
     async run(budget, ids) {
       const sums = { inbox: resultSum(), outbox: resultSum() };
       const result = await runTenants({
         ...common,
-        ids: ids === undefined ? await tenants.places() : await stillThere(ids),
+        ids: await chosen(ids),
         selection,
         budget,
         async turn(id, limit) {
@@ -114,10 +118,10 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
       const stopped = budget.signal.aborted ? "aborted" : result.left.length > 0 ? "time" : "drained";
       return { ...result, inbox: sums.inbox.result(stopped), outbox: sums.outbox.result(stopped) };
     },
-    each: async (budget, work) =>
+    each: async (budget, work, ids) =>
       runTenants({
         ...common,
-        ids: await tenants.places(),
+        ids: await chosen(ids),
         selection: fair(),
         budget,
         async turn(id, limit) {

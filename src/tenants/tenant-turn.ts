@@ -6,9 +6,9 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import type { DispatchStore } from "../queue/work-store.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { DueQuestion } from "./due.js";
+import { limited } from "./limited.js";
 import { oneBatch } from "./one-batch.js";
 import type { TenantStores } from "./tenant-stores.js";
-import { timeLimits } from "./time-limits.js";
 
 /** What handles a tenant's messages; undefined leaves that queue to others. */
 export interface TenantDispatchers {
@@ -74,22 +74,5 @@ async function askAndHandle(
   );
 }
 
-const limits = timeLimits();
-/** A signal costs as much as half a round trip, and one that has not fired is as good as new. */
-const spares: AbortController[] = [];
-
-async function limited<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const over = spares.pop() ?? new AbortController();
-  const ended = limits.after(ms, () => over.abort(tooSlow(ms)));
-  try {
-    return await work(over.signal);
-  } finally {
-    ended();
-    if (!over.signal.aborted) spares.push(over);
-  }
-}
-
-const tooSlow = (ms: number) =>
-  new InvalidOperationError(`The database did not say within ${Math.round(ms)} ms whether it has work.`);
 const noAnswer = (queue: string) =>
   new InvalidOperationError(`The ${queue} did not answer a claim within the turn's time.`);

@@ -4,7 +4,7 @@ import type { App } from "../../app/create-app.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { type Budget, timeBudget } from "../../queue/budget.js";
 import { safeReason } from "../../queue/safe-reason.js";
-import { shareIn } from "../../tenants/share-message.js";
+import { sharesIn } from "../../tenants/share-message.js";
 import { refusedAnswer } from "../../webhooks/answers.js";
 import { toResponse } from "../../webhooks/http.js";
 import { coldStart } from "./cold-start.js";
@@ -69,7 +69,7 @@ export function registerFunctions(definition: AppDefinition): void {
       queueName: settings.wakeUp.queue,
       connection: "AzureWebJobsStorage",
       handler: job((ready, budget, message) =>
-        ready.dispatch(budget, { wokenUp: true, shares: sharesIn(message) }),
+        ready.dispatch(budget, { wokenUp: true, shares: sharesIn([message]) }),
       ),
     });
   }

@@ -10,7 +10,8 @@ import {
   readEnvironment,
 } from "../../../src/app/index.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
-import { timeBudget } from "../../../src/index.js";
+import { newOwnerToken, timeBudget } from "../../../src/index.js";
+import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
 import {
   type FanOut,
   type ManyTenantsOptions,
@@ -140,10 +141,56 @@ describe("an app with many tenants", () => {
     expect(await app.dispatch(timeBudget(20_000))).toMatchObject({ inbox: null, tenants: { handedOut: 2 } });
     expect(handled).toEqual([]);
     for (const share of shares) {
-      await app.dispatch(timeBudget(20_000), { share });
+      await app.dispatch(timeBudget(20_000), { shares: [share] });
       expect([...handled].sort()).toEqual([...handled].sort().filter((id, i, all) => all.indexOf(id) === i));
     }
     expect(handled.sort()).toEqual(ids);
+  });
+
+  it("FUN-04 FUN-07 reaping and clean-up of more tenants than a share holds are handed to workers, too", async () => {
+    const shares: TenantShare[] = [];
+    const app = await running(
+      { handlers: { t: () => {} }, retentionMs: 1 },
+      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { shareSize: 2 } },
+    );
+    const inboxes = await Promise.all(ids.map((id) => app.tenants!.inbox(id)));
+    for (const inbox of inboxes) await inbox.receive(message("1"));
+    const until = Date.now() + 60_000;
+    await app.dispatch(timeBudget(20_000), { shares: [{ tenants: ids, until }] });
+    for (const inbox of inboxes) {
+      await inbox.receive(message("2"));
+      await inbox.claim({ owner: newOwnerToken(), leaseMs: 1 });
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+
+    await app.cleanup(timeBudget(20_000));
+    await app.reap(timeBudget(20_000));
+    expect(shares.map(({ job }) => job)).toEqual(["cleanup", "cleanup", "reap", "reap"]);
+    for (const job of ["cleanup", "reap"])
+      expect(shares.flatMap((share) => (share.job === job ? share.tenants : [])).sort()).toEqual(ids);
+    const counts = async () => Promise.all(inboxes.map(async (inbox) => (await inbox.stats()).counts));
+    expect(await counts()).toMatchObject(ids.map(() => ({ Done: 1, Processing: 1 })));
+    const report = await app.dispatch(timeBudget(20_000), { shares });
+    expect(report).toMatchObject({ inbox: null, outbox: null, tenants: { turns: 6, failed: 0, left: 0 } });
+    expect(await counts()).toMatchObject(ids.map(() => ({ Done: 0 })));
+    const left = await Promise.all(inboxes.map((inbox) => inbox.list({})));
+    expect(left.flatMap(({ messages }) => messages)).toMatchObject(
+      ids.map(() => ({ messageId: "2", lockedUntil: null })),
+    );
+  });
+
+  it("FUN-04 FUN-07 the reaper says of all tenants together for how long the oldest message has waited, and whose it is", async () => {
+    const lines: [string, LogFields][] = [];
+    const info = (line: string, fields: LogFields) => void lines.push([line, fields]);
+    const app = await running({ logger: { ...silentLogger, info } });
+    await (await app.tenants!.inbox("acme")).receive(message("1"));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await (await app.tenants!.inbox("globex")).receive(message("2"));
+    await app.reap(timeBudget(20_000));
+    const [inbox, outbox] = lines.filter(([line]) => line === "queue").map(([, fields]) => fields);
+    expect(inbox).toEqual({ queue: "inbox", store: "acme", oldestDueAgeMs: expect.any(Number) });
+    expect(inbox!.oldestDueAgeMs).toBeGreaterThan(0);
+    expect(outbox).toEqual({ queue: "outbox", oldestDueAgeMs: 0 });
   });
 
   it("FUN-07 a share that names a new tenant or one that is gone is no error", async () => {
@@ -151,7 +198,7 @@ describe("an app with many tenants", () => {
     const app = await running({ handlers: { t: (_, { store }) => void handled.push(store) } });
     await (await app.tenants!.inbox("acme")).receive(message("1"));
     const share = { tenants: ["acme", "gone"], until: Date.now() + 60_000 };
-    expect(await app.dispatch(timeBudget(20_000), { share })).toMatchObject({
+    expect(await app.dispatch(timeBudget(20_000), { shares: [share] })).toMatchObject({
       tenants: { failed: 0, left: 0 },
     });
     expect(handled).toEqual(["acme"]);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { timeBudget } from "../../../src/index.js";
+import { sharesOf } from "../../../src/tenants/fanned-out.js";
 import { createFanOutDispatcher, type FanOut, type TenantShare } from "../../../src/tenants/index.js";
 import { joinedShares, shareIn, shareMessage } from "../../../src/tenants/share-message.js";
-import { sharesOf } from "../../../src/tenants/shares.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../../../src/tenants/tenant-dispatcher.js";
 
 const ids = (count: number) => Array.from({ length: count }, (_, index) => `t${index}`);
@@ -113,7 +113,21 @@ describe("fan-out", () => {
   it("FUN-07 the messages of a batch are one share", () => {
     const one = { tenants: ["a", "b"], until: 5 };
     const two = { tenants: ["b", "c"], until: 7, woken: true };
-    expect(joinedShares([one, two])).toEqual({ tenants: ["a", "b", "c"], until: 7, woken: true });
-    expect(joinedShares([])).toBeUndefined();
+    expect(joinedShares([one, two])).toEqual([{ tenants: ["a", "b", "c"], until: 7, woken: true }]);
+    expect(joinedShares([])).toEqual([]);
+  });
+
+  it("FUN-07 shares of different jobs stay apart in a batch, and messages are handled first", () => {
+    const reap = { tenants: ["a"], until: 5, job: "reap" } as const;
+    const cleanup = { tenants: ["a"], until: 5, job: "cleanup" } as const;
+    const dispatch = { tenants: ["b"], until: 6 };
+    const more = { tenants: ["c"], until: 9, job: "reap" } as const;
+    expect(joinedShares([cleanup, reap, dispatch, more])).toEqual([
+      dispatch,
+      { tenants: ["a", "c"], until: 9, job: "reap" },
+      cleanup,
+    ]);
+    expect(shareIn(JSON.parse(shareMessage(reap)))).toEqual(reap);
+    expect(() => shareIn({ oncebox: "share", share: { ...reap, job: "drop" } })).toThrow(/job/);
   });
 });

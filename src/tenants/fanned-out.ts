@@ -1,0 +1,129 @@
+import { ArgumentRangeError } from "../errors.js";
+import type { Budget } from "../queue/budget.js";
+import type { Logger } from "../queue/logger.js";
+import { safeReason } from "../queue/safe-reason.js";
+import type { TenantRunResult } from "./run-tenants.js";
+import type { FanOut, TenantShare } from "./share-message.js";
+
+export interface FannedOutOptions<Report extends TenantRunResult> {
+  /** What a share of it says; undefined for dispatching. */
+  readonly job?: TenantShare["job"];
+  /** Does it for the tenants of a share. */
+  readonly run: (budget: Budget, share: TenantShare) => Promise<Report>;
+  /** What a timer reports that only hands out. */
+  readonly nothing: Report;
+  /** Whether a run got something done, though it may have reached the end of nobody's work. */
+  readonly hasDone: (report: Report) => boolean;
+  readonly places: () => Promise<readonly string[]>;
+  readonly fanOut: FanOut;
+  readonly shareSize: number;
+  /** How often its timer comes. */
+  readonly periodMs: number;
+  readonly logger: Logger;
+  readonly now: () => number;
+  readonly random: () => number;
+}
+
+export interface FannedOut<Report extends TenantRunResult> {
+  /** What the timer starts. */
+  start(budget: Budget): Promise<Report & HandedOut>;
+  /** What a worker does with its share; what it did not reach it hands on. */
+  work(share: TenantShare, budget: Budget): Promise<Report & HandedOut>;
+}
+
+export interface HandedOut {
+  /** Shares given to others. */
+  readonly handedOut: number;
+}
+
+/** A storage queue's message has 64 KB, of which base64 leaves three quarters. */
+const longestShareBytes = 40_000;
+/** Calls of a cloud at once. */
+const sendersAtOnce = 10;
+
+/**
+ * A job for thousands of tenants through the platform: the timer lists them and hands out shares. A share that gets
+ * lost, or that could not be sent, is made again by the next timer.
+ */
+export function fannedOut<Report extends TenantRunResult>(
+  options: FannedOutOptions<Report>,
+): FannedOut<Report> {
+  const { fanOut, shareSize, logger, now, random } = options;
+  const job = options.job === undefined ? {} : { job: options.job };
+  if (!Number.isInteger(shareSize) || shareSize < 1) {
+    throw new ArgumentRangeError("shareSize must be a whole number from 1 on.");
+  }
+
+  const handOut = async (ids: readonly string[], until: number): Promise<number> => {
+    const shares = sharesOf(ids, shareSize);
+    let next = 0;
+    let sent = 0;
+    const sender = async (): Promise<void> => {
+      for (let share = shares[next++]; share !== undefined; share = shares[next++]) {
+        try {
+          await fanOut.send({ tenants: share, until, ...job });
+          sent++;
+        } catch (error) {
+          // The next timer makes it again.
+          logger.error("a share of tenants was not handed out", {
+            tenants: share.length,
+            reason: safeReason(error),
+          });
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(sendersAtOnce, shares.length) }, sender));
+    return sent;
+  };
+
+  /** Work that a whole run could not move would be handed on for ever; it is left to the timer. */
+  const hasProgressed = (report: Report, share: TenantShare): boolean =>
+    report.left.length < share.tenants.length || options.hasDone(report);
+
+  const work: FannedOut<Report>["work"] = async (share, budget) => {
+    const report = await options.run(timeToHandOn(budget), share);
+    const handsOn = report.left.length > 0 && now() < share.until && hasProgressed(report, share);
+    return { ...report, handedOut: handsOn ? await handOut(report.left, share.until) : 0 };
+  };
+
+  return {
+    work,
+    async start(budget) {
+      const ids = await options.places();
+      const until = now() + options.periodMs;
+      if (ids.length <= shareSize) return work({ tenants: ids, until, ...job }, budget);
+      // In a new order each time: tenants that are slow together today are apart tomorrow.
+      const keyed = ids.map((id) => [random(), id] as const).sort(([a], [b]) => a - b);
+      const handedOut = await handOut(
+        keyed.map(([, id]) => id),
+        until,
+      );
+      return { ...options.nothing, handedOut };
+    },
+  };
+}
+
+/** What is kept for handing on what was not reached: a tenth of the time, and at most two seconds. */
+function timeToHandOn({ signal, remainingMs }: Budget): Budget {
+  const keptMs = Math.min(remainingMs() / 10, 2_000);
+  return { signal, remainingMs: () => Math.max(0, remainingMs() - keptMs) };
+}
+
+/** In even shares, none above the size, none longer than a message may be. */
+export function sharesOf(ids: readonly string[], size: number): readonly (readonly string[])[] {
+  const even = Math.ceil(ids.length / Math.ceil(ids.length / size));
+  const shares: string[][] = [];
+  let bytes = longestShareBytes;
+  for (const id of ids) {
+    const own = Buffer.byteLength(JSON.stringify(id)) + 1;
+    let share = shares.at(-1);
+    if (share === undefined || share.length >= even || bytes + own > longestShareBytes) {
+      share = [];
+      shares.push(share);
+      bytes = 0;
+    }
+    share.push(id);
+    bytes += own;
+  }
+  return shares;
+}
