@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { bundleFunctions, clouds, databases } from "./bundle-functions.js";
+import { bundleFunctions, clouds, databases } from "../src/packaging/bundle-functions.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 

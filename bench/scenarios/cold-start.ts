@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
-import { bundle, esbuildOptions } from "../../scripts/bundle-functions.js";
+import { bundle, esbuildOptions } from "../../src/packaging/bundle-functions.js";
 import { stripeHttpEvent, webhookSecret } from "../../test/runtime/aws/http-events.js";
 import { compare } from "../measure.js";
 import type { DatabaseName } from "../options.js";

@@ -84,3 +84,13 @@ export function count(values: Values, name: string): number | undefined {
   if (!/^\d+$/.test(value)) throw new UsageError(`--${name} must be a whole number.`);
   return Number(value);
 }
+
+export function oneOf<Name extends string>(
+  known: readonly Name[],
+  value: string | undefined,
+  what: string,
+): Name {
+  const found = known.find((name) => name === value);
+  if (found === undefined) throw new UsageError(`${what} must be ${known.join(" or ")}.`);
+  return found;
+}

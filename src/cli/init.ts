@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { basename, relative, resolve } from "node:path";
-import { type Command, exitCodes, text, UsageError } from "./command.js";
+import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
 import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js";
 
 export const initCommand: Command = {
@@ -31,12 +31,6 @@ export const initCommand: Command = {
     return exitCodes.ok;
   },
 };
-
-function oneOf<Name extends string>(known: readonly Name[], value: string | undefined, what: string): Name {
-  const found = known.find((name) => name === value);
-  if (found === undefined) throw new UsageError(`${what} must be ${known.join(" or ")}.`);
-  return found;
-}
 
 const packageName = (folder: string): string =>
   basename(folder)

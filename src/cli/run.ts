@@ -7,11 +7,13 @@ import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
+import { packageCommand } from "./package.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 
 export const commands: readonly Command[] = [
   initCommand,
+  packageCommand,
   devCommand,
   migrateCommand,
   statusCommand,

@@ -42,11 +42,6 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
     await copyFunction(`functions/${cloud}/${name}`, folder);
   }
-  await write(
-    folder,
-    "scripts/package.mjs",
-    await readFile(join(packageRoot, "templates/package.mjs"), "utf8"),
-  );
   await write(folder, "package.json", `${JSON.stringify(await manifestOf(options), null, 2)}\n`);
   await write(folder, "tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
   await write(folder, ".gitignore", "node_modules/\nbuild/\n.serverless/\n.azure/\n*.db\n");
@@ -77,7 +72,7 @@ async function manifestOf({ cloud, database, name }: ScaffoldOptions): Promise<o
     scripts: {
       start: "oncebox dev --app functions/app.ts --try",
       typecheck: "tsc --noEmit",
-      [`package:${cloud}`]: `node scripts/package.mjs ${cloud} ${database}`,
+      [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}`,
     },
     dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
     devDependencies: versions(tools),

@@ -44,7 +44,7 @@ export async function packageForAws(): Promise<AwsProject> {
   for (const name of ["serverless.yml", "infra/aws"]) {
     await cp(join(root, name), join(folder, name), { recursive: true });
   }
-  await runScript("package-aws.ts", join(folder, "build/aws"));
+  await runPackage("aws", join(folder, "build/aws"));
   return {
     folder,
     async template(stage, params = {}) {
@@ -64,7 +64,9 @@ export async function packageForAws(): Promise<AwsProject> {
 }
 
 /** As `npm run package:…` does. */
-export const runScript = (script: string, out: string, ...args: readonly string[]) =>
-  run(process.execPath, [executable("tsx"), join(root, "scripts", script), "--out", out, ...args], {
-    cwd: root,
-  });
+export const runPackage = (cloud: "aws" | "azure", out: string, ...args: readonly string[]) =>
+  run(
+    process.execPath,
+    [executable("tsx"), join(root, "src/cli/main.ts"), "package", cloud, "--out", out, ...args],
+    { cwd: root },
+  );

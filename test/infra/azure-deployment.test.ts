@@ -20,7 +20,7 @@ import { startAzurite } from "../runtime/azure/azurite.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { localTls } from "../runtime/azure/local-tls.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
-import { root, runScript } from "./aws-stack.js";
+import { root, runPackage } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
 import { unpacked } from "./unpacked.js";
 
@@ -256,7 +256,7 @@ describe("the archive for Azure", () => {
   });
 
   const archived = async (name: string, ...args: readonly string[]) => {
-    await runScript("package-azure.ts", join(out, name), ...args);
+    await runPackage("azure", join(out, name), ...args);
     const folder = await unpacked(join(out, name, "app.zip"));
     folders.push(folder);
     return folder;
@@ -294,8 +294,16 @@ describe("the archive for Azure", () => {
     const messages = () => host.lines().map(({ message }) => message);
 
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
+    // A wake-up that takes too long is given up, and the timer's turn would come; here that is another webhook's.
+    let more = 1;
+    const afterAnother = async () => {
+      await host.webhook(stripeWebhook(`evt_${++more}`));
+      return messages();
+    };
+    await expect
+      .poll(afterAnother, { timeout: 40_000, interval: 1_000 })
+      .toContain('wakeup took {"oncebox":"wake-up"}');
     await expect.poll(messages, { timeout: 30_000 }).toContain("sending the receipt of evt_1");
-    await expect.poll(messages, { timeout: 30_000 }).toContain('wakeup took {"oncebox":"wake-up"}');
 
     const incoming = QueueServiceClient.fromConnectionString(azurite.connectionString, {
       tlsOptions: { ca: localTls.read().cert },
@@ -304,7 +312,7 @@ describe("the archive for Azure", () => {
     const { messageId } = await incoming.sendMessage(Buffer.from('{"order":1}').toString("base64"));
     await expect.poll(messages, { timeout: 30_000 }).toContain('consume took {"order":1}');
     await expect.poll(messages, { timeout: 30_000 }).toContain(`sending the receipt of ${messageId}`);
-    expect(await host.run("dispatch")).toMatchObject({ inbox: { claimed: 0 }, more: false });
+    expect(await host.run("dispatch")).toMatchObject({ more: false });
     expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
     expect(messages()).toContainEqual(
       expect.stringMatching(/^\{.*"message":"queue","queue":"inbox","oldestDueAgeMs":0\}$/),

@@ -11,7 +11,7 @@ import {
   bundle,
   bundleFunctions,
   databases,
-} from "../../../scripts/bundle-functions.js";
+} from "../../../src/packaging/bundle-functions.js";
 import { stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bundleFunctions } from "../../../scripts/bundle-functions.js";
+import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import { scenarioApp } from "../scenarios.js";
 
 export interface BuiltApp {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { bundleFunctions } from "../../../scripts/bundle-functions.js";
+import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import { startFunctionsHost } from "./functions-host.js";
 
 const databases = ["postgres", "sqlserver"] as const;

@@ -59,7 +59,7 @@ describe("oncebox init", () => {
         expect(text).toMatch(/from "oncebox\/(app|aws|azure)"/);
       }
       const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
-      expect(manifest.scripts[`package:${cloud}`]).toBe(`node scripts/package.mjs ${cloud} ${database}`);
+      expect(manifest.scripts[`package:${cloud}`]).toBe(`oncebox package ${cloud} --database ${database}`);
       const versions = Object.values({ ...manifest.dependencies, ...manifest.devDependencies });
       expect(versions.every((version) => /^\^?\d/.test(String(version)))).toBe(true);
       expect(versions.length).toBeGreaterThan(6);

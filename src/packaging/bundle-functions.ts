@@ -1,5 +1,5 @@
-import { mkdir, rm } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { writeFunctionApp } from "./azure-function-app.js";
@@ -7,11 +7,14 @@ import { writeFunctionApp } from "./azure-function-app.js";
 export const databases = ["sqlserver", "postgres", "sqlite"] as const;
 export type BundledDatabase = (typeof databases)[number];
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+/** This package's own code: `src` in its repository, `dist` where it is installed. */
+const code = fileURLToPath(new URL("..", import.meta.url));
+const isSource = basename(code) === "src";
+const root = join(code, "..");
 
 interface Cloud {
-  /** One function each. */
-  readonly entryPoints: readonly string[];
+  /** Its files in `functions/`, each with functions of its own. */
+  readonly entryPoints: RegExp;
   /** What the cloud's runtime brings along. */
   readonly external: readonly string[];
   /** Put what is loaded lazily into files of its own. */
@@ -20,15 +23,13 @@ interface Cloud {
 
 export const clouds = {
   aws: {
-    entryPoints: ["webhook", "consume", "dispatch", "reap", "cleanup"].map(
-      (name) => `functions/aws/${name}.ts`,
-    ),
+    entryPoints: /\.[cm]?[jt]s$/,
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3; a bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
   azure: {
     // One process runs all of a function app's functions, and loads all its files: in one they share app and pool.
-    entryPoints: ["functions/azure/main.ts"],
+    entryPoints: /^main\.[cm]?[jt]s$/,
     external: ["@azure/functions-core"],
     // Azure brings no SDK along; whoever uses queues, Key Vault or Entra reads that file, the others start in half the time.
     splitting: true,
@@ -39,7 +40,9 @@ export type CloudName = keyof typeof clouds;
 export interface BundleOptions {
   readonly cloud: CloudName;
   readonly database: BundledDatabase;
-  /** The file with the app's definition: functions/app.ts by default. */
+  /** Where `functions/` is; for Azure `host.json`, too. This package's own by default. */
+  readonly folder?: string;
+  /** The file with the app's definition, instead of the one that the functions import. */
   readonly app?: string;
   readonly outFolder: string;
   /** Keep the packages for Microsoft Entra in a SQL Server bundle; they are run only when they are used. */
@@ -49,14 +52,16 @@ export interface BundleOptions {
 /** One minified ES module per function, or per function app on Azure, its source map beside it. */
 export async function bundleFunctions(options: BundleOptions): Promise<Metafile> {
   const { entryPoints, external, splitting = false }: Cloud = clouds[options.cloud];
+  const { folder = root } = options;
+  const functions = join(folder, "functions", options.cloud);
+  const files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
   const metafile = await bundle({
     ...options,
-    app: options.app ?? join(root, "functions/app.ts"),
-    entryPoints: entryPoints.map((file) => join(root, file)),
+    entryPoints: files.map((name) => join(functions, name)),
     external,
     splitting,
   });
-  if (options.cloud === "azure") await writeFunctionApp(root, options.outFolder);
+  if (options.cloud === "azure") await writeFunctionApp(folder, options.outFolder);
   return metafile;
 }
 
@@ -67,24 +72,24 @@ export interface BundleSettings extends Omit<BundleOptions, "cloud"> {
 }
 
 export async function bundle(settings: BundleSettings): Promise<Metafile> {
-  const { outFolder, database, app, entra = false, splitting = false } = settings;
+  const { outFolder, database, app, folder = root, entra = false, splitting = false } = settings;
   await mkdir(outFolder, { recursive: true });
   if (splitting) await rm(join(outFolder, lazyFolder), { recursive: true, force: true }); // the names change with the content
   const { metafile } = await build({
     ...esbuildOptions,
-    absWorkingDir: root,
+    absWorkingDir: folder,
     entryPoints: [...settings.entryPoints],
     outdir: outFolder,
     splitting,
     // It finds its binary beside itself.
     external: [...settings.external, "@photostructure/sqlite"],
     plugins: [
-      ownPackage,
+      ...(isSource ? [ownPackage] : []),
       oneDatabase(database),
       leanPg,
       leanMiddy,
-      entraWhenUsed(entra),
-      ...(app === undefined ? [] : [appFrom(app)]),
+      entraWhenUsed(entra, folder),
+      ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],
   });
   return metafile;
@@ -111,11 +116,11 @@ export const esbuildOptions = {
 } as const satisfies BuildOptions;
 
 /** `--app` takes the place of the example. */
-const appFrom = (app: string): Plugin => ({
+const appFrom = (app: string, folder: string): Plugin => ({
   name: "app",
   setup({ onResolve }) {
     onResolve({ filter: /^\.\.\/app\.js$/ }, ({ importer }) =>
-      importer.startsWith(join(root, "functions")) ? { path: app } : undefined,
+      importer.startsWith(join(folder, "functions")) ? { path: app } : undefined,
     );
   },
 });
@@ -139,7 +144,7 @@ function sourceOf(path: string): string {
 const oneDatabase = (database: BundledDatabase): Plugin => ({
   name: "one database",
   setup({ onLoad }) {
-    onLoad({ filter: /[\\/]src[\\/]config[\\/]database-openers\.ts$/ }, () => ({
+    onLoad({ filter: /[\\/](src|oncebox[\\/]dist)[\\/]config[\\/]database-openers\.[jt]s$/ }, ({ path }) => ({
       contents: `import { ${openers[database]} } from "../sql/${database}/index.js";
 const refuse = (name) => async () => {
   throw new Error(\`This bundle was built for ${database}. Build it with --database \${name} for this database.\`);
@@ -147,7 +152,7 @@ const refuse = (name) => async () => {
 export const databaseOpeners = {
   ${databases.map((name) => `${name}: ${name === database ? `async () => ${openers[name]}` : `refuse("${name}")`}`).join(",\n  ")},
 };`,
-      resolveDir: join(root, "src/config"),
+      resolveDir: dirname(path),
     }));
   },
 });
@@ -199,7 +204,7 @@ const leanMiddyFiles: Readonly<Record<string, string>> = {
  * tedious requires Microsoft Entra's packages when it is loaded, half of its weight, for sign-ins that most do without.
  * Here each is required when one of its exports is first asked for; or never, with a sentence that says how.
  */
-const entraWhenUsed = (entra: boolean): Plugin => ({
+const entraWhenUsed = (entra: boolean, folder: string): Plugin => ({
   name: "Entra when used",
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /^@azure\/(identity|keyvault-keys)$/ }, ({ path, importer, namespace }) =>
@@ -210,7 +215,7 @@ const entraWhenUsed = (entra: boolean): Plugin => ({
       const get = entra
         ? `(_, name) => require(${JSON.stringify(path)})[name]`
         : `() => { throw new Error(${JSON.stringify(message)}); }`;
-      return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: root };
+      return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: folder };
     });
   },
 });
