@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "../errors.js";
+import { PermanentFailure, RetryAfter } from "../queue/settlement.js";
 import type { TransactionMiddleware } from "./transaction.js";
 
 /** Handles a message. What it returns is its output: with `outbox()`, messages to send. */
@@ -61,7 +62,7 @@ export function stack<Message>(
   const run = async (message: Message): Promise<unknown> => {
     const chain = middleware.reduceRight<() => Promise<unknown>>(
       (next, entry) => () => (typeof entry === "function" ? entry(message, next) : entry.run(message, next)),
-      async () => handler(message),
+      async () => thrownIfSteering(await handler(message)),
     );
     return chain();
   };
@@ -72,6 +73,12 @@ export function stack<Message>(
       for (const entry of stages.filter(hasStore)) await entry.deploy(outermost.db);
     },
   });
+}
+
+/** A dispatcher's handlers may also return these; committed as an output, they would be taken for a success. */
+function thrownIfSteering(output: unknown): unknown {
+  if (output instanceof PermanentFailure || output instanceof RetryAfter) throw output;
+  return output;
 }
 
 const isStage = (entry: unknown): entry is StageMiddleware =>

@@ -41,6 +41,8 @@ export function sqsHandler(
   };
 }
 
+const isFifo = ({ eventSourceARN }: SQSRecord): boolean => eventSourceARN?.endsWith(".fifo") ?? true;
+
 /** A record as the handler gets it. */
 export function sqsMessage(record: SQSRecord, topic = "sqs"): TriggerMessage {
   const sent = record.messageAttributes ?? {};
@@ -51,7 +53,8 @@ export function sqsMessage(record: SQSRecord, topic = "sqs"): TriggerMessage {
     payload: record.body,
     headers: headersFrom(text(attributeNames.headers)),
     correlationId: text(attributeNames.correlationId) ?? null,
-    partitionKey: record.attributes?.MessageGroupId ?? null,
+    // groups of other queues are there to be fair, not to be in order
+    partitionKey: isFifo(record) ? (record.attributes?.MessageGroupId ?? null) : null,
     deliveries: Number(record.attributes?.ApproximateReceiveCount ?? 1),
   };
 }

@@ -67,6 +67,7 @@ export function transaction(db: Database, options?: TransactionOptions): Middlew
       const open = await neutral.open();
       (request.internal as Internal)[key] = { open, stages: ["transaction"] };
       enterWithEvent(request, open.scope);
+      watchForEarlyEnd(request);
     },
     after: async function transactionAfter(request) {
       await end(request, "commit");
@@ -92,6 +93,33 @@ function enterWithEvent(request: MiddyRequest, scope: TransactionScope): void {
     },
     set(value) {
       event = value;
+    },
+  });
+}
+
+/**
+ * Other middleware may end an invocation early, and middy tells nobody: the transaction would stay open, and what the
+ * handler wrote would be lost without a word. But it assigns the response, and there it is refused.
+ */
+function watchForEarlyEnd(request: MiddyRequest): void {
+  let response: unknown;
+  Object.defineProperty(request, "response", {
+    configurable: true,
+    enumerable: true,
+    get: () => response,
+    set(value) {
+      response = value;
+      const open = invocationOf(request)?.open;
+      if (open === undefined || !Object.hasOwn(request, "earlyResponse")) return;
+      if (request.error) {
+        delete (request.internal as Internal)[key];
+        open.rollback().catch(() => {}); // an error was answered: nobody waits for this
+        return;
+      }
+      delete request.earlyResponse; // or it would end the handling of the error too
+      throw new InvalidOperationError(
+        "transaction: a middleware inside of it ended the invocation early. Move that one before .use(transaction(db)).",
+      );
     },
   });
 }

@@ -10,6 +10,7 @@ import { createOutbox } from "../../outbox/outbox.js";
 import { timeBudget } from "../../queue/budget.js";
 import { createDispatcher } from "../../queue/dispatcher.js";
 import type { OutboxMessage } from "../../queue/message.js";
+import { permanentFailure } from "../../queue/settlement.js";
 import type { ContractHarness } from "../harness.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";
 
@@ -98,6 +99,18 @@ export function flowContract(harness: ContractHarness): void {
       await handle({ messageId: "m" });
       expect(await made.orders()).toEqual(["m"]);
       expect(await made.outgoing()).toEqual(["published"]);
+    });
+
+    it("MID-02 ADD-12 a failure that the handler returns is one, as with a dispatcher: nothing is kept", async () => {
+      const made = await shop();
+      const failure = permanentFailure("the order was deleted");
+      const handle = stack<Order>([made.transaction, made.inboxOf("orders")], async (message) => {
+        await insertOrder(made, currentTransaction(), message.messageId!);
+        return failure;
+      });
+      await expect(handle({ messageId: "m" })).rejects.toBe(failure);
+      expect(await made.orders()).toEqual([]);
+      expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
     });
 
     it("MID-08 an outgoing message that is refused rolls the order back", async () => {

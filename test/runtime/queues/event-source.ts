@@ -39,7 +39,8 @@ export async function pollOnce(source: EventSource): Promise<number> {
   );
   const messages = received.Messages ?? [];
   if (messages.length === 0) return 0;
-  const event: SQSEvent = { Records: messages.map(toRecord) };
+  const arn = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.split("/").at(-1)}`;
+  const event: SQSEvent = { Records: messages.map((message) => toRecord(message, arn)) };
   const answer = await source.handler(event).catch(() => undefined);
   if (!Array.isArray(answer?.batchItemFailures)) return messages.length;
   const failed = new Set(answer.batchItemFailures.map((failure) => failure.itemIdentifier));
@@ -51,7 +52,7 @@ export async function pollOnce(source: EventSource): Promise<number> {
   return messages.length;
 }
 
-function toRecord(message: Message): SQSRecord {
+function toRecord(message: Message, arn: string): SQSRecord {
   const sent = Object.entries(message.MessageAttributes ?? {}).map(([name, { StringValue, DataType }]) => [
     name,
     { stringValue: StringValue, dataType: DataType },
@@ -64,7 +65,7 @@ function toRecord(message: Message): SQSRecord {
     messageAttributes: Object.fromEntries(sent) as SQSRecord["messageAttributes"],
     md5OfBody: message.MD5OfBody ?? "",
     eventSource: "aws:sqs",
-    eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:orders",
+    eventSourceARN: arn,
     awsRegion: "us-east-1",
   };
 }

@@ -57,6 +57,17 @@ describe("SQS batches", () => {
     expect(seen.sort()).toEqual(["a1", "a2", "b1", "c1"]);
   });
 
+  it("MID-11 groups of a queue that is not FIFO hold nobody up", async () => {
+    const { handle, seen } = recorder();
+    const fair = (id: string, body: string) => ({
+      ...record(id, body, "tenant"),
+      eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:orders",
+    });
+    const answer = await sqsHandler({ handle })(event(fair("1", "bad"), fair("2", "ok"), fair("3", "ok")));
+    expect(failedOf(answer)).toEqual(["1"]);
+    expect(seen.sort()).toEqual(["1", "2", "3"]);
+  });
+
   it("MID-11 what cannot be started in the function's time goes back", async () => {
     const { handle, seen } = recorder();
     let left = 2_500;

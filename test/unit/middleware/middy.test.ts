@@ -95,6 +95,37 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(currentTransaction()).toBeUndefined();
   });
 
+  it("MID-02 MID-08 a middleware inside that ends early, before or after the handler, is refused, rolls back and leaves no transaction open", async () => {
+    const early = { before: async () => "warm" };
+    const late = { after: async () => "shortened" };
+    for (const inner of [early, late]) {
+      const handler = middy(async () => {
+        await currentTransaction()!.query(insertOrder, { id: "o" });
+      })
+        .use(transaction(db))
+        .use(inbox({ subscriber: "orders" }))
+        .use(inner);
+      await expect(handler(sqsEvent("m"), context)).rejects.toThrow(/ended the invocation early/);
+    }
+    expect(await orders()).toEqual([]); // with a transaction left open, SQLite would not get here
+    expect(await createInbox(db).get({ source: "orders", messageId: "m" })).toBeNull();
+    const outside = middy(async () => {})
+      .use(early)
+      .use(transaction(db));
+    expect(await outside(sqsEvent("m"), context)).toBe("warm");
+  });
+
+  it("MID-02 an error that a middleware inside answers is rolled back all the same", async () => {
+    const answering = { onError: async () => "sorry" };
+    const handler = build(async () => {
+      await currentTransaction()!.query(insertOrder, { id: "o" });
+      throw new Error("the business says no");
+    }).use(answering);
+    expect(await handler(sqsEvent("m"), context)).toBe("sorry");
+    expect(await orders()).toEqual([]);
+    expect(await handler(sqsEvent("m"), context)).toBe("sorry");
+  });
+
   it("MID-04 MID-07 a wrong order is reported: when built by checked, else at the first invocation with what to add", async () => {
     const made = [inbox({ subscriber: "s" }), transaction(db)];
     expect(() => checked(made)).toThrow(/move transaction\(db\) to the front/);
