@@ -18,6 +18,7 @@ import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { toStoredError, toStoredText } from "../sql/stored-text.js";
+import { sharedTrips } from "./shared-trips.js";
 
 /** What arrives. */
 export interface IncomingMessage extends InboxKey {
@@ -124,21 +125,42 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     return (await kernel.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
+  /** No key may come twice. The outcomes are in the messages' order. */
+  const receiveMany = async (
+    incoming: readonly SqlParams[],
+    call: InboxCallOptions,
+  ): Promise<readonly ReceiveOutcome[]> => {
+    const hasPartitions = incoming.some((params) => params.partition_key !== undefined);
+    // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
+    // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
+    const sent = hasPartitions ? incoming : [...incoming].sort(byKey);
+    const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
+    const items = JSON.stringify(sent.map(toItem));
+    const rows = await kernel.executeIn(call.tx, statement, { items }, call);
+    const outcomes = new Map(rows.map((row) => [inboxShape.keyText(inboxShape.keyOf(row)), outcomeOf(row)]));
+    return incoming.map((params) => outcomes.get(keyOf(params))!);
+  };
+
+  const receiveAlone = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
+    params.partition_key === undefined
+      ? outcomeOf((await kernel.executeIn(call.tx, statements.receive, params, call))[0]!)
+      : (await receiveMany([params], call))[0]!;
+
+  const receiveShared = sharedTrips<SqlParams, ReceiveOutcome>({
+    alone: (params, signal) => receiveAlone(params, { signal }),
+    together: (group) => receiveMany(group, {}),
+    keyOf,
+    sizeOf: (params) => (params.payload as string).length,
+    isOutage: (error) => db.dialect.classify(error) !== "permanent",
+  });
+
   return {
     ...store,
 
     async receive(message, call = {}) {
       const params = toParams(db, message);
-      const [row] =
-        params.partition_key === undefined
-          ? await kernel.executeIn(call.tx, statements.receive, params, call)
-          : await kernel.executeIn(
-              call.tx,
-              statements.receiveKeyed,
-              { items: JSON.stringify([toItem(params)]) },
-              call,
-            );
-      const outcome = outcomeOf(row!);
+      const mayShare = !db.dialect.embedded && call.tx === undefined && params.partition_key === undefined;
+      const outcome = await (mayShare ? receiveShared(params, call.signal) : receiveAlone(params, call));
       logReceived(message, outcome);
       return outcome;
     },
@@ -147,24 +169,18 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       requireList(messages, "messages");
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
-      const entries = messages.map((message, index) => ({
-        params: toParams(db, message),
-        index,
-        key: inboxShape.keyText(message),
-      }));
-      const hasKeys = entries.some(({ params }) => params.partition_key !== undefined);
-      const receiveMany = hasKeys ? statements.receiveKeyed : statements.receiveMany;
+      const entries = messages.map((message, index) => {
+        const params = toParams(db, message);
+        return { params, index, key: keyOf(params) };
+      });
       const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
-        const indexOf = new Map(wave.map((entry) => [entry.key, entry.index]));
-        const items = JSON.stringify(wave.map((entry) => toItem(entry.params)));
-        for (const row of await kernel.executeIn(tx, receiveMany, { items }, call)) {
-          outcomes[indexOf.get(inboxShape.keyText(inboxShape.keyOf(row)))!] = outcomeOf(row);
-        }
+        const received = await receiveMany(
+          wave.map(({ params }) => params),
+          { ...call, tx },
+        );
+        for (const [place, { index }] of wave.entries()) outcomes[index] = received[place]!;
       };
       const waves = wavesOf(entries);
-      // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
-      // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
-      if (!hasKeys) for (const wave of waves) wave.sort((a, b) => (a.key < b.key ? -1 : 1));
       if (waves.length === 1) await send(waves[0]!, call.tx);
       else if (call.tx !== undefined) for (const wave of waves) await send(wave, call.tx);
       else {
@@ -204,6 +220,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     },
   };
 }
+
+const keyOf = ({ source, message_id: messageId }: SqlParams): string =>
+  inboxShape.keyText({ source: source as string, messageId: messageId as string });
+
+const byKey = (a: SqlParams, b: SqlParams): number =>
+  compared(a.source as string, b.source as string) ||
+  compared(a.message_id as string, b.message_id as string);
+
+const compared = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** One statement cannot touch a row twice, so a key that comes again goes into a later one. */
 function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {

@@ -90,6 +90,8 @@ export interface Migration {
 /** A database as data: its names, schema and statements, and how values cross the boundary. */
 export interface Dialect {
   readonly name: "sqlserver" | "postgres" | "sqlite";
+  /** It answers within the process: there are no round trips that calls could share. */
+  readonly embedded: boolean;
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;

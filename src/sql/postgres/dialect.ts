@@ -30,6 +30,7 @@ function classify(error: unknown): Fault {
 
 export const postgresDialect: Dialect = {
   name: "postgres",
+  embedded: false,
   defaults: { schema: "infra", inbox: "inbox", outbox: "outbox" },
   names,
   inbox: inboxStatements,

@@ -9,6 +9,7 @@ const classify = (error: unknown): Fault => (isBusy(error) ? "rolledBack" : "per
 
 export const sqliteDialect: Dialect = {
   name: "sqlite",
+  embedded: true,
   defaults: { schema: "", inbox: "Inbox", outbox: "Outbox" },
   names,
   inbox: inboxStatements,

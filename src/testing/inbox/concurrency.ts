@@ -357,6 +357,32 @@ export function concurrencyTests(context: InboxContext): void {
       expect(db.calls).toHaveLength(81); // 40 claims and acks, and the claim that finds nothing
     });
 
+    it("IBX-121 a burst of deliveries is received each for itself, and shares round trips to a server", async () => {
+      const { on, names, owner } = await freshInbox({ realTime: true });
+      const db = watched(database().db);
+      const inbox = on(db);
+      const burst = messages(100);
+      const twice = burst.slice(0, 50).map((one) => ({ ...one }));
+      const other = { ...burst[99]!, payload: "other", hash: new Uint8Array([2]) };
+      await inbox.receive({ ...burst[99]!, hash: new Uint8Array([1]) });
+      db.calls.length = 0;
+      const outcomes = await Promise.all(
+        [...burst.slice(0, 99), other, ...twice].map((one) => inbox.receive(one)),
+      );
+      expect(outcomes.filter((outcome) => outcome === "enqueued")).toHaveLength(99);
+      expect(outcomes.filter((outcome) => outcome === "duplicate")).toHaveLength(50);
+      expect(outcomes[99]).toBe("conflict");
+      for (let n = 0; n < 50; n++)
+        expect([outcomes[n], outcomes[100 + n]].sort()).toEqual(["duplicate", "enqueued"]);
+      if (db.dialect.embedded) expect(db.calls).toHaveLength(150);
+      else expect(db.calls.length).toBeLessThan(50);
+      expect(await rowCount(database(), names.message)).toBe(100);
+      const claimed = await claimAll(inbox, owner);
+      expect(claimed.map((one) => one.payload).sort()).toEqual(
+        [...burst.slice(0, 99), other].map((one) => one.payload).sort(),
+      );
+    });
+
     it("IBX-102 IBX-121 receiving, checking, claiming and acknowledging are one round trip each", async () => {
       const { on, owner } = await freshInbox();
       const db = watched(database().db);
