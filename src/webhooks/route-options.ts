@@ -25,7 +25,7 @@ export interface WebhookRouteOptions {
   readonly afterEnqueue?: (webhook: ReceivedWebhook) => unknown;
   /** 1 s by default. */
   readonly afterEnqueueMs?: number;
-  /** How long the database may take before the answer is 503: providers hang up after 3 s (Slack) to 20 s. 5 s by default. */
+  /** How long the database may take, and who keeps the secrets, before the answer is 503: providers hang up after 3 s (Slack) to 20 s. 5 s by default. */
   readonly receiveMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;

@@ -3,6 +3,7 @@ import { guardedLogger, silentLogger } from "../queue/logger.js";
 import { guardedMetrics } from "../queue/metrics.js";
 import { safeReason } from "../queue/safe-reason.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
+import { answeredWithin } from "./answered-within.js";
 import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
 import { extractMessage, type WebhookMessage } from "./extract.js";
@@ -60,8 +61,14 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
 
   const receive = async (message: WebhookMessage): Promise<ReceiveOutcome> => {
     const { tenant: _, ...incoming } = message;
-    const chosen = typeof inbox === "function" ? await inbox(identityOf(message)) : inbox;
-    return chosen.receive(incoming, { signal: AbortSignal.timeout(settings.receiveMs) });
+    const signal = AbortSignal.timeout(settings.receiveMs);
+    if (typeof inbox !== "function") return inbox.receive(incoming, { signal });
+    const chosen = await answeredWithin(
+      settings.receiveMs,
+      "Who chooses the inbox",
+      inbox(identityOf(message)),
+    );
+    return chosen.receive(incoming, { signal });
   };
 
   const enqueue = async (source: ResolvedSource, message: WebhookMessage): Promise<Ending> => {

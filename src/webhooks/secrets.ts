@@ -1,4 +1,5 @@
 import { InvalidOperationError } from "../errors.js";
+import { answeredWithin } from "./answered-within.js";
 
 /** A secret, or what fetches it from where it is kept. */
 export type Secret = string | (() => SecretText | Promise<SecretText>);
@@ -17,10 +18,15 @@ export interface SecretKeysOptions<Key> {
   readonly toKey: (secret: unknown) => Key | string;
   /** How long fetched secrets are used before they are asked for again. */
   readonly maxAgeMs: number;
+  /** How long fetching them may take. */
+  readonly fetchMs: number;
   readonly clock: () => Date;
   /** A refresh failed, and the secrets from before are used on. */
   readonly onStale: () => void;
 }
+
+/** While they cannot be fetched the last ones are used for so long, so that not every webhook waits for a store that is away. */
+const staleMs = 30_000;
 
 /** The problems of the secrets that are given as text; those to be fetched show theirs later. */
 export function secretsProblems(
@@ -60,12 +66,13 @@ export function createSecretKeys<Key extends object>(
   const refresh = async (): Promise<readonly Key[]> => {
     const before = kept;
     try {
-      const keys = await fetchAll();
+      const keys = await answeredWithin(options.fetchMs, "The secret store", fetchAll());
       kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
       return keys;
     } catch (error) {
       if (before === undefined) throw error;
       options.onStale();
+      kept = { keys: before.keys, until: options.clock().getTime() + Math.min(staleMs, options.maxAgeMs) };
       return before.keys;
     }
   };

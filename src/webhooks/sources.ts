@@ -36,6 +36,7 @@ export interface SourceDefaults {
   readonly toleranceMs: number;
   readonly maxBodyBytes: number;
   readonly secretsMaxAgeMs: number;
+  readonly receiveMs: number;
   readonly clock: () => Date;
   readonly onStale: (source: string) => void;
 }
@@ -95,8 +96,8 @@ function resolveSource(
   if (problems.length > 0) return undefined;
 
   const { secrets = [], verifyToken = [] } = given;
-  const { clock, secretsMaxAgeMs: maxAgeMs } = defaults;
-  const options = { clock, maxAgeMs, toleranceMs, onStale: () => defaults.onStale(name) };
+  const { clock, secretsMaxAgeMs: maxAgeMs, receiveMs: fetchMs } = defaults;
+  const options = { clock, maxAgeMs, fetchMs, toleranceMs, onStale: () => defaults.onStale(name) };
   const verify = createVerifier(checked, secrets, options);
   return {
     ...checked,

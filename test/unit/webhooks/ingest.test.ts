@@ -442,13 +442,16 @@ describe("after the commit", () => {
       sources,
       inbox: async (webhook) => {
         asked.push(webhook);
-        if (webhook.tenant !== "t1") throw new Error("no such tenant");
+        if (webhook.tenant === "t2") throw new Error("no such tenant");
+        if (webhook.tenant === "t3") await new Promise<never>(() => {});
         return inbox;
       },
+      receiveMs: 1_000,
     });
     expect((await route(send(body))).status).toBe(200);
     expect((await route(send('{"meta":{"id":"e2"},"account":"t2"}'))).status).toBe(503);
-    expect(asked.map(({ tenant }) => tenant)).toEqual(["t1", "t2"]);
+    expect((await route(send('{"meta":{"id":"e3"},"account":"t3"}'))).status).toBe(503); // and not: never
+    expect(asked.map(({ tenant }) => tenant)).toEqual(["t1", "t2", "t3"]);
     expect((await inbox.list()).messages).toMatchObject([{ messageId: "e1" }]);
   });
 

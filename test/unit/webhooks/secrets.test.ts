@@ -85,7 +85,21 @@ describe("secrets that are fetched", () => {
     expect(logs.filter((line) => line.level === "warn" && /refreshed/.test(line.message))).toMatchObject([
       { fields: { source: "stripe" } },
     ]);
-    current = "third";
+    current = "third"; // not every webhook waits for a store that was away a moment ago
+    expect([await status("third"), await status("second")]).toEqual([401, 200]);
+    clock.advance(30_000);
     expect([await status("third"), await status("second")]).toEqual([200, 401]);
+  });
+
+  it("FUN-02 a store that never answers is 503 in time, and is asked again by the next webhook", async () => {
+    let hangs = true;
+    const { route, logs } = await reception({
+      receiveMs: 20,
+      sources: source(() => (hangs ? new Promise<never>(() => {}) : "s")),
+    });
+    expect((await route(by("s"))).status).toBe(503);
+    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not answer within 20 ms.");
+    hangs = false;
+    expect((await route(by("s"))).status).toBe(200);
   });
 });
