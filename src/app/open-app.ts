@@ -1,7 +1,7 @@
 import type { Environment } from "../config/environment.js";
 import { databaseUrlForms, openDatabase } from "../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
-import { InvalidOperationError } from "../errors.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import { guardedLogger, type Logger } from "../queue/logger.js";
@@ -82,7 +82,7 @@ async function databaseOf(
   const from = environment.databaseUrl ?? definition.database;
   if (typeof from === "function") return from();
   if (from === undefined) {
-    throw new InvalidOperationError(`There is no database. Set ONCEBOX_DATABASE_URL to ${databaseUrlForms}.`);
+    throw new InvalidArgumentError(`There is no database. Set ONCEBOX_DATABASE_URL to ${databaseUrlForms}.`);
   }
   const url = typeof from === "string" ? from : await resolveSecret(from);
   return openDatabase(url, maxConnections === undefined ? {} : { maxConnections });

@@ -10,6 +10,8 @@ export interface KnownSource {
   readonly scheme: WebhookScheme;
   /** Where it is a source, and no scheme's name alone. */
   readonly secrets: AppSource["secrets"] | undefined;
+  /** Of the local run. */
+  readonly port: number;
 }
 
 /** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
@@ -25,5 +27,5 @@ export async function findSource(input: CommandInput, name = ""): Promise<KnownS
     throw new UsageError(`${name}: ${problem}.`);
   };
   const scheme = withOverrides(schemeOf(source?.scheme ?? name, refuse), source ?? {}) as WebhookScheme;
-  return { name, scheme, secrets: source?.secrets };
+  return { name, scheme, secrets: source?.secrets, port: environment.port };
 }

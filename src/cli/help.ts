@@ -8,7 +8,7 @@ export const overview = (commands: readonly Command[]): string =>
     "",
     ...commands.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`),
     "",
-    "oncebox COMMAND --help says more of each.",
+    "oncebox COMMAND --help says more of each; oncebox --version, which this is.",
   ].join("\n");
 
 export function commandHelp(command: Command): string {

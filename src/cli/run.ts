@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { InvalidArgumentError } from "../errors.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
@@ -25,11 +26,16 @@ export const commands: readonly Command[] = [
 
 /** Runs the command that `args` name, and answers the exit code. Says what went wrong, and what to do, on the error output. */
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
-  const [name, ...rest] = args;
-  if (name === undefined || name === "help" || name === "--help" || name === "-h") {
-    const wanted = commands.find((command) => command.name === rest[0]);
-    terminal.out(wanted === undefined ? overview(commands) : commandHelp(wanted));
-    return name === undefined ? exitCodes.usage : exitCodes.ok;
+  const [first, ...rest] = args;
+  if (first === "--version") {
+    terminal.out(version());
+    return exitCodes.ok;
+  }
+  const wantsHelp = first === undefined || ["help", "--help", "-h"].includes(first);
+  const name = wantsHelp ? rest[0] : first;
+  if (name === undefined) {
+    terminal.out(overview(commands));
+    return first === undefined ? exitCodes.usage : exitCodes.ok;
   }
   const command = commands.find((known) => known.name === name);
   if (command === undefined) {
@@ -37,8 +43,8 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
     return exitCodes.usage;
   }
   try {
-    const { values, positionals } = parsed(command, rest);
-    if (values.help) {
+    const { values, positionals } = parsed(command, wantsHelp ? [] : rest);
+    if (values.help || wantsHelp) {
       terminal.out(commandHelp(command));
       return exitCodes.ok;
     }
@@ -46,6 +52,11 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
   } catch (error) {
     return complain(command, error, terminal);
   }
+}
+
+function version(): string {
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
 }
 
 function parsed(

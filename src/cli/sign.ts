@@ -30,7 +30,7 @@ export const signCommand: Command = {
     "secret-env": "the environment variable that holds it, to keep it out of the shell's history",
     body: 'the body; {"id":"evt_test","type":"test"} by default',
     file: "a file with the body",
-    url: "where it goes; http://127.0.0.1:7071/webhooks/NAME by default",
+    url: "where it goes; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
     id: "the message id, for schemes that have it in a header",
     topic: "the topic, for schemes that have it in a header",
     header: 'another header, "name: value"; may be repeated',
@@ -44,9 +44,9 @@ export const signCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const { name, scheme, secrets } = await findSource(input, positionals[0]);
+    const { name, scheme, secrets, port } = await findSource(input, positionals[0]);
     const request = signWebhook(scheme, {
-      url: text(values, "url") ?? `http://127.0.0.1:7071/webhooks/${encodeURIComponent(name)}`,
+      url: text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`,
       body: await bodyOf(values),
       secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, input)),
       messageId: text(values, "id") ?? `test-${Date.now()}`,

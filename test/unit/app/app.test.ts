@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
-import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
+import { InvalidArgumentError } from "../../../src/errors.js";
 import { timeBudget } from "../../../src/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 
@@ -127,7 +127,7 @@ describe("an app", () => {
     expect((await app.webhook(stripe("evt_1"))).status).toBe(404);
     await app.close();
     const nowhere = createApp(defineApp({}), { environment: readEnvironment(quiet) });
-    await expect(nowhere).rejects.toThrow(InvalidOperationError);
+    await expect(nowhere).rejects.toThrow(InvalidArgumentError);
     await expect(nowhere).rejects.toThrow(/ONCEBOX_DATABASE_URL/);
   });
 });

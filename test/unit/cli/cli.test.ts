@@ -40,6 +40,10 @@ describe("the command line", () => {
     for (const { name, summary } of commands)
       expect(out).toMatch(new RegExp(`${name}\\s+${summary.slice(0, 20)}`));
     expect((await cli()).code).toBe(exitCodes.usage);
+    expect(await cli("--version")).toMatchObject({
+      code: exitCodes.ok,
+      out: expect.stringMatching(/^\d+\.\d+\.\d+/),
+    });
   });
 
   it.each(commands.map(({ name }) => name))(
@@ -57,6 +61,7 @@ describe("the command line", () => {
 
   it.each([
     [["nonsense"], /no command "nonsense"/],
+    [["help", "nonsense"], /no command "nonsense"/],
     [["status", "--nonsense"], /Unknown option '--nonsense'/],
     [["status", "more"], /one argument too many/],
     [["status", "--max-dead", "few", "--database", "sqlite::memory:"], /whole number/],
@@ -81,7 +86,7 @@ describe("the command line", () => {
     expect(err).toMatch(words);
     expect(err).not.toContain("hunter2");
     expect(out).toBe("");
-    expect(code).toBe(args.join() === "status" ? exitCodes.failed : exitCodes.usage);
+    expect(code).toBe(exitCodes.usage);
   });
 
   it("ADD-07 a database without the tables, or none at all, fails and says what to do", async () => {
@@ -221,6 +226,15 @@ describe("the command line", () => {
       });
     }
     await db.close();
+    const { out: elsewhere } = await cliWith(
+      { ...env, PORT: "8080" },
+      "sign",
+      "acme",
+      "--app",
+      app,
+      "--json",
+    );
+    expect(JSON.parse(elsewhere).url).toBe("http://127.0.0.1:8080/webhooks/acme"); // where dev listens then
     expect(await cliWith(env, "sign", "nobody", "--app", app)).toMatchObject({
       code: exitCodes.usage,
       err: expect.stringMatching(/acme, other, .*stripe/),
