@@ -15,7 +15,12 @@ export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "ta
   readonly subscriber: string;
   /** Where `publish` puts messages; without one it is refused. */
   readonly outbox?: OutboxMiddleware;
-  /** Whether a request without the header is refused with 400: true by default. Otherwise it is simply handled. */
+  /**
+   * Whose request it is, such as the caller's id: each has keys of its own. Without it, whoever sends the same key and
+   * the same request gets the same response.
+   */
+  readonly scope?: (request: Request) => string;
+  /** Whether a request without the header is refused with 400: true by default. Otherwise it is handled every time. */
   readonly required?: boolean;
   /** Bodies that are larger are refused with 413: 1 MB by default. */
   readonly maxBodyBytes?: number;
@@ -23,7 +28,17 @@ export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "ta
 
 export type HttpHandler = (request: Request) => Response | Promise<Response>;
 
-const known = ["transaction", "subscriber", "outbox", "required", "maxBodyBytes", "schema", "table", "clock"];
+const known = [
+  "transaction",
+  "subscriber",
+  "outbox",
+  "scope",
+  "required",
+  "maxBodyBytes",
+  "schema",
+  "table",
+  "clock",
+];
 
 interface StoredResponse {
   readonly status: number;
@@ -46,11 +61,20 @@ interface StoredResponse {
  */
 export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHandler): HttpHandler {
   refuseUnknown(options ?? {}, known, "idempotentHttp");
-  const { transaction, subscriber, outbox, required = true, maxBodyBytes = 1_048_576 } = options;
+  const {
+    transaction,
+    subscriber,
+    outbox,
+    scope: scopeOf,
+    required = true,
+    maxBodyBytes = 1_048_576,
+  } = options;
   requireOrder([...(transaction === undefined ? [] : [transaction.stage]), "inbox"]);
   requireName(subscriber, "idempotentHttp: subscriber");
   optionalCount(maxBodyBytes, "idempotentHttp: maxBodyBytes", 1);
   if (typeof handler !== "function") throw new InvalidArgumentError("idempotentHttp takes the handler last.");
+  if (scopeOf !== undefined && typeof scopeOf !== "function")
+    throw new InvalidArgumentError("idempotentHttp: scope must be a function (request) => text.");
   const { schema, table, clock } = options;
   const { db } = transaction;
   const inbox = createInbox(db, {
@@ -61,25 +85,32 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
   const lock = twinLock(db.dialect.name);
   const running = new Set<string>();
 
-  const handleNew = async (request: Request, messageId: string, hash: Uint8Array): Promise<Outcome> => {
-    const scope = requireScope("inbox");
-    const { tx } = scope;
-    const key = { source: subscriber, messageId };
-    if (!isTrue(await lock(tx, JSON.stringify([subscriber, messageId])))) return { kind: "twin" };
-    if (await inbox.alreadyProcessed(key, hash, { tx })) return { kind: "known" };
+  /** Once for each request, in the transaction that is open. */
+  const handle = async (request: Request): Promise<Answered> => {
+    const scope = requireScope("outbox");
     outbox?.collect(scope);
     const response = await handler(request);
     if (response.status >= 500) return { kind: "failed", response };
-    const stored = await toStored(response);
     await outbox?.write(scope, undefined);
+    return { kind: "handled", response };
+  };
+
+  const handleNew = async (request: Request, messageId: string, hash: Uint8Array): Promise<Outcome> => {
+    const { tx } = requireScope("inbox");
+    const key = { source: subscriber, messageId };
+    if (!isTrue(await lock(tx, JSON.stringify([subscriber, messageId])))) return { kind: "twin" };
+    if (await inbox.alreadyProcessed(key, hash, { tx })) return { kind: "known" };
+    const outcome = await handle(request);
+    if (outcome.kind === "failed") return outcome;
+    const stored = await toStored(outcome.response);
     await inbox.receive({ ...key, topic: "http", payload: JSON.stringify(stored), hash }, { tx });
     await inbox.markProcessed(key, { tx });
     return { kind: "handled", response: fromStored(stored) };
   };
 
   /** Only what was handled commits: anything else has changed nothing. */
-  const inTransaction = async (work: () => Promise<Outcome>): Promise<Outcome> => {
-    let outcome: Outcome | undefined;
+  const inTransaction = async <Of extends Outcome>(work: () => Promise<Of>): Promise<Of> => {
+    let outcome: Of | undefined;
     try {
       await transaction.run(undefined, async () => {
         outcome = await work();
@@ -103,13 +134,14 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
 
   return async (request) => {
     const header = request.headers.get("idempotency-key");
-    if (header === null && !required) return handler(request);
-    const messageId = keyOf(header);
-    if (messageId === undefined)
+    if (header === null && !required) return (await inTransaction(() => handle(request))).response;
+    const given = keyOf(header);
+    if (given === undefined)
       return problem(
         400,
         "This request needs an Idempotency-Key header: a text in quotes, of 1 to 255 characters.",
       );
+    const messageId = scopeOf === undefined ? given : scoped(scopeOf(request), given);
     const body = new Uint8Array(await request.clone().arrayBuffer());
     if (body.byteLength > maxBodyBytes) return problem(413, "The request is too large.");
     if (running.has(messageId)) return twin();
@@ -125,10 +157,17 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
   };
 }
 
-type Outcome =
-  | { readonly kind: "twin" }
-  | { readonly kind: "known" }
-  | { readonly kind: "handled" | "failed"; readonly response: Response };
+type Answered = { readonly kind: "handled" | "failed"; readonly response: Response };
+type Outcome = { readonly kind: "twin" } | { readonly kind: "known" } | Answered;
+
+/** As long as a key may be, whatever the scope: they are stored together. */
+function scoped(scope: unknown, key: string): string {
+  if (typeof scope !== "string" || scope === "")
+    throw new InvalidArgumentError("idempotentHttp: scope must answer a text that says whose request it is.");
+  return createHash("sha256")
+    .update(JSON.stringify([scope, key]))
+    .digest("hex");
+}
 
 /** Thrown into the transaction to roll it back; nobody else sees it. */
 const notHandled = new Error("rolled back");

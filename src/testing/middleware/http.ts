@@ -57,8 +57,38 @@ export function httpContract(harness: ContractHarness): void {
       expect((await handle(post('"k"', "one"))).status).toBe(200);
       for (const key of [undefined, '""', "x".repeat(256), '"broken'])
         expect((await handle(post(key, "one"))).status).toBe(400);
-      const lenient = idempotentHttp({ ...options(made), required: false }, async () => new Response("ok"));
-      expect((await lenient(post(undefined, "one"))).status).toBe(200);
+    });
+
+    it("MID-02 MID-06 where no key is required, a request without one is handled in a transaction too, every time", async () => {
+      const made = await shop();
+      let status = 200;
+      const handle = idempotentHttp({ ...options(made), required: false }, async (request) => {
+        await insertOrder(made, currentTransaction(), await request.text());
+        publish({ topic: "order.placed", payload: "event" });
+        return new Response("ok", { status });
+      });
+      expect((await handle(post(undefined, "one"))).status).toBe(200);
+      expect((await handle(post(undefined, "two"))).status).toBe(200);
+      status = 500;
+      expect((await handle(post(undefined, "three"))).status).toBe(500);
+      expect(await made.orders()).toEqual(["one", "two"]);
+      expect(await made.outgoing()).toEqual(["event", "event"]);
+    });
+
+    it("MID-03 with a scope, each caller has keys of its own", async () => {
+      const made = await shop();
+      let calls = 0;
+      const scope = (request: Request) => new URL(request.url).pathname;
+      const handle = idempotentHttp(
+        { ...options(made), scope },
+        async (request) => new Response(`${++calls} for ${scope(request)}`),
+      );
+      const answers = [];
+      for (const path of ["/ann", "/bob", "/ann"])
+        answers.push(await (await handle(post('"k"', "one", path))).text());
+      expect(answers).toEqual(["1 for /ann", "2 for /bob", "1 for /ann"]);
+      const nobody = idempotentHttp({ ...options(made), scope: () => "" }, async () => new Response("ok"));
+      await expect(nobody(post('"k"', "one"))).rejects.toThrow(/whose request/);
     });
 
     it("MID-03 a twin is answered 409 while the first is being handled, and its response afterwards", async () => {
