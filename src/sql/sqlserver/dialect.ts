@@ -90,6 +90,7 @@ function isSchemaMissing(error: unknown): boolean {
 
 export const sqlServerDialect: Dialect = {
   name: "sqlserver",
+  embedded: false,
   defaults: { schema: "infra", inbox: "Inbox", outbox: "Outbox" },
   names,
   inbox: inboxStatements,
