@@ -5,6 +5,7 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
@@ -157,6 +158,32 @@ describe("oncebox dev", () => {
       .poll(() => status(url), { timeout: 20_000 })
       .toMatchObject({ inbox: { counts: { Done: 2, Processing: 0 } } });
     expect(await stop()).toBe(0);
+  });
+
+  it("FUN-11 Ctrl-C lets a handler that runs finish, and what it did is kept", async () => {
+    const folder = await newFolder();
+    const app = join(folder, "app.mts");
+    await writeFile(
+      app,
+      `import { setTimeout as sleep } from "node:timers/promises";
+      export default {
+        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own"] } },
+        handlers: {
+          async "payment.received"() {
+            console.log("handler begins");
+            await sleep(1_000);
+            console.log("handler ends");
+          },
+        },
+      };\n`,
+    );
+    const { url, output, stop } = await dev(["--app", app], {}, folder);
+    expect((await post(url, "evt_1", "whsec_own")).status).toBe(200);
+    await expect.poll(output, { timeout: 20_000 }).toMatch(/handler begins/);
+    expect(await stop()).toBe(0);
+    expect(output()).toMatch(/Stopping[\s\S]*handler ends/);
+    const child = cli(["status", "--database", "sqlite:oncebox.db"], folder);
+    expect(await text(child.stdout)).toMatch(/inbox .*Processing 0 {2}Done 1/);
   });
 
   it("FUN-11 secrets and the database's URL may be kept in a cloud's store, here as there", async () => {

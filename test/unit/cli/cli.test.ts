@@ -1,8 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { exitCodes, type Terminal } from "../../../src/cli/command.js";
+import { withProgress } from "../../../src/cli/progress.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -161,6 +162,34 @@ describe("the command line", () => {
       code: 0,
       out: expect.stringMatching(/deleted 0/),
     });
+  });
+
+  it("ADD-07 dispatch that runs out of time says with its exit code that there is more to do", async () => {
+    const database = newDatabase();
+    await cli("migrate", "--database", database);
+    const app = join(folder, "out-of-time.mjs");
+    await writeFile(app, "export default { handlers: { t() {} } };\n");
+    const args = ["dispatch", "--once", "--app", app, "--database", database];
+    expect((await cli(...args, "--time", "0.000001")).code).toBe(exitCodes.more);
+    expect((await cli(...args)).code).toBe(exitCodes.ok);
+  });
+
+  it("ADD-07 long work shows on a terminal that it goes on, and nowhere else", async () => {
+    vi.useFakeTimers();
+    try {
+      const shown = async (isInteractive: boolean) => {
+        const lines: string[] = [];
+        const terminal = { isInteractive, err: (line: string) => void lines.push(line) } as Terminal;
+        const work = withProgress(terminal, "reap", () => new Promise((end) => setTimeout(end, 5_000)));
+        await vi.advanceTimersByTimeAsync(10_000);
+        await work;
+        return lines;
+      };
+      expect(await shown(true)).toEqual(["reap … 2 s", "reap … 4 s"]);
+      expect(await shown(false)).toEqual([]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("ADD-07 FUN-02 sign makes a request that the route accepts", async () => {
