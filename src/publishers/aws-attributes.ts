@@ -33,7 +33,16 @@ function groupOf({ partitionKey, messageId }: PublishedMessage): string {
   return /^[\x21-\x7e]{1,128}$/.test(key) ? key : createHash("sha256").update(key).digest("hex");
 }
 
-/** An empty body would be refused together with the nine messages beside it. */
-export function requireBody(message: PublishedMessage, destination: string): void {
+/** What is empty or too large would be refused every time, and some of it together with the nine messages beside it. */
+export function requireBody(message: PublishedMessage, maxBytes: number, destination: string): void {
   if (message.payload === "") throw permanentFailure(`${destination} takes no empty messages.`);
+  const attributes = Object.entries(awsAttributes(message)).map(
+    ([name, { DataType, StringValue }]) => name + DataType + StringValue,
+  );
+  requireSize([message.payload, ...attributes], maxBytes, destination);
+}
+
+export function requireSize(parts: readonly string[], maxBytes: number, destination: string): void {
+  if (parts.reduce((bytes, part) => bytes + Buffer.byteLength(part), 0) > maxBytes)
+    throw permanentFailure(`${destination} takes ${maxBytes / 1_024} KB at most, and the message is larger.`);
 }

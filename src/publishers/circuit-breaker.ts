@@ -6,8 +6,11 @@ import type { BreakerPolicy } from "./publisher.js";
 const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
 
 export interface CircuitBreaker {
-  /** Runs a call, or refuses it at once with `retryAfter` while the destination is left alone. */
-  run<T>(call: () => Promise<T>): Promise<T>;
+  /**
+   * Runs a call, or refuses it at once with `retryAfter` while the destination is left alone. A call that fails after
+   * `signal` was aborted has been ended by us, and says nothing about the destination.
+   */
+  run<T>(call: () => Promise<T>, signal?: AbortSignal): Promise<T>;
   readonly state: "closed" | "open" | "trial";
 }
 
@@ -51,7 +54,7 @@ export function circuitBreaker(
     get state() {
       return openUntil === undefined ? "closed" : waitMs() > 0 ? "open" : "trial";
     },
-    async run(call) {
+    async run(call, signal) {
       const wait = waitMs();
       if (wait > 0)
         throw retryAfter(wait, `${destination} has been failing and is left alone for now.`, {
@@ -67,7 +70,7 @@ export function circuitBreaker(
         // A message that the destination refuses says nothing bad about the destination.
         if (error instanceof PermanentFailure) {
           if (isTrial) succeeded();
-        } else if (isTrial || openUntil === undefined) failed(); // calls under way when it opened count once
+        } else if (!signal?.aborted && (isTrial || openUntil === undefined)) failed(); // calls under way when it opened count once
         throw error;
       } finally {
         if (isTrial) trying = false;

@@ -1,7 +1,7 @@
 import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { permanentFailure } from "../queue/settlement.js";
-import { sizeOf } from "./aws-attributes.js";
+import { requireSize, sizeOf } from "./aws-attributes.js";
 import { guarded, lazily, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
@@ -15,6 +15,8 @@ export interface EventBridgePublisherOptions extends PublisherOptions {
   /** Your own client; one with the environment's region and credentials by default. */
   readonly client?: EventBridgeClient;
 }
+
+const maxEventBytes = 262_144;
 
 /**
  * Puts events on an EventBridge bus, ten at a time. The topic is the detail type, and the payload, which must be a JSON
@@ -60,6 +62,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   });
   return guarded("EventBridge", options, async (message) => {
     requireJsonObject(message);
+    requireSize([source, message.topic, message.payload], maxEventBytes, "EventBridge");
     await send(message);
   });
 }

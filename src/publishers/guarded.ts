@@ -7,7 +7,7 @@ export const publisherOptionNames = ["breaker"];
 export function guarded(destination: string, options: PublisherOptions, send: Publisher): Publisher {
   const breaker: CircuitBreaker =
     options.breaker === false ? noBreaker : circuitBreaker(destination, options.breaker);
-  return (message, context) => breaker.run(() => send(message, context));
+  return (message, context) => breaker.run(() => send(message, context), context.signal);
 }
 
 /** Loaded when first needed; a failure is not kept. */

@@ -13,6 +13,9 @@ export interface SnsPublisherOptions extends PublisherOptions {
   readonly client?: SNSClient;
 }
 
+/** With its attributes. */
+const maxMessageBytes = 262_144;
+
 /**
  * Publishes to an SNS topic, ten at a time.
  *
@@ -48,7 +51,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
     },
   });
   return guarded("The SNS topic", options, async (message) => {
-    requireBody(message, "The SNS topic");
+    requireBody(message, maxMessageBytes, "The SNS topic");
     await send(message);
   });
 }

@@ -13,6 +13,9 @@ export interface SqsPublisherOptions extends PublisherOptions {
   readonly client?: SQSClient;
 }
 
+/** With its attributes; a batch as a whole has the same limit. */
+const maxMessageBytes = 1_048_576;
+
 /**
  * Sends to an SQS queue, ten at a time. On a FIFO queue the partition key is the group and the message id the
  * deduplication id.
@@ -49,7 +52,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
     },
   });
   return guarded("The SQS queue", options, async (message) => {
-    requireBody(message, "The SQS queue");
+    requireBody(message, maxMessageBytes, "The SQS queue");
     await send(message);
   });
 }

@@ -77,7 +77,11 @@ const trial: PublishedMessage = {
 function refusal({ status, headers }: Response, host: string): Error {
   const text = `${host} answered ${status}.`;
   if (status === 410) return permanentFailure(text);
-  const seconds = Number(headers.get("retry-after"));
-  const isUsable = Number.isFinite(seconds) && seconds > 0 && seconds <= 86_400;
-  return isUsable ? retryAfter(seconds * 1_000, text) : new Error(text);
+  const waitMs = waitOf(headers.get("retry-after") ?? "");
+  const isUsable = waitMs > 0 && waitMs <= 86_400_000;
+  return isUsable ? retryAfter(waitMs, text) : new Error(text);
 }
+
+/** Seconds, or a date. */
+const waitOf = (header: string): number =>
+  /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();

@@ -86,6 +86,19 @@ describe("circuit breaker", () => {
     expect(breaker.state).toBe("closed");
   });
 
+  it("ADD-10 calls that we ended ourselves say nothing about the destination, and a trial may be made again", async () => {
+    const { breaker, advance, fail } = made();
+    const ended = AbortSignal.abort();
+    for (let i = 0; i < 10; i++) await breaker.run(failing, ended).catch(() => {});
+    expect(breaker.state).toBe("closed");
+    await fail(3);
+    advance(1_000);
+    await breaker.run(failing, ended).catch(() => {});
+    expect(breaker.state).toBe("trial");
+    expect(await breaker.run(working)).toBe("ok");
+    expect(breaker.state).toBe("closed");
+  });
+
   it("ADD-10 calls that were under way when it opened count once", async () => {
     const { breaker, advance } = made();
     await Promise.all(Array.from({ length: 20 }, () => breaker.run(failing).catch(() => {})));

@@ -77,6 +77,7 @@ describe("webhooks out", () => {
     const answers: Answer[] = [
       [410],
       [429, { "retry-after": "7" }],
+      [503, { "retry-after": new Date(Date.now() + 3_600_000).toUTCString() }],
       [500],
       [302, { location: "http://127.0.0.1:9" }],
     ];
@@ -87,6 +88,9 @@ describe("webhooks out", () => {
     const later = await failure();
     expect(later).toBeInstanceOf(RetryAfter);
     expect((later as RetryAfter).delayMs).toBe(7_000);
+    const dated = (await failure()) as RetryAfter;
+    expect(dated).toBeInstanceOf(RetryAfter);
+    expect(dated.delayMs).toBeGreaterThan(3_000_000);
     for (const status of [500, 302]) {
       const error = (await failure()) as Error;
       expect(error).not.toBeInstanceOf(PermanentFailure);
@@ -164,6 +168,7 @@ describe("EventBridge, behind the AWS SDK", () => {
       ),
       publish({ ...message, payload: '{"bad":1}' }, context),
       publish({ ...message, payload: "[1]" }, context),
+      publish({ ...message, payload: JSON.stringify({ large: "x".repeat(262_144) }) }, context),
     ]);
     expect(received).toHaveLength(2);
     expect(JSON.parse(received[0]!.body)).toMatchObject({
@@ -175,7 +180,8 @@ describe("EventBridge, behind the AWS SDK", () => {
     expect((ends[14] as PromiseRejectedResult).reason).toMatchObject({
       message: expect.stringContaining("Throttling"),
     });
-    expect((ends[15] as PromiseRejectedResult).reason).toBeInstanceOf(PermanentFailure);
+    for (const end of ends.slice(15))
+      expect((end as PromiseRejectedResult).reason).toBeInstanceOf(PermanentFailure);
   });
 });
 
