@@ -1,4 +1,6 @@
 export { currentNative, currentTransaction, publish } from "./ambient.js";
+export type { Cleanup, CleanupOptions } from "./cleanup.js";
+export { startCleanup } from "./cleanup.js";
 export type { Consume, ConsumeOptions } from "./consume.js";
 export { createConsume } from "./consume.js";
 export type { BatchEntry, BatchOptions } from "./consume-batch.js";

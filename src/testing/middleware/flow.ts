@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { currentTransaction, publish } from "../../middleware/ambient.js";
+import { startCleanup } from "../../middleware/cleanup.js";
 import { inbox } from "../../middleware/inbox.js";
 import { outbox } from "../../middleware/outbox.js";
 import { stack } from "../../middleware/stack.js";
@@ -243,6 +244,58 @@ export function flowContract(harness: ContractHarness): void {
       expect(await oldInbox.purgeDone(week)).toMatchObject({ purged: 3 });
       expect(await oldOutbox.purgeDone(week)).toMatchObject({ purged: 0 });
       expect(await made.outgoing()).toHaveLength(3);
+    });
+
+    it("MID-10 on a server clean-up runs by itself, keeps a week, goes on after an error and stops when told", async () => {
+      const made = await shop();
+      const handled: string[] = [];
+      const handle = stack<Order>(
+        [made.transaction, made.inboxOf("orders"), made.outbox],
+        placeOrder(made, handled),
+      );
+      for (const messageId of ["1", "2", "3"]) await handle({ messageId });
+      const dispatcher = createDispatcher<OutboxMessage>({ handlers: { "order.placed": () => {} } });
+      await dispatcher.run(made.outboxStore, timeBudget(30_000));
+      await handle({ messageId: "4" }); // its event stays unpublished
+
+      const { db, schema } = database();
+      let now = Date.now() + 6.9 * 86_400_000;
+      const later = { clock: () => new Date(now), ...(schema === undefined ? {} : { schema }) };
+      let rounds = 0;
+      const failing = {
+        id: "failing",
+        purgeDone: async () => {
+          rounds++;
+          throw new Error("the database is away");
+        },
+      };
+      const cleanup = startCleanup({
+        stores: [
+          failing,
+          createInbox(db, { ...later, table: made.names.inbox }),
+          createOutbox(db, { ...later, table: made.names.outbox }),
+        ],
+        intervalMs: 5,
+        batchSize: 2,
+      });
+      const roundsFrom = async (from: number): Promise<void> => {
+        while (rounds < from + 2) await new Promise(setImmediate); // one that began after now is over
+      };
+      const left = async () => [
+        (await made.inboxStore.stats()).counts.Done,
+        (await made.outboxStore.stats()).counts,
+      ];
+      await roundsFrom(rounds);
+      expect(await left()).toMatchObject([4, { Done: 3, Ready: 1 }]);
+      now += 0.2 * 86_400_000;
+      await roundsFrom(rounds);
+      expect(await left()).toMatchObject([0, { Done: 0, Ready: 1 }]);
+
+      await cleanup.stop();
+      const before = rounds;
+      await handle({ messageId: "5" });
+      expect((await made.inboxStore.stats()).counts.Done).toBe(1);
+      expect(rounds).toBe(before);
     });
   });
 }

@@ -1,0 +1,77 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
+import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
+import { longestTimerMs } from "../queue/longest-timer.js";
+import { describeThrown } from "../queue/settlement.js";
+import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
+
+export interface CleanupOptions {
+  /** Inboxes and outboxes. */
+  readonly stores: readonly {
+    readonly id: string;
+    purgeDone(options: PurgeOptions): Promise<PurgeResult>;
+  }[];
+  /** 7 days by default. Keep ids for longer than your queue can deliver a message again. */
+  readonly retentionMs?: number;
+  /** Between two clean-ups: 1 minute by default. */
+  readonly intervalMs?: number;
+  /** Rows in one statement. */
+  readonly batchSize?: number;
+  /** Aborting it stops the clean-up, as `stop` does. */
+  readonly signal?: AbortSignal;
+  readonly logger?: Logger;
+}
+
+export interface Cleanup {
+  /** Resolves when no statement is under way any more. */
+  stop(): Promise<void>;
+}
+
+const known = ["stores", "retentionMs", "intervalMs", "batchSize", "signal", "logger"];
+const week = 7 * 24 * 60 * 60 * 1_000;
+
+/**
+ * For those who have a server: deletes what was done before the retention, now and then, in short batches. What is not
+ * done, published or handled, is never deleted. It does not keep the process alive.
+ *
+ * @example
+ * const cleanup = startCleanup({ stores: [createInbox(db), createOutbox(db)] });
+ * process.once("SIGTERM", () => cleanup.stop());
+ */
+export function startCleanup(options: CleanupOptions): Cleanup {
+  refuseUnknown(options ?? {}, known, "startCleanup");
+  const { stores, retentionMs = week, intervalMs = 60_000, batchSize, signal } = options;
+  requireList(stores, "startCleanup: stores");
+  if (stores.some((store) => typeof store?.purgeDone !== "function"))
+    throw new InvalidArgumentError(
+      "startCleanup: stores must be inboxes and outboxes: createInbox(db), createOutbox(db).",
+    );
+  requireDuration(retentionMs, "startCleanup: retentionMs");
+  requireDuration(intervalMs, "startCleanup: intervalMs");
+  if (intervalMs > longestTimerMs)
+    throw new ArgumentRangeError(`startCleanup: intervalMs must be at most ${longestTimerMs} ms.`);
+  const logger = guardedLogger(options.logger ?? silentLogger);
+  const stopping = new AbortController();
+  const ended = signal === undefined ? stopping.signal : AbortSignal.any([stopping.signal, signal]);
+  const purge = { retentionMs, signal: ended, ...(batchSize === undefined ? {} : { batchSize }) };
+
+  const loop = async (): Promise<void> => {
+    while (!ended.aborted) {
+      for (const store of stores) {
+        await store.purgeDone(purge).catch((error: unknown) => {
+          if (!ended.aborted)
+            logger.error("clean-up failed", { store: store.id, error: describeThrown(error) });
+        });
+      }
+      await sleep(intervalMs, undefined, { signal: ended, ref: false }).catch(() => {}); // stopped
+    }
+  };
+  const running = loop();
+  return {
+    async stop() {
+      stopping.abort();
+      await running;
+    },
+  };
+}
