@@ -9,6 +9,7 @@ import {
 } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
+import { safeReason } from "../queue/safe-reason.js";
 import { retryAfter } from "../queue/transient-retry.js";
 import type {
   Abandonment,
@@ -124,7 +125,7 @@ export function createQueueStore<
           logger.warn("database fault, trying again", {
             statement: what,
             retry: count,
-            error: describeError(error),
+            error: safeReason(error),
           }),
       });
     } catch (error) {
@@ -279,7 +280,7 @@ export function createQueueStore<
       const known = Object.values<string>(reasons).includes(reason);
       logger.warn("message is dead", { ...shape.describe(message), ...(known ? { reason } : {}) });
       const failed = (error: unknown): void =>
-        logger.error("onDead failed", { ...shape.describe(message), error: describeError(error) });
+        logger.error("onDead failed", { ...shape.describe(message), error: safeReason(error) });
       try {
         Promise.resolve(options.onDead?.({ message, reason })).catch(failed);
       } catch (error) {
@@ -521,9 +522,3 @@ const isClaimed = (row: SqlRow): boolean => (row.verdict ?? "claimed") === "clai
 
 const isAbandonment = <Key>(entry: Key | Abandonment<Key>): entry is Abandonment<Key> =>
   typeof entry === "object" && entry !== null && "message" in entry;
-
-/** An error's name and code; its text may quote what was sent. */
-function describeError(error: unknown): string {
-  const { name, code, number } = error as { name?: string; code?: unknown; number?: unknown };
-  return [name ?? "Error", code, number].filter((part) => part !== undefined).join(" ");
-}
