@@ -57,6 +57,30 @@ describe("the guides and the templates", () => {
       expect(templates).toContain(`Name: \${self:service}/\${sls:stage}/${secret}\n`);
   });
 
+  it("FUN-10 the concurrency and the connections that the AWS guide speaks of are those of the stack", () => {
+    const { params, functions } = parse(read("serverless.yml"));
+    const guide = read("docs/deploy-aws.md");
+    const reserved = (stage: string) => {
+      const given: Record<string, number> = { ...params.default, ...params[stage] };
+      return (name: string): number => {
+        const value = String(functions[name].reservedConcurrency);
+        return Number(given[/^\$\{param:(\w+)\}$/.exec(value)?.[1] ?? ""] ?? value);
+      };
+    };
+    const together = (stage: string, each: (name: string) => number) =>
+      Object.keys(functions).reduce((sum, name) => sum + reserved(stage)(name) * each(name), 0);
+    expect(guide).toContain(
+      `reserves concurrency: ${together("prod", () => 1)} in prod, ${together("dev", () => 1)} elsewhere`,
+    );
+    // One request at a time; the consumer's own concurrency; a pool.
+    const connections = (name: string) => ({ webhook: 1, consume: 4 })[name] ?? 10;
+    const most = { prod: together("prod", connections), dev: together("dev", connections) };
+    expect(guide).toContain(`up to ${most.prod} connections in prod and ${most.dev} elsewhere`);
+    expect(read("serverless.yml")).toContain(`the sum: ${most.dev} here, ${most.prod} in prod.`);
+    const [allowed] = found(read("infra/sql/users-postgres.sql"), /connection limit (\d+)/g);
+    expect(most.prod).toBeLessThanOrEqual(Number(allowed));
+  });
+
   it("the Azure guide sets what the parameters' file reads, and uses what the deployment answers", () => {
     const guide = read("docs/deploy-azure.md");
     const parameters = read("infra/azure/main.parameters.json");
