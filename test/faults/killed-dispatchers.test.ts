@@ -29,4 +29,29 @@ describe("dispatcher processes killed at random", () => {
     await db.close();
     await rm(folder, { recursive: true, force: true });
   }, 240_000);
+
+  it("ADD-01 FUN-05 three of them drain 40 partition keys on PostgreSQL: each in order, one at a time, whoever is killed", async () => {
+    const url = inject("postgresUrl");
+    const database = await postgresHarness(url).open();
+    const { db, schema } = database;
+    await drainUnderFire({ db, url, schema, messages: 2_000, processes: 3, kills: 3, keys: 40 });
+    await database.close();
+  }, 240_000);
+
+  it("ADD-01 FUN-05 three of them drain 40 partition keys on a SQLite file: each in order, one at a time, whoever is killed", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "oncebox-kill-db-"));
+    const file = join(folder, "shared.db");
+    const db = openSqlite({ file });
+    await drainUnderFire({
+      db,
+      url: file,
+      schema: undefined,
+      messages: 2_000,
+      processes: 3,
+      kills: 3,
+      keys: 40,
+    });
+    await db.close();
+    await rm(folder, { recursive: true, force: true });
+  }, 240_000);
 });

@@ -16,6 +16,8 @@ export interface KillPlan {
   readonly messages: number;
   readonly processes: number;
   readonly kills: number;
+  /** Partition keys that the messages share; none by default. */
+  readonly keys?: number;
 }
 
 interface Run {
@@ -39,6 +41,7 @@ export async function drainUnderFire(plan: KillPlan): Promise<void> {
         messageId: String(from + i),
         topic: "work",
         payload: "x",
+        partitionKey: plan.keys === undefined ? null : String((from + i) % plan.keys),
       })),
     );
   }
@@ -80,7 +83,9 @@ export async function drainUnderFire(plan: KillPlan): Promise<void> {
   expect(counts.Done + counts.Dead).toBe(plan.messages);
   expect(counts.Dead).toBe(0);
   expect(killed.size).toBeGreaterThan(0);
-  account(await readLog(logFile), killed, plan.messages);
+  const log = await readLog(logFile);
+  account(log, killed, plan.messages);
+  if (plan.keys !== undefined) accountForOrder(log, killed, plan.keys);
   await rm(folder, { recursive: true, force: true });
 }
 
@@ -105,4 +110,24 @@ function account(log: readonly Run[], killed: ReadonlySet<number>, messages: num
 
   const acks = log.filter((run) => run.word === "acked");
   expect(new Set(acks.map((run) => run.seq)).size).toBe(acks.length);
+}
+
+/** Within a key one starts when those before it have ended, and again only when its process was killed. */
+function accountForOrder(log: readonly Run[], killed: ReadonlySet<number>, keys: number): void {
+  const first = Math.min(...log.map((run) => run.seq));
+  const ended = new Set<number>();
+  const lastStart = new Map<number, Run>();
+  for (const run of log) {
+    if (run.word === "end") ended.add(run.seq);
+    if (run.word !== "start") continue;
+    const before = run.seq - keys;
+    if (before >= first) expect(ended, `message ${run.seq} before ${before} had ended`).toContain(before);
+    const key = (run.seq - first) % keys;
+    const last = lastStart.get(key);
+    if (last !== undefined && !ended.has(last.seq)) {
+      expect(run.seq).toBe(last.seq);
+      expect(killed).toContain(last.pid);
+    }
+    lastStart.set(key, run);
+  }
 }
