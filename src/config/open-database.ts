@@ -32,25 +32,23 @@ export async function openDatabase(
     const openSqlServer = await databaseOpeners.sqlserver();
     return openSqlServer({ connectionString: url, ...options });
   }
-  throw new InvalidArgumentError(`The database URL is of no known kind. Write ${databaseUrlForms}.`);
+  throw refused("is of no known kind");
 }
+
+const refused = (why: string): InvalidArgumentError =>
+  new InvalidArgumentError(`The database URL ${why}. Write ${databaseUrlForms}.`);
 
 /** The driver would find out with the first query. It takes a URL without a host for a local socket's. */
 function requireReadable(url: string): void {
   if ([url, url.replace("@/", "@socket/")].some((one) => URL.canParse(one))) return;
-  throw new InvalidArgumentError(
-    "The PostgreSQL URL must look like postgres://user:password@host/database, with special characters in user and password percent-encoded.",
-  );
+  throw refused("cannot be read: special characters in user and password must be percent-encoded");
 }
 
 /** The driver takes what follows an empty value for that value, and its errors then quote a password as a server's name. */
 function requireValues(connectionString: string): void {
   const unquoted = connectionString.replace(/"[^"]*"|'[^']*'/g, "quoted");
   const [, name] = /(?:^|;)\s*([^=;]+?)\s*=\s*(?:;|$)/.exec(unquoted) ?? [];
-  if (name === undefined) return;
-  throw new InvalidArgumentError(
-    `The ADO connection string has no value for ${JSON.stringify(name)}. Give it one, or leave it out.`,
-  );
+  if (name !== undefined) throw refused(`has no value for "${name}": give it one, or leave it out`);
 }
 
 /** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `file:///C:/app.db`, `sqlite::memory:` */
@@ -59,7 +57,7 @@ function sqliteFile(url: string): string {
     .replace(/^(sqlite|file):/i, "")
     .replace(/^\/\/(?=\/|[^/]*$)/, "")
     .replace(/^\/(?=[a-z]:[\\/])/i, "");
-  if (file === "") throw new InvalidArgumentError('The database URL "sqlite:" names no file.');
+  if (file === "") throw refused("names no file");
   try {
     return decodeURIComponent(file);
   } catch {
