@@ -3,7 +3,7 @@ import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import { longestTimerMs } from "../queue/longest-timer.js";
-import { describeThrown } from "../queue/settlement.js";
+import { safeReason } from "../queue/safe-reason.js";
 import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
 
 export interface CleanupOptions {
@@ -60,8 +60,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
     while (!ended.aborted) {
       for (const store of stores) {
         await store.purgeDone(purge).catch((error: unknown) => {
-          if (!ended.aborted)
-            logger.error("clean-up failed", { store: store.id, error: describeThrown(error) });
+          if (!ended.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });
         });
       }
       await sleep(intervalMs, undefined, { signal: ended, ref: false }).catch(() => {}); // stopped

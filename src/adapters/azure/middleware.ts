@@ -61,7 +61,8 @@ function queueFunction(
   optionalCount(concurrency, `${what}: concurrency`, 1);
   return async (entry, context) => {
     const metadata: Metadata = context.triggerMetadata ?? {};
-    if (!Array.isArray(entry)) {
+    // a message whose body is a JSON array is no batch
+    if (!Array.isArray(entry) || !Array.isArray(metadata.messageIdArray)) {
       const { end, error } = await consume(toMessage(entry, metadata, topic));
       if (end === "failed") throw error;
       return;
@@ -92,10 +93,23 @@ function metadataOf(metadata: Metadata, index: number): Metadata {
   return own;
 }
 
-const text = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : undefined;
+/** Microsoft's library parses every text that looks like JSON, also ids: the text that was sent, as far as it can be told. */
+function text(value: unknown): string | undefined {
+  if (typeof value === "string") return value === "" ? undefined : value;
+  return value === undefined || value === null ? undefined : JSON.stringify(value);
+}
 
-/** The host parses bodies that look like JSON; a handler gets the text that was sent, up to spaces. */
+/**
+ * A number with more than 15 digits has lost some, and two messages could seem to have the same id. What the queue itself
+ * knows tells them apart: a redelivery has the same, a sender's second attempt has not.
+ */
+function idText(metadata: Metadata): string | undefined {
+  const { messageId: id, sequenceNumber, enqueuedTimeUtc } = metadata;
+  const isCut = typeof id === "number" && !Number.isSafeInteger(id);
+  return isCut ? JSON.stringify([id, sequenceNumber, enqueuedTimeUtc]) : text(id);
+}
+
+/** The text that was sent, up to spaces and what JSON's numbers lose; all of it with the trigger's `dataType: "binary"`. */
 const bodyText = (body: unknown): string => {
   if (typeof body === "string") return body;
   if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");
@@ -105,7 +119,7 @@ const bodyText = (body: unknown): string => {
 function serviceBusMessage(body: unknown, metadata: Metadata, topic = "service-bus"): TriggerMessage {
   const sent = (metadata.applicationProperties ?? {}) as Metadata;
   return {
-    messageId: text(metadata.messageId) ?? text(sent[attributeNames.messageId]) ?? "",
+    messageId: idText(metadata) ?? text(sent[attributeNames.messageId]) ?? "",
     topic: text(sent[attributeNames.topic]) ?? text(metadata.subject) ?? topic,
     payload: bodyText(body),
     headers: headersFrom(text(sent[attributeNames.headers])),
