@@ -3,6 +3,7 @@ import { pathToFileURL } from "node:url";
 import { type AppDefinition, defineApp } from "../app/app-definition.js";
 import { type App, createApp } from "../app/create-app.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
+import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
 import { secretStores } from "./secret-stores.js";
@@ -53,7 +54,16 @@ export async function withApp(input: CommandInput, work: (app: App) => Promise<n
   });
   try {
     return await work(app);
+  } catch (error) {
+    throw app.tenants === undefined ? withDatabase(error, app.db) : error;
   } finally {
     await app.close();
   }
+}
+
+/** A driver's words for a database that cannot be reached do not say which one. */
+function withDatabase(error: unknown, { id, dialect }: Database): unknown {
+  if (dialect.classify(error) === "permanent") return error;
+  const { message, code } = error as { message?: string; code?: string };
+  return new Error(`${id} does not answer (${message || code}). Is it running, and is the URL right?`);
 }

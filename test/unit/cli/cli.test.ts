@@ -96,7 +96,7 @@ describe("the command line", () => {
     expect(err).toMatch(/migrate/);
     expect(await cli("status", "--database", "postgres://nobody@127.0.0.1:1/x")).toMatchObject({
       code: exitCodes.failed,
-      err: expect.stringMatching(/ECONNREFUSED/),
+      err: expect.stringMatching(/postgres:127\.0\.0\.1\/x does not answer .*ECONNREFUSED.*Is it running/),
     });
   });
 
