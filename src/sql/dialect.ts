@@ -20,7 +20,7 @@ export const status = {
 export interface QueueStatements {
   /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
   readonly claim: SqlStatement;
-  /** → seq */
+  /** → seq; or one row: `whole`, when all of `:count` changed, and when not, `seqs` of those that did */
   readonly ack: SqlStatement;
   /** → seq, dead */
   readonly abandon: SqlStatement;

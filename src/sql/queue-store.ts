@@ -262,7 +262,7 @@ export function createQueueStore<
     const variant = statement.keyed !== undefined && entries.some(mayHaveKey) ? statement.keyed : statement;
     const sent = { ...params, items, count: entries.length };
     const rows = entries.length === 0 ? [] : await executeIn(call.tx, variant, sent, call);
-    const result = settlement(messages, entries, rows);
+    const result = settlement(messages, entries, eachSettled(rows, entries.length));
     logger.debug(verb, {
       changed: result.changed.length,
       lost: result.lost.length,
@@ -514,6 +514,16 @@ export function createQueueStore<
     },
   };
 }
+
+/** A row for each message that changed, of an answer that may tell it in one. */
+function eachSettled(rows: Rows, count: number): Rows {
+  const answer = rows[0];
+  if (answer?.whole === undefined) return rows;
+  if (isTrue(answer.whole)) return new Array<SqlRow>(count).fill(noColumns);
+  return ((answer.seqs as readonly unknown[] | null) ?? []).map((seq) => ({ seq }));
+}
+
+const noColumns: SqlRow = {};
 
 const partitionKeyOf = (message: object): unknown => (message as { partitionKey?: unknown }).partitionKey;
 const mayHaveKey = (entry: Numbered<object>): boolean => entry.partitionKey !== null;

@@ -118,11 +118,11 @@ where s.ctid = any (array(
   and m.seq = s.seq
 returning ${claimedRow(n)},
   case
-    when s.status = ${status.ready} then 'claimed'${
+    when s.status = ${status.ready} then null${
       deadBlocks
         ? ""
         : `
-    when case when s.keyed then ${n.object("_leave")}(array[s.seq]) end then null -- never, but the next has its turn`
+    when case when s.keyed then ${n.object("_leave")}(array[s.seq]) end then null -- never true, but the next has its turn`
     }
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
@@ -134,12 +134,14 @@ returning ${claimedRow(n)},
   delete from ${n.state} s
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.attempt, s.last_error, s.keyed
+), kept as (
+  insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
+  select seq, ${now}, attempt, :processed_by, last_error
+  from finished
+  where ${letLeave(n, "finished")}
 )
-insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
-select seq, ${now}, attempt, :processed_by, last_error
-from finished
-where ${letLeave(n, "finished")}
-returning seq`,
+select count(*) = :count::int as whole, case when count(*) <> :count::int then array_agg(seq) end as seqs
+from finished`,
     ),
     abandon: statement(
       "abandon",
