@@ -4,7 +4,7 @@ import { parseTemplate, placesInEvent, placesInHead, type TemplatePart } from ".
 
 export interface CheckedHandshake {
   readonly method: Handshake["method"];
-  readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string }[];
+  readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
   readonly text: readonly TemplatePart[] | undefined;
   readonly json: NamedTemplates | undefined;
@@ -34,7 +34,7 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
     method: handshake.method,
     when: Object.entries(handshake.when ?? {}).map(([template, equals]) => ({
       parts: one(template, "when"),
-      equals: String(equals),
+      equals: equals === true ? undefined : String(equals),
     })),
     verifyToken:
       handshake.verifyToken === undefined

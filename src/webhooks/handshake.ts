@@ -14,11 +14,15 @@ export interface FoundHandshake {
 /** The handshake that the delivery says it is. */
 export function findHandshake(source: ResolvedSource, delivery: Delivery): FoundHandshake | undefined {
   const index = source.handshakes.findIndex(
-    ({ method, when }) =>
-      method === delivery.method && when.every(({ parts, equals }) => fill(parts, delivery) === equals),
+    ({ method, when }) => method === delivery.method && when.every((one) => isGiven(one, delivery)),
   );
   if (index < 0) return undefined;
   return { handshake: source.handshakes[index]!, verify: source.handshakeVerifiers[index]! };
+}
+
+function isGiven({ parts, equals }: CheckedHandshake["when"][number], delivery: Delivery): boolean {
+  const text = fill(parts, delivery);
+  return equals === undefined ? text !== undefined : text === equals;
 }
 
 export function answerHandshake(handshake: CheckedHandshake, delivery: Delivery): Answer {

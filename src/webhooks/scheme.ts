@@ -51,8 +51,8 @@ export interface TokenRule {
 /** A request that asks who is there, and is answered without enqueueing anything. */
 export interface Handshake {
   readonly method: "GET" | "POST" | "OPTIONS";
-  /** Templates with the text that they must give: `{ "{json:type}": "url_verification" }`. */
-  readonly when: Readonly<Record<Template, string>>;
+  /** Templates with the text that they must give, or true for any: `{ "{json:type}": "url_verification" }`. */
+  readonly when: Readonly<Record<Template, string | true>>;
   /**
    * What must be right before it is answered: the scheme's signature or token (the default), or the
    * source's `verifyToken` at this place.

@@ -170,6 +170,30 @@ describe("handshakes", () => {
     expect([other.status, other.headers.get("allow")]).toEqual([405, "POST, GET"]);
   });
 
+  it("FUN-01 one that is known by something being there at all, as Microsoft Graph's is", async () => {
+    const scheme: WebhookScheme = {
+      verify: { kind: "token", token: "{query:token}" },
+      handshakes: [
+        {
+          method: "POST",
+          when: { "{query:validationToken}": true },
+          answer: { text: "{query:validationToken}" },
+        },
+      ],
+    };
+    const { route, messages } = await reception({ sources: { graph: { scheme, secrets: "s" } } });
+    const sent = async (query: string) => {
+      const answer = await route(
+        post("graph", { body: '{"value":[]}', url: `${address("graph")}?${query}` }),
+      );
+      return [answer.status, answer.headers.get("content-type"), await answer.text()];
+    };
+    expect(await sent("token=s&validationToken=a%2Bb%20c")).toEqual([200, "text/plain", "a+b c"]);
+    expect((await sent("token=wrong&validationToken=a"))[0]).toBe(401);
+    expect(await messages()).toEqual([]);
+    expect((await sent("token=s"))[2]).toContain("enqueued");
+  });
+
   it("FUN-01 an answer's header cannot be broken into two by what was sent", async () => {
     const scheme: WebhookScheme = {
       verify: { kind: "signature", header: "x-signature" },
