@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { ArgumentRangeError } from "../errors.js";
 import type { Budget } from "../queue/budget.js";
 import type { Logger } from "../queue/logger.js";
@@ -40,6 +41,8 @@ export interface HandedOut {
 const longestShareBytes = 40_000;
 /** Calls of a cloud at once. */
 const sendersAtOnce = 10;
+/** The function has to answer, too. */
+const answerMs = 50;
 
 /**
  * A job for thousands of tenants through the platform: the timer lists them and hands out shares. A share that gets
@@ -54,12 +57,15 @@ export function fannedOut<Report extends TenantRunResult>(
     throw new ArgumentRangeError("shareSize must be a whole number from 1 on.");
   }
 
-  const handOut = async (ids: readonly string[], until: number): Promise<number> => {
+  /** Within the time that is left: a share that was not sent is made by the next timer, one that is killed tells nobody. */
+  const handOut = async (ids: readonly string[], until: number, budget: Budget): Promise<number> => {
     const shares = sharesOf(ids, shareSize);
+    const hasTime = () => budget.remainingMs() > answerMs;
     let next = 0;
     let sent = 0;
     const sender = async (): Promise<void> => {
-      for (let share = shares[next++]; share !== undefined; share = shares[next++]) {
+      while (next < shares.length && hasTime()) {
+        const share = shares[next++]!;
         try {
           await fanOut.send({ tenants: share, until, ...job });
           sent++;
@@ -72,7 +78,10 @@ export function fannedOut<Report extends TenantRunResult>(
         }
       }
     };
-    await Promise.all(Array.from({ length: Math.min(sendersAtOnce, shares.length) }, sender));
+    const senders = Array.from({ length: Math.min(sendersAtOnce, shares.length) }, sender);
+    const isInTime = await endsWithin(budget.remainingMs() - answerMs, Promise.all(senders));
+    if (!isInTime || next < shares.length)
+      logger.warn("shares of tenants were not handed out in time", { shares: shares.length - sent });
     return sent;
   };
 
@@ -81,9 +90,12 @@ export function fannedOut<Report extends TenantRunResult>(
     report.left.length < share.tenants.length || options.hasDone(report);
 
   const work: FannedOut<Report>["work"] = async (share, budget) => {
-    const report = await options.run(timeToHandOn(budget), share);
+    const runMs = budget.remainingMs();
+    // A run that has used half of its time is likely to use all of it.
+    const halfTime = Number.isFinite(runMs) ? setTimeout(() => fanOut.prepare?.(), runMs / 2) : undefined;
+    const report = await options.run(timeToHandOn(budget), share).finally(() => clearTimeout(halfTime));
     const handsOn = report.left.length > 0 && now() < share.until && hasProgressed(report, share);
-    return { ...report, handedOut: handsOn ? await handOut(report.left, share.until) : 0 };
+    return { ...report, handedOut: handsOn ? await handOut(report.left, share.until, budget) : 0 };
   };
 
   return {
@@ -97,6 +109,7 @@ export function fannedOut<Report extends TenantRunResult>(
       const handedOut = await handOut(
         keyed.map(([, id]) => id),
         until,
+        budget,
       );
       return { ...options.nothing, handedOut };
     },
@@ -107,6 +120,14 @@ export function fannedOut<Report extends TenantRunResult>(
 function timeToHandOn({ signal, remainingMs }: Budget): Budget {
   const keptMs = Math.min(remainingMs() / 10, 2_000);
   return { signal, remainingMs: () => Math.max(0, remainingMs() - keptMs) };
+}
+
+async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
+  if (!Number.isFinite(ms)) return work.then(() => true);
+  const over = new AbortController();
+  const late = sleep(Math.max(0, ms), false, { signal: over.signal });
+  late.catch(() => {}); // nobody waits for it any more
+  return Promise.race([work.then(() => true), late]).finally(() => over.abort());
 }
 
 /** In even shares, none above the size, none longer than a message may be. */

@@ -14,6 +14,8 @@ export interface TenantShare {
 /** Hands a share to a worker: starts a function, or puts a message into a queue that does. */
 export interface FanOut {
   send(share: TenantShare): Promise<void>;
+  /** Gets ready for it (a client is loaded, say), where that takes time. */
+  prepare?(): void;
 }
 
 /** The event of an invocation, or the text of a queue's message. */

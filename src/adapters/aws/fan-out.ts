@@ -16,6 +16,7 @@ export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanO
 function sharesBy(load: () => Promise<Send>): FanOut {
   const loaded = retriable(load);
   return {
+    prepare: () => void loaded().catch(() => {}), // told by the call that needs it
     async send(share) {
       const send = await loaded();
       await send(shareMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });

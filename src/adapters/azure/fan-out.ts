@@ -5,6 +5,6 @@ import { queueSender } from "./queue-sender.js";
 /** The queue that wakes a dispatcher also starts workers for shares of tenants; without one, one function does it all. */
 export function azureFanOut({ wakeUp }: AzureSettings): FanOut | undefined {
   if (wakeUp === undefined) return undefined;
-  const send = queueSender(wakeUp.storage, wakeUp.queue);
-  return { send: (share) => send(shareMessage(share)) };
+  const { send, prepare } = queueSender(wakeUp.storage, wakeUp.queue);
+  return { prepare, send: (share) => send(shareMessage(share)) };
 }

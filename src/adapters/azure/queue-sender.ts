@@ -10,22 +10,31 @@ const messageTimeToLive = 120;
 /** The client's own waits 4 s before it tries again. */
 const pipeline: StoragePipelineOptions = { retryOptions: { maxTries: 2, retryDelayInMs: 50 } };
 
+export interface QueueSender {
+  send(text: string): Promise<void>;
+  /** Loads the client, which takes time. */
+  prepare(): void;
+}
+
 /** Puts texts into a queue, which is made when it is not there. */
-export function queueSender(storage: QueueStorage, name: string): (text: string) => Promise<void> {
+export function queueSender(storage: QueueStorage, name: string): QueueSender {
   const queue = retriable(() => openQueue(storage, name));
-  return async (text) => {
-    const client = await queue();
-    const abortSignal = AbortSignal.timeout(longestCallMs);
-    // The queue trigger expects base64 unless host.json says otherwise.
-    const message = Buffer.from(text).toString("base64");
-    const send = () => client.sendMessage(message, { messageTimeToLive, abortSignal });
-    try {
-      await send();
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== "QueueNotFound") throw error;
-      await client.createIfNotExists({ abortSignal });
-      await send();
-    }
+  return {
+    prepare: () => void queue().catch(() => {}), // told by the call that needs it
+    async send(text) {
+      const client = await queue();
+      const abortSignal = AbortSignal.timeout(longestCallMs);
+      // The queue trigger expects base64 unless host.json says otherwise.
+      const message = Buffer.from(text).toString("base64");
+      const send = () => client.sendMessage(message, { messageTimeToLive, abortSignal });
+      try {
+        await send();
+      } catch (error) {
+        if ((error as { code?: unknown }).code !== "QueueNotFound") throw error;
+        await client.createIfNotExists({ abortSignal });
+        await send();
+      }
+    },
   };
 }
 

@@ -12,15 +12,15 @@ export interface BundleFolder {
 }
 
 /**
- * The test app's functions as they would be deployed: bundles in a folder far from this project's packages. `provided`
+ * The functions of the test app, or of another, as they would be deployed: bundles in a folder far from this project's packages. `provided`
  * names those that the runtime brings (the AWS SDK) or that are deployed beside them.
  */
 export async function bundleTestApp(
   database: BundledDatabase,
   provided: readonly string[] = [],
+  app = fileURLToPath(new URL("test-app.ts", import.meta.url)),
 ): Promise<BundleFolder> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-lambda-"));
-  const app = fileURLToPath(new URL("test-app.ts", import.meta.url));
   await bundleFunctions({ cloud: "aws", database, app, outFolder: folder });
   for (const name of provided) {
     const link = join(folder, "node_modules", name);

@@ -9,6 +9,7 @@ export interface StripeEvent {
   readonly secret?: string;
   /** Makes the body this much larger. */
   readonly padding?: number;
+  readonly rawPath?: string;
 }
 
 /** What an HTTP API gives the function for a webhook of Stripe's. */
@@ -17,10 +18,11 @@ export function stripeHttpEvent({
   type = "payment.received",
   secret = webhookSecret,
   padding = 0,
+  rawPath = "/prod/webhooks/stripe",
 }: StripeEvent): APIGatewayProxyEventV2 {
   const body = JSON.stringify({ id, type, padding: "x".repeat(padding) });
   const { headers } = signWebhook("stripe", { url: "https://api.example.com/", body, secrets: secret });
-  return httpEvent({ body, headers });
+  return httpEvent({ body, headers, rawPath });
 }
 
 export function httpEvent(

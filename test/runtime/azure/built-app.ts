@@ -9,9 +9,9 @@ export interface BuiltApp {
   remove(): Promise<void>;
 }
 
-/** The scenarios' app as it would be deployed. */
-export async function buildApp(): Promise<BuiltApp> {
+/** The scenarios' app, or another, as it would be deployed. */
+export async function buildApp(app = scenarioApp): Promise<BuiltApp> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-azure-"));
-  await bundleFunctions({ cloud: "azure", database: "postgres", app: scenarioApp, outFolder: folder });
+  await bundleFunctions({ cloud: "azure", database: "postgres", app, outFolder: folder });
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }

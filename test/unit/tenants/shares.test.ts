@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { timeBudget } from "../../../src/index.js";
+import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
 import { sharesOf } from "../../../src/tenants/fanned-out.js";
 import { createFanOutDispatcher, type FanOut, type TenantShare } from "../../../src/tenants/index.js";
 import { joinedShares, shareIn, shareMessage } from "../../../src/tenants/share-message.js";
@@ -108,6 +109,35 @@ describe("fan-out", () => {
     const { made, run } = fanOut({ count: 2, shareSize: 250 });
     await made.work({ tenants: ["t0"], until: 61_000, woken: true }, timeBudget(10_000));
     expect(run).toEqual([["t0"], ["t0"]]);
+  });
+
+  it("FUN-07 a platform that does not answer keeps nobody beyond his time: the next timer makes the shares again", async () => {
+    const lines: [string, LogFields][] = [];
+    const warn = (line: string, fields: LogFields) => void lines.push([line, fields]);
+    const made = createFanOutDispatcher({
+      dispatcher: { run: async () => nothing },
+      places: async () => ids(1_000),
+      fanOut: { send: () => new Promise(() => {}) },
+      logger: { ...silentLogger, warn },
+    });
+    expect(await made.start(timeBudget(200))).toMatchObject({ handedOut: 0 });
+    expect(lines).toEqual([["shares of tenants were not handed out in time", { shares: 4 }]]);
+  });
+
+  it("FUN-07 a worker gets ready to hand on before its time is over", async () => {
+    let isReady = (): void => {};
+    const ready = new Promise<void>((resolve) => {
+      isReady = resolve;
+    });
+    const sent: TenantShare[] = [];
+    const made = createFanOutDispatcher({
+      dispatcher: { run: () => ready.then(() => ({ ...nothing, left: ["t1"] })) },
+      places: async () => ids(2),
+      fanOut: { prepare: () => isReady(), send: async (share) => void sent.push(share) },
+    });
+    const share = { tenants: ["t0", "t1"], until: Date.now() + 60_000 };
+    expect(await made.work(share, timeBudget(2_000))).toMatchObject({ handedOut: 1 });
+    expect(sent).toEqual([{ ...share, tenants: ["t1"] }]);
   });
 
   it("FUN-07 the messages of a batch are one share", () => {

@@ -1,0 +1,33 @@
+/** An app with many tenants, in processes of its own. What its handlers do goes to a file, one write per line. */
+import { appendFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { defineApp } from "../../../src/app/index.js";
+import { manyTenants, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+
+const { TENANTS = "[]", TENANTS_LOG: log = "" } = process.env;
+const write = (word: string, store: string, id: string) =>
+  appendFileSync(log, `${word} ${store} ${id} ${process.pid}\n`);
+
+export default defineApp({
+  tenants: manyTenants({ discover: tenantsFromConfiguration(JSON.parse(TENANTS)), shareSize: 4 }),
+  sources: {
+    stripe: {
+      scheme: "stripe",
+      secrets: { from: "env", name: "TENANTS_SECRET" },
+      tenant: "{path}",
+    },
+  },
+  handlers: ({ outbox }) => ({
+    async "payment.received"({ messageId, payload }, { store }) {
+      await outbox.enqueue({ topic: "receipt", payload, correlationId: messageId });
+      write("handled", store, messageId);
+    },
+    async slow({ messageId }, { store }) {
+      await sleep(500);
+      write("handled", store, messageId);
+    },
+  }),
+  publishers: { receipt: ({ correlationId }, { store }) => write("published", store, correlationId!) },
+  dispatch: { concurrency: 2, batchSize: 10 },
+  retentionMs: 1,
+});
