@@ -1,4 +1,5 @@
-import { jsonAnswer } from "../webhooks/answers.js";
+import type { Logger } from "../queue/logger.js";
+import { refusedAnswer } from "../webhooks/answers.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import { webhookSources } from "./app-sources.js";
 import type { OpenApp } from "./open-app.js";
@@ -15,7 +16,7 @@ export function webhookJob({
   wakeUp: waker,
 }: OpenApp): WebhookReceiver {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
-  if (Object.keys(sources).length === 0) return noWebhooks; // a process that only dispatches needs none
+  if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches needs none
   const wakeUp = waker === undefined ? undefined : coalesced(waker);
   waker?.prepare?.(); // beside everything else that a cold start waits for
   return createWebhookReceiver({
@@ -33,5 +34,10 @@ export function webhookJob({
   });
 }
 
-const noWebhooks: WebhookReceiver = async () =>
-  jsonAnswer(404, { error: "There are no webhook sources here." });
+const noWebhooks =
+  (logger: Logger): WebhookReceiver =>
+  async () => {
+    const reason = "there are no sources: define some, or set ONCEBOX_WEBHOOKS";
+    logger.warn("webhook", { source: "unknown", outcome: "not found", status: 404, reason });
+    return refusedAnswer("not found");
+  };

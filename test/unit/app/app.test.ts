@@ -3,6 +3,7 @@ import { type AppDefinition, createApp, defineApp, readEnvironment } from "../..
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { timeBudget } from "../../../src/index.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/outbox/support.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 
 const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;
@@ -122,9 +123,17 @@ describe("an app", () => {
     await app.close();
   });
 
-  it("without sources it answers 404, without a database it says what to set", async () => {
-    const app = await running({});
+  it("FUN-01 FUN-11 without sources it answers 404 and the log says why, without a database it says what to set", async () => {
+    const logs: LogLine[] = [];
+    const app = await running({ logger: recordingLogger(logs) });
     expect((await app.webhook(stripe("evt_1"))).status).toBe(404);
+    expect(logs).toMatchObject([
+      {
+        level: "warn",
+        message: "webhook",
+        fields: { status: 404, reason: expect.stringContaining("ONCEBOX_WEBHOOKS") },
+      },
+    ]);
     await app.close();
     const nowhere = createApp(defineApp({}), { environment: readEnvironment(quiet) });
     await expect(nowhere).rejects.toThrow(InvalidArgumentError);
