@@ -1,8 +1,8 @@
-import { InvalidArgumentError } from "../errors.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { ambient, type TransactionScope } from "./ambient.js";
+import { ambient, currentScope, type TransactionScope } from "./ambient.js";
 import type { StageMiddleware } from "./stack.js";
 
 /** Runs `work` in a transaction of your own library's, which commits when it resolves and rolls back when it rejects. */
@@ -47,6 +47,12 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
   const begin: BeginTransaction = options.begin ?? ((work) => db.driver.transaction((tx) => work(tx)));
 
   const within = async <T>(work: (scope: TransactionScope) => Promise<T>): Promise<T> => {
+    // It would commit by itself, whatever becomes of the outer one, and on a full pool wait for it for ever.
+    if (currentScope()?.db === db) {
+      throw new InvalidOperationError(
+        "transaction: this code is in a transaction on the same database already. Take this one out, and it joins that.",
+      );
+    }
     let written: Promise<unknown> | undefined;
     try {
       return await begin(async (tx, native) => {

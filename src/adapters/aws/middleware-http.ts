@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError } from "../../errors.js";
 import type { HttpHandler } from "../../middleware/idempotent-http.js";
@@ -40,9 +41,8 @@ function toWebRequest(event: APIGatewayProxyEventV2): Request {
 async function toResult(response: Response): Promise<APIGatewayProxyStructuredResultV2> {
   const bytes = Buffer.from(await response.arrayBuffer());
   const cookies = response.headers.getSetCookie();
-  const isText = /^(text\/|application\/([\w.-]+\+)?(json|xml)\b)/i.test(
-    response.headers.get("content-type") ?? "text/plain",
-  );
+  const type = response.headers.get("content-type") ?? "text/plain";
+  const isText = /^(text\/|application\/([\w.-]+\+)?(json|xml)\b)/i.test(type) && isUtf8(bytes);
   return {
     statusCode: response.status,
     headers: Object.fromEntries([...response.headers].filter(([name]) => name !== "set-cookie")),

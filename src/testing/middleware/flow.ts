@@ -177,6 +177,21 @@ export function flowContract(harness: ContractHarness): void {
       expect(await deduplicated({ messageId: "m" })).toBeUndefined();
     });
 
+    it("MID-02 MID-08 a transaction inside of another on the same database is refused: it could not commit with it", async () => {
+      const made = await shop();
+      const inner = stack<Order>([made.transaction], async () =>
+        insertOrder(made, currentTransaction(), "in"),
+      );
+      const outer = stack<Order>([made.transaction], async (message) => {
+        await insertOrder(made, currentTransaction(), "out");
+        await inner(message);
+      });
+      await expect(outer({})).rejects.toThrow(/already/);
+      expect(await made.orders()).toEqual([]);
+      await inner({});
+      expect(await made.orders()).toEqual(["in"]);
+    });
+
     it("MID-04 a message without an id is refused with what to add, and nothing is kept", async () => {
       const made = await shop();
       const handle = stack<Order>([made.transaction, made.inboxOf("s")], async () => {});

@@ -45,6 +45,18 @@ it("MID-03 idempotent HTTP behind Lambda's HTTP API: the second answer is the fi
   await close();
 });
 
+it("bytes that are no text are answered as they are behind Lambda, whatever the response says of itself", async () => {
+  const bytes = Buffer.from([0x00, 0xff, 0xfe, 0x80]);
+  for (const type of [undefined, "text/plain; charset=iso-8859-1", "image/png"]) {
+    const lambda = lambdaHttp(
+      async () => new Response(bytes, { headers: type === undefined ? {} : { "content-type": type } }),
+    );
+    const { body, isBase64Encoded } = await lambda(lambdaEvent('"k"', "x"));
+    expect(isBase64Encoded).toBe(true);
+    expect(Buffer.from(body!, "base64")).toEqual(bytes);
+  }
+});
+
 it("MID-03 idempotent HTTP as an Azure function: the second answer is the first", async () => {
   const { handler, close } = await counting();
   const azure = azureHttp(handler);

@@ -128,6 +128,40 @@ describe("webhooks out", () => {
     }
   });
 
+  it("ADD-10 a receiver that never answers keeps no more places than its topic may have, and the others get all of theirs", async () => {
+    let held = 0;
+    const silent = createServer(() => void held++); // takes the request and says nothing
+    servers.push(silent);
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const stopping = new AbortController();
+    const alive = await serve(() => {
+      if (alive.received.length === 30) stopping.abort(); // all of them, while the others still wait
+      return [200];
+    });
+    const db = openSqlite({ file: ":memory:" });
+    try {
+      await migrate(db);
+      const outbox = createOutbox(db);
+      await outbox.enqueue(Array.from({ length: 30 }, (_, n) => ({ topic: "silent", payload: `${n}` })));
+      await outbox.enqueue(Array.from({ length: 30 }, (_, n) => ({ topic: "alive", payload: `${n}` })));
+      const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+      const dispatcher = createDispatcher<OutboxMessage>({
+        concurrency: 4,
+        handlers: {
+          silent: { handle: webhookPublisher({ url, secrets: secret, timeoutMs: 600_000 }), concurrency: 2 },
+          alive: webhookPublisher({ url: alive.url, secrets: secret }),
+        },
+      });
+      const { signal } = stopping;
+      await dispatcher.run(outbox, { signal, remainingMs: () => (signal.aborted ? 1_000 : 600_000) });
+      expect(alive.received).toHaveLength(30);
+      expect(held).toBe(2);
+      expect((await outbox.stats()).counts).toMatchObject({ Done: 30, Ready: 30, InProgress: 0 });
+    } finally {
+      await db.close();
+    }
+  });
+
   it("MID-09 a secret or an address that cannot work is refused when made, without saying the secret", () => {
     const bad = () => webhookPublisher({ url: "https://example.com", secrets: "whsec_!!not base64!!" });
     expect(bad).toThrow(/secrets\[0\]/);
