@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate } from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
 import { bundleChild } from "../support/bundled-child.js";
-import { orderStack } from "./order-stack.js";
+import { groupOfTwo, idsOf, orderFunction } from "./order-function.js";
 
 const run = promisify(execFile);
 const child = fileURLToPath(new URL("middleware-child.ts", import.meta.url));
@@ -15,10 +15,10 @@ export interface KillableHarness extends ContractHarness {
   urlOf(database: TestDatabase): string;
 }
 
-/** Kills the stack at every point there is, and delivers the message again. */
+/** Kills the function at every point there is, and delivers its two messages again. */
 export function killedStack(harness: KillableHarness): void {
   describe(`${harness.name}: the stack killed between every two statements`, () => {
-    it("MID-08 dedup row, business rows and outbox rows are there together or not at all, and after the redelivery exactly once", async () => {
+    it("MID-08 dedup row, business rows and outbox rows are there together or not at all, in order, and after the redelivery exactly once", async () => {
       const bundled = await bundleChild(child);
       const database = await harness.open();
       const { db, schema } = database;
@@ -31,8 +31,8 @@ export function killedStack(harness: KillableHarness): void {
         const inbox = createInbox(db, named);
         const outbox = createOutbox(db, named);
         /** Answers how many points were passed; nothing when it was killed. */
-        const deliver = async (messageId: string, killAt: number): Promise<number | undefined> => {
-          const args = ["--no-warnings", bundled.path, harness.urlOf(database), schema ?? "", messageId];
+        const deliver = async (group: string, killAt: number): Promise<number | undefined> => {
+          const args = ["--no-warnings", bundled.path, harness.urlOf(database), schema ?? "", group];
           try {
             return Number((await run(process.execPath, [...args, String(killAt)])).stdout);
           } catch (error) {
@@ -40,47 +40,60 @@ export function killedStack(harness: KillableHarness): void {
             throw error;
           }
         };
-        const again = orderStack(db, schema);
-        const rowsOf = async (messageId: string) => {
+        const again = orderFunction(db, schema);
+        const rowsOf = async (messageId: string): Promise<"nothing" | "all" | object> => {
           const count = async (table: string) =>
             Number(
               (
                 await database.raw(`select count(*) as n from ${prefix}${table} where id = '${messageId}'`)
               )[0]!.n,
             );
-          const outgoing = (await outbox.list({ limit: 1_000 })).messages;
-          return {
+          const rows = {
             inbox: (await inbox.get({ source: "s", messageId })) === null ? 0 : 1,
             orders: await count("orders"),
             lines: await count("lines"),
-            outbox: outgoing.filter((message) => message.payload === messageId).length,
+            outbox: (await outgoing()).filter((payload) => payload === messageId).length,
           };
+          const text = JSON.stringify(rows);
+          return text === JSON.stringify(nothing) ? "nothing" : text === JSON.stringify(all) ? "all" : rows;
         };
-        const nothing = { inbox: 0, orders: 0, lines: 0, outbox: 0 };
-        const all = { inbox: 1, orders: 1, lines: 1, outbox: 2 };
+        const outgoing = async () =>
+          (await outbox.list({ limit: 1_000 })).messages.map((message) => message.payload);
+        const bothOf = async ([first, second]: readonly [string, string]) =>
+          [await rowsOf(first), await rowsOf(second)] as const;
 
         const points = (await deliver("whole", 0))!;
-        expect(await rowsOf("whole")).toEqual(all);
-        expect(points).toBeGreaterThanOrEqual(14); // begin, commit, and four statements: before, on their way, answered
+        expect(await bothOf(idsOf("whole"))).toEqual(["all", "all"]);
+        expect(points).toBeGreaterThanOrEqual(2 * 14); // begin, commit, and four statements: before, on their way, answered
         const ends = await inPairs(points, async (killAt) => {
-          const messageId = `killed-${killAt}`;
-          expect(await deliver(messageId, killAt)).toBeUndefined();
-          const left = await rowsOf(messageId);
-          await again({ messageId });
-          return { killAt, left, afterwards: await rowsOf(messageId) };
+          const group = `killed-${killAt}`;
+          const [first, second] = idsOf(group);
+          expect(await deliver(group, killAt)).toBeUndefined();
+          const left = await bothOf([first, second]);
+          expect(await again(groupOfTwo(group))).toEqual({ batchItemFailures: [] });
+          const events = (await outgoing()).filter((payload) => payload.startsWith(`${group}-`));
+          return { killAt, left, afterwards: await bothOf([first, second]), events, first, second };
         });
-        for (const { killAt, left, afterwards } of ends) {
-          // only the very last point lies behind the commit
-          expect({ killAt, left }).toEqual({ killAt, left: killAt === points ? all : nothing });
-          expect({ killAt, afterwards }).toEqual({ killAt, afterwards: all });
+        for (const { killAt, left, afterwards, events, first, second } of ends) {
+          // the last point of each message lies behind its commit
+          const both = killAt === points ? "all" : "nothing";
+          expect({ killAt, left }).toEqual({
+            killAt,
+            left: [killAt >= points / 2 ? "all" : "nothing", both],
+          });
+          expect({ killAt, afterwards }).toEqual({ killAt, afterwards: ["all", "all"] });
+          expect(events).toEqual([first, first, second, second]);
         }
       } finally {
         await database.close();
         await bundled.remove();
       }
-    }, 300_000);
+    }, 600_000);
   });
 }
+
+const nothing = { inbox: 0, orders: 0, lines: 0, outbox: 0 };
+const all = { inbox: 1, orders: 1, lines: 1, outbox: 2 };
 
 /** For 1 to `count`, two at a time. */
 async function inPairs<T>(count: number, work: (index: number) => Promise<T>): Promise<readonly T[]> {

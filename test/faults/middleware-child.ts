@@ -1,5 +1,5 @@
 /**
- * Handles one message with the whole stack and kills itself, as a function is killed, at one of the points between two
+ * Handles the two messages of a FIFO group with the whole stack and kills itself, as a function is killed, at one of the points between two
  * statements: before the n-th statement is sent, when it is on its way, or when it has been answered and nothing else
  * has happened. Prints how many points it passed when it lives to the end.
  */
@@ -7,9 +7,9 @@ import type { Database, SqlDriver, SqlExecutor } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { orderStack } from "./order-stack.js";
+import { groupOfTwo, orderFunction } from "./order-function.js";
 
-const [url, schema, messageId, killAt] = process.argv.slice(2) as [string, string, string, string];
+const [url, schema, group, killAt] = process.argv.slice(2) as [string, string, string, string];
 let passed = 0;
 const point = (): void => {
   if (++passed === Number(killAt)) process.kill(process.pid, "SIGKILL");
@@ -22,24 +22,24 @@ function opened(): Database {
 
 /** The same database with points around each statement, and around begin and commit. */
 function mined(db: Database): Database {
-  let isCommitting = false;
-  const minedExecutor = (tx: SqlExecutor): SqlExecutor => ({
+  const minedExecutor = (tx: SqlExecutor, isCommitting: () => boolean): SqlExecutor => ({
     pipelines: tx.pipelines ?? false,
     async query(text, params, options) {
       point();
       const answer = tx.query(text, params, options);
       point();
       const rows = await answer;
-      if (!isCommitting) point(); // the commit may be sent before the last answer
+      if (!isCommitting()) point(); // the commit may be sent before the last answer
       return rows;
     },
   });
   const driver: SqlDriver = {
-    ...minedExecutor(db.driver),
+    ...minedExecutor(db.driver, () => false),
     async transaction(work, options) {
+      let isCommitting = false;
       point();
       const result = await db.driver.transaction(async (tx) => {
-        const answer = await work(minedExecutor(tx));
+        const answer = await work(minedExecutor(tx, () => isCommitting));
         point(); // the commit is next
         isCommitting = true;
         return answer;
@@ -53,6 +53,6 @@ function mined(db: Database): Database {
 }
 
 const db = mined(opened());
-await orderStack(db, schema === "" ? undefined : schema)({ messageId });
+await orderFunction(db, schema === "" ? undefined : schema)(groupOfTwo(group));
 console.log(passed);
 await db.close();
