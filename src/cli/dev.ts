@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/local/local-run.js";
 import type { AppDefinition } from "../app/app-definition.js";
@@ -118,8 +119,9 @@ function introduce(
     // A scheme of one's own is known by its source alone.
     const what = typeof scheme === "string" ? scheme : `${source}${file}`;
     const target = `${url}/webhooks/${encodeURIComponent(source)}`;
+    const body = values.try ? ` --body '${exampleBody(exampleId())}'` : "";
     terminal.out(
-      `  a ${source} webhook  ${self} sign ${what} --secret ${secret ?? "SECRET"} --url ${target} --send`,
+      `  a ${source} webhook  ${self} sign ${what} --secret ${secret ?? "SECRET"} --url ${target}${body} --send`,
     );
   }
   if (sources.length === 0) {
@@ -127,17 +129,22 @@ function introduce(
   }
 }
 
+/** What the example app handles. */
+const exampleTopic = "payment.received";
+const exampleBody = (id: string): string => JSON.stringify({ id, type: exampleTopic, amount: 4200 });
+const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
+
 /** The main job, shown: a webhook arrives, and again. The rest is in the log lines that follow. */
 async function tryOut(terminal: Terminal, url: string, sources: readonly Known[]): Promise<void> {
   const known = sources.find(({ secret }) => secret !== undefined);
   if (known === undefined) return;
-  const id = `evt_${Date.now()}`;
+  const id = exampleId();
   const request = signWebhook(known.scheme, {
     url: `${url}/webhooks/${encodeURIComponent(known.source)}`,
-    body: JSON.stringify({ id, type: "payment.received", data: { object: { amount: 4200 } } }),
+    body: exampleBody(id),
     secrets: known.secret!,
     messageId: id,
-    topic: "payment.received",
+    topic: exampleTopic,
   });
   for (const what of ["a webhook arrives", "the provider sends it again"]) {
     const response = await fetch(request.url, request as RequestInit);

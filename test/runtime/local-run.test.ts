@@ -123,11 +123,14 @@ describe("oncebox dev", () => {
 
   it("FUN-11 what it says to try works in a clone of the repository, where nothing is built", async () => {
     const database = `sqlite:${join(await newFolder(), "app.db")}`;
-    const args = ["--app", "functions/app.ts", "--database", database];
+    const args = ["--app", "functions/app.ts", "--database", database, "--try"]; // as npm start does
     const { output, stop } = await dev(args, {}, root);
+    await expect.poll(output, { timeout: 20_000 }).toMatch(/a stripe webhook .+\n/);
     const [, command = ""] = /a stripe webhook +(.+)/.exec(output()) ?? [];
     const { stdout } = await promisify(exec)(command, { cwd: root });
     expect(stdout).toMatch(/^200 .*"enqueued"/);
+    const { messageId } = JSON.parse(stdout.slice("200 ".length));
+    await expect.poll(output, { timeout: 20_000 }).toContain(`sending the receipt of ${messageId}`);
     expect(await stop()).toBe(0);
   });
 
