@@ -15,7 +15,7 @@ import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
-import { isPlainlyRight } from "./plain-definition.js";
+import { isPlainlyRight, isRecord, isRecordOfRecords } from "./plain-definition.js";
 
 /** What handlers may need to do their work. */
 export interface AppParts {
@@ -73,7 +73,7 @@ export function definitionSchema() {
     (value) => typeof value === "function",
     "must be a function",
   );
-  const options = z.record(z.string(), z.unknown());
+  const options = z.custom<object>(isRecord, "must be an object");
   const handlers = z.union(
     [anyFunction, options],
     "must be an object of functions by topic, or a function that answers one",
@@ -92,7 +92,7 @@ export function definitionSchema() {
         "must be what manyTenants(…) of oncebox/tenants answers",
       ),
     ),
-    sources: z.optional(z.record(z.string(), options)),
+    sources: z.optional(z.custom(isRecordOfRecords, "must be an object with an object for each source")),
     handlers: z.optional(handlers),
     publishers: z.optional(handlers),
     consumer: z.optional(
@@ -103,7 +103,12 @@ export function definitionSchema() {
     schema: z.optional(z.string().check(z.minLength(1))),
     dispatch: z.optional(options),
     webhooks: z.optional(options),
-    retentionMs: z.optional(z.number().check(z.positive())),
+    retentionMs: z.optional(
+      z.custom<number>(
+        (value) => Number.isFinite(value) && (value as number) > 0,
+        "must be a number above 0",
+      ),
+    ),
     logger: z.optional(
       z.custom<Logger>(
         (value) => typeof (value as Logger)?.info === "function",

@@ -5,13 +5,14 @@ type Check = (value: unknown) => boolean;
 const isText: Check = (value) => typeof value === "string" && value !== "";
 const isFunction: Check = (value) => typeof value === "function";
 
-/** As it is written between braces. */
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" &&
-  value !== null &&
-  Object.getPrototypeOf(value) === Object.prototype &&
-  !Object.hasOwn(value, "constructor") && // zod takes it for a class
-  Object.getOwnPropertySymbols(value).length === 0;
+/** As it is written between braces: neither a list nor of a class. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+export const isRecordOfRecords: Check = (value) => isRecord(value) && Object.values(value).every(isRecord);
 
 const has =
   (name: string): Check =>
@@ -22,7 +23,7 @@ const isFunctionOrRecord: Check = (value) => isFunction(value) || isRecord(value
 const usual: Readonly<Record<keyof AppDefinition, Check>> = {
   database: (value) => isText(value) || isFunction(value),
   tenants: has("open"),
-  sources: (value) => isRecord(value) && Object.values(value).every(isRecord),
+  sources: isRecordOfRecords,
   handlers: isFunctionOrRecord,
   publishers: isFunctionOrRecord,
   consumer: (value) =>

@@ -9,7 +9,7 @@ const sources = () => {
   const secret = z.union([z.string().check(z.minLength(1)), secretReference()]);
   const secrets = z.union([secret, z.array(secret).check(z.minLength(1))]);
   const scheme = z.union([z.string(), z.looseObject({})]);
-  return z.record(z.string(), z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }));
+  return z.catchall(z.object({}), z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }));
 };
 export type SourcesFromJson = z.infer<ReturnType<typeof sources>>;
 

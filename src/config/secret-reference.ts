@@ -3,22 +3,25 @@ import { InvalidOperationError } from "../errors.js";
 
 /** Where a secret is kept, for configuration that must not hold it. */
 export const secretReference = () =>
-  z.discriminatedUnion("from", [
-    /** An environment variable. */
-    z.strictObject({ from: z.literal("env"), name: z.string().check(z.minLength(1)) }),
-    /** AWS Secrets Manager; `key` picks one out of a JSON secret. */
-    z.strictObject({
-      from: z.literal("aws-secrets-manager"),
-      id: z.string().check(z.minLength(1)),
-      key: z.optional(z.string().check(z.minLength(1))),
-    }),
-    /** Azure Key Vault. */
-    z.strictObject({
-      from: z.literal("azure-key-vault"),
-      vault: z.url(),
-      name: z.string().check(z.minLength(1)),
-    }),
-  ]);
+  z.union(
+    [
+      /** An environment variable. */
+      z.strictObject({ from: z.literal("env"), name: z.string().check(z.minLength(1)) }),
+      /** AWS Secrets Manager; `key` picks one out of a JSON secret. */
+      z.strictObject({
+        from: z.literal("aws-secrets-manager"),
+        id: z.string().check(z.minLength(1)),
+        key: z.optional(z.string().check(z.minLength(1))),
+      }),
+      /** Azure Key Vault. */
+      z.strictObject({
+        from: z.literal("azure-key-vault"),
+        vault: z.string().check(z.refine((url) => URL.canParse(url), "must be a URL")),
+        name: z.string().check(z.minLength(1)),
+      }),
+    ],
+    'must be {"from": "env", "name": …}, {"from": "aws-secrets-manager", "id": …} or {"from": "azure-key-vault", "vault": …, "name": …}',
+  );
 
 export type SecretReference = z.infer<ReturnType<typeof secretReference>>;
 

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { sleep } from "./wait.js";
 
 /**
  * What a database error means for trying again.
@@ -40,20 +40,11 @@ export async function retryAfter<T>(
     const mayRepeat = fault === "rolledBack" || (fault === "unknown" && options.repeatable);
     if (wait === undefined || !mayRepeat) throw error;
     options.onRetry?.(error, retry + 1);
-    await pause(wait * (0.5 + Math.random()), options.signal);
+    await sleep(wait * (0.5 + Math.random()), options.signal);
     try {
       return await work();
     } catch (again) {
       error = again;
     }
-  }
-}
-
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  try {
-    await sleep(ms, undefined, signal ? { signal } : {});
-  } catch (error) {
-    signal?.throwIfAborted(); // with the caller's own reason
-    throw error;
   }
 }

@@ -47,6 +47,8 @@ export interface SqlExecutor {
 
 export interface SqlDriver extends SqlExecutor {
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
+  /** Makes a connection ahead of the first call, which waits for it if it comes meanwhile. */
+  open?(): Promise<void>;
   close(): Promise<void>;
 }
 

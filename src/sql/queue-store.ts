@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../errors.js";
 import {
   optionalAge,
@@ -11,6 +10,7 @@ import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
 import { safeReason } from "../queue/safe-reason.js";
 import { retryAfter } from "../queue/transient-retry.js";
+import { nextTurn } from "../queue/wait.js";
 import type {
   Abandonment,
   AckOptions,

@@ -3,12 +3,11 @@ import { type Fault, type TransientRetry, withTransientRetry } from "../../src/q
 
 const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
 // The waits are recorded, not waited for; an abort ends them as it ends the real ones.
-vi.mock("node:timers/promises", () => ({
-  setTimeout: async (ms: number, _value: unknown, options: { signal?: AbortSignal } = {}) => {
+vi.mock("../../src/queue/wait.js", () => ({
+  sleep: async (ms: number, signal?: AbortSignal) => {
     sleeps.push(ms);
     await Promise.resolve();
-    if (options.signal?.aborted)
-      throw Object.assign(new Error("The operation was aborted"), { name: "AbortError" });
+    signal?.throwIfAborted();
   },
 }));
 

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../../queue/wait.js";
 
 /**
  * Lambda freezes the process between invocations. Two turns of the event loop let everything that fell due meanwhile

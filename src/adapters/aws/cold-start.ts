@@ -9,7 +9,7 @@ import { awsWakeUp } from "./wake-up.js";
 
 /**
  * The function's job, made once for all invocations of an instance, and begun while the module loads, when Lambda
- * gives the most processor. What failed then, or hung because it was frozen, is tried again by the first invocation.
+ * gives the most processor; so is the connection. What failed then, or hung because it was frozen, is tried again by the first invocation.
  */
 export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) => Job): () => Promise<Job> {
   const job = retriable(async () => {
@@ -23,6 +23,7 @@ export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) 
       ...(wakeUp === undefined ? {} : { wakeUp }),
       ...(fanOut === undefined ? {} : { fanOut }),
     });
+    if (app.tenants === undefined) app.db.driver.open?.().catch(() => {}); // told by the call that needs it
     return jobOf(app);
   });
   const early = job().catch(() => undefined);

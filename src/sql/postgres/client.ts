@@ -66,6 +66,8 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   /** The same when it is there: each message would wait for the promise once more. */
   let opened: Pool | undefined;
   let closed = false;
+  /** The first connection while it is made ahead: the pool would make another for whoever comes meanwhile. */
+  let connecting: Promise<void> | undefined;
   const slots = transactionSlots(options.config.max ?? 10); // pg's own default
 
   const pool = async (): Promise<Pool> => {
@@ -79,12 +81,18 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     return made;
   };
 
+  const connectOnce = async (): Promise<void> => {
+    const client = await (await pool()).connect();
+    client.release();
+  };
+
   const withClient = async <T>(
     work: (client: PoolClient) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> => {
     signal?.throwIfAborted();
     const from = opened ?? (await pool());
+    if (connecting !== undefined) await abortable(connecting.catch(ignored), signal);
     const client =
       signal === undefined || isOneFree(from) ? await from.connect() : await connected(from, signal);
     let failed: Error | undefined;
@@ -144,6 +152,12 @@ export function pgClient(options: PgClientOptions): SqlDriver {
         release();
       }
     },
+    async open() {
+      connecting ??= connectOnce().finally(() => {
+        connecting = undefined;
+      });
+      return connecting;
+    },
     async close() {
       closed = true;
       opened = undefined;
@@ -156,6 +170,9 @@ export function pgClient(options: PgClientOptions): SqlDriver {
 
 /** Then it comes within the same turn of the event loop, and need not be waited for with one eye on the signal. */
 const isOneFree = (from: Pool): boolean => from.idleCount > from.waitingCount;
+
+/** Whoever needs the connection then finds out by its own attempt. */
+const ignored = (): void => {};
 
 const connected = (from: Pool, signal: AbortSignal): Promise<PoolClient> =>
   abortable(from.connect(), signal, { late: (client) => client.release() });

@@ -1,6 +1,6 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import { setTimeout as sleep } from "node:timers/promises";
+import type { AsyncLocalStorage } from "node:async_hooks";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import { sleep } from "../../queue/wait.js";
 import { abortable } from "../abortable.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { toAnonymous } from "../named-parameters.js";
@@ -218,7 +218,8 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   let closing: Promise<void> | undefined;
   let turn: Promise<unknown> = Promise.resolve();
   let waiting = 0;
-  const insideTransaction = new AsyncLocalStorage<{ open: boolean }>();
+  /** Made by the first transaction: loading what it needs takes longer than a statement. */
+  let insideTransaction: AsyncLocalStorage<{ open: boolean }> | undefined;
 
   const open = async (): Promise<Opened> => {
     if (closing !== undefined) throw closedError();
@@ -242,7 +243,7 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
 
   /** In order of arrival; nothing interleaves with what one caller does. */
   const inTurn = async <T>(work: () => Promise<T> | T, signal?: AbortSignal): Promise<T> => {
-    if (insideTransaction.getStore()?.open) {
+    if (insideTransaction?.getStore()?.open) {
       throw new InvalidOperationError(
         "This call would wait for the SQLite transaction that it is made in. Pass the transaction on: { tx }.",
       );
@@ -281,8 +282,15 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     }
   };
 
+  const makeStorage = async () => {
+    const { AsyncLocalStorage } = await import("node:async_hooks");
+    insideTransaction ??= new AsyncLocalStorage();
+    return insideTransaction;
+  };
+
   const runTransaction = async <T>(
     { handle, run, commit }: Opened,
+    storage: AsyncLocalStorage<{ open: boolean }>,
     work: (tx: SqlExecutor) => Promise<T>,
     signal: AbortSignal | undefined,
   ): Promise<T> => {
@@ -291,12 +299,12 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     const end = (): void => {
       scope.end();
       inside.open = false;
-      insideTransaction.disable(); // before Node 24, one in use makes every promise of the process dearer
+      storage.disable(); // before Node 24, one in use makes every promise of the process dearer
     };
     try {
       // Given up, it is rolled back while its work may still go on: the file has no other writer meanwhile.
       const result = await abortable(
-        insideTransaction.run(inside, () => work(scope.tx)),
+        storage.run(inside, () => work(scope.tx)),
         signal,
       );
       end();
@@ -328,10 +336,14 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
       const signal = queryOptions?.signal;
       signal?.throwIfAborted();
       const current = await open();
+      const storage = insideTransaction ?? (await makeStorage());
       return inTurn(async () => {
         await whenFree(() => current.begin.run(), signal);
-        return runTransaction(current, work, signal);
+        return runTransaction(current, storage, work, signal);
       }, signal);
+    },
+    async open() {
+      await open();
     },
     close() {
       // The last in the queue: what is under way ends first.

@@ -158,6 +158,10 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       }
     },
 
+    async open() {
+      await open();
+    },
+
     async close() {
       closed = true;
       const opened = await opening?.catch(() => undefined);

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { nextTurn, sleep } from "../../src/queue/wait.js";
+
+describe("sleep", () => {
+  it("OBX-082 ends after its time, and leaves no listener on the signal", async () => {
+    const { signal } = new AbortController();
+    let listeners = 0;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = (...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    };
+    signal.removeEventListener = (...given: Parameters<typeof remove>) => {
+      listeners--;
+      remove(...given);
+    };
+    await sleep(1, signal);
+    expect(listeners).toBe(0);
+  });
+
+  it("OBX-082 ends at once with the signal's own reason", async () => {
+    const reason = new Error("the budget is used up");
+    await expect(sleep(60_000, AbortSignal.abort(reason))).rejects.toBe(reason);
+    const later = new AbortController();
+    const asleep = sleep(60_000, later.signal);
+    later.abort(reason);
+    await expect(asleep).rejects.toBe(reason);
+  });
+});
+
+describe("nextTurn", () => {
+  it("FUN-12 lets what is due happen first", async () => {
+    let happened = false;
+    setImmediate(() => {
+      happened = true;
+    });
+    await nextTurn();
+    expect(happened).toBe(true);
+  });
+});
