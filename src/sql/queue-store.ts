@@ -65,11 +65,12 @@ export interface StoreKernel<Key> {
 
 const noOptions: CallOptions = {};
 
+/** Messages and their row numbers, each once. Two lists and no object for each: this is made for every acknowledgement. */
 interface Numbered<Key> {
-  readonly seq: number;
-  /** undefined when it is not known. */
-  readonly partitionKey: unknown;
-  readonly key: Key;
+  readonly keys: readonly Key[];
+  readonly seqs: readonly number[];
+  /** Some have a partition key, or it is not known. */
+  readonly keyed: boolean;
 }
 
 /** The one implementation of the work queue, for every dialect and for inbox and outbox alike. */
@@ -195,48 +196,56 @@ export function createQueueStore<
   const numbered = async (
     messages: readonly Key[],
     call: AckOptions<SqlExecutor>,
-  ): Promise<readonly Numbered<Key>[]> => {
-    const known = new Map<string, Numbered<Key>>();
+  ): Promise<Numbered<Key>> => {
+    const known = new Map<string, { readonly seq: number; readonly key: Key }>();
     const unknown = new Map<string, Key>();
+    let keyed = false;
     for (const key of messages) {
       const text = shape.keyText(shape.key(key));
-      const seq = (key as { seq?: unknown }).seq;
-      if (typeof seq === "number") known.set(text, { seq, partitionKey: partitionKeyOf(key), key });
-      else if (!known.has(text)) unknown.set(text, key);
+      const seq = seqOf(key);
+      if (typeof seq === "number") {
+        known.set(text, { seq, key });
+        keyed ||= mayHaveKey(key);
+      } else if (!known.has(text)) unknown.set(text, key);
     }
-    if (unknown.size === 0) return [...known.values()];
-    const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
-    for (const row of await executeIn(call.tx, statements.resolve, { items }, call)) {
-      const text = shape.keyText(shape.keyOf(row));
-      const { partition_key: partitionKey } = row;
-      known.set(text, { seq: Number(row.seq), partitionKey, key: unknown.get(text)! });
+    if (unknown.size > 0) {
+      const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
+      for (const row of await executeIn(call.tx, statements.resolve, { items }, call)) {
+        const text = shape.keyText(shape.keyOf(row));
+        known.set(text, { seq: Number(row.seq), key: unknown.get(text)! });
+        keyed ||= row.partition_key !== null;
+      }
     }
-    return [...known.values()];
+    const entries = [...known.values()];
+    return { keys: entries.map(({ key }) => key), seqs: entries.map(({ seq }) => seq), keyed };
   };
 
   /** The common case without any look at keys: all of them were claimed. */
-  const allNumbered = (messages: readonly Key[]): readonly Numbered<Key>[] | undefined => {
-    const entries: Numbered<Key>[] = [];
+  const allNumbered = (messages: readonly Key[]): Numbered<Key> | undefined => {
+    const seqs: number[] = new Array(messages.length);
+    let keyed = false;
     let ascending = true; // as a claim brings them; then no number comes twice
-    for (const key of messages) {
-      const seq = (key as { seq?: unknown } | null)?.seq;
+    for (let index = 0; index < messages.length; index++) {
+      const seq = seqOf(messages[index]!);
       if (typeof seq !== "number") return undefined;
-      ascending &&= entries.length === 0 || seq > entries[entries.length - 1]!.seq;
-      entries.push({ seq, partitionKey: partitionKeyOf(key), key });
+      ascending &&= index === 0 || seq > seqs[index - 1]!;
+      seqs[index] = seq;
+      keyed ||= mayHaveKey(messages[index]!);
     }
-    return ascending ? entries : [...new Map(entries.map((entry) => [entry.seq, entry])).values()];
+    if (ascending) return { keys: messages, seqs, keyed };
+    const sorted = [...new Map(seqs.map((seq, index) => [seq, messages[index]!]))].sort(([a], [b]) => a - b);
+    return { keys: sorted.map(([, key]) => key), seqs: sorted.map(([seq]) => seq), keyed };
   };
 
   const settlement = (
     messages: readonly Key[],
-    entries: readonly Numbered<Key>[],
+    { keys, seqs }: Numbered<Key>,
     rows: Rows,
   ): Settlement<Key> => {
-    const isWhole = rows.length === entries.length && rows[0]?.dead === undefined;
-    if (isWhole && entries.length === messages.length)
-      return { changed: entries.map((entry) => entry.key), lost: [], dead: [] };
-    const bySeq = new Map(entries.map((entry) => [entry.seq, entry.key]));
-    const changed = isWhole ? [...bySeq.values()] : rows.map((row) => bySeq.get(Number(row.seq))!);
+    const isWhole = rows.length === keys.length && rows[0]?.dead === undefined;
+    if (isWhole && keys.length === messages.length) return { changed: [...keys], lost: [], dead: [] };
+    const bySeq = new Map(seqs.map((seq, index) => [seq, keys[index]!]));
+    const changed = isWhole ? [...keys] : rows.map((row) => bySeq.get(Number(row.seq))!);
     const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
     const settled = new Set(changed.map(shape.keyText));
     const lost = distinct(messages).filter((key) => !settled.has(shape.keyText(key)));
@@ -253,16 +262,19 @@ export function createQueueStore<
     messages: readonly Key[],
     params: SqlParams,
     call: AckOptions<SqlExecutor>,
-    itemOf: (entry: Numbered<Key>) => unknown = (entry) => entry.seq,
+    itemOf?: (key: Key, seq: number) => unknown,
   ): Promise<Settlement<Key>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
     const entries = allNumbered(messages) ?? (await numbered(messages, call));
-    const items = JSON.stringify(entries.map(itemOf));
-    const variant = statement.keyed !== undefined && entries.some(mayHaveKey) ? statement.keyed : statement;
-    const sent = { ...params, items, count: entries.length };
-    const rows = entries.length === 0 ? [] : await executeIn(call.tx, variant, sent, call);
-    const result = settlement(messages, entries, eachSettled(rows, entries.length));
+    const { keys, seqs, keyed } = entries;
+    const items = JSON.stringify(
+      itemOf === undefined ? seqs : keys.map((key, index) => itemOf(key, seqs[index]!)),
+    );
+    const variant = keyed && statement.keyed !== undefined ? statement.keyed : statement;
+    const sent = { ...params, items, count: keys.length };
+    const rows = keys.length === 0 ? [] : await executeIn(call.tx, variant, sent, call);
+    const result = settlement(messages, entries, eachSettled(rows, keys.length));
     logger.debug(verb, {
       changed: result.changed.length,
       lost: result.lost.length,
@@ -355,7 +367,7 @@ export function createQueueStore<
         keys,
         { owner: token, ...limit },
         abandon,
-        ({ seq, key }) => {
+        (key, seq) => {
           const { delayMs, error, costsAttempt = true } = items.get(shape.keyText(key))!;
           const row = { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
           return costsAttempt ? row : { ...row, attempts: 0 };
@@ -525,8 +537,9 @@ function eachSettled(rows: Rows, count: number): Rows {
 
 const noColumns: SqlRow = {};
 
-const partitionKeyOf = (message: object): unknown => (message as { partitionKey?: unknown }).partitionKey;
-const mayHaveKey = (entry: Numbered<object>): boolean => entry.partitionKey !== null;
+const seqOf = (message: object): unknown => (message as { seq?: unknown } | null)?.seq;
+const mayHaveKey = (message: object): boolean =>
+  (message as { partitionKey?: unknown } | null)?.partitionKey !== null;
 
 const isClaimed = (row: SqlRow): boolean => (row.verdict ?? "claimed") === "claimed";
 
