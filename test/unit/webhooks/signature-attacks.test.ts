@@ -208,6 +208,19 @@ describe("forged and damaged webhooks", () => {
     expect(await statuses(requests)).toEqual(requests.map(() => 401));
   });
 
+  it("FUN-02 a form of endlessly many fields is refused without taking it apart", async () => {
+    const twilio = { twilio: { scheme: "twilio", secrets: "tw" } as const };
+    const fields = (count: number) =>
+      Array.from({ length: count }, (_, field) => `${field.toString(36)}=`).join("&");
+    const form = signed("twilio", {
+      secrets: "tw",
+      body: fields(1_000),
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
+    const endless = altered(form.clone(), {}, fields(500_000)); // taken apart it would keep the process for an hour
+    expect(await statuses([form, endless], twilio)).toEqual([200, 401]);
+  });
+
   it("FUN-02 header names are taken in any case, and hexadecimal digits too", async () => {
     const request = delivery("github");
     const shouted = signatureOf("github", request).replace(/[a-f]+$/g, (digits) => digits.toUpperCase());
