@@ -33,18 +33,27 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
   if (target === undefined || !/^https?:$/.test(target.protocol))
     throw new InvalidArgumentError("webhookPublisher: url must be an http or https address.");
   requireDuration(timeoutMs, "webhookPublisher: timeoutMs");
+  const own = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
     signWebhook("standard", {
       url,
       secrets,
       body: message.payload,
       messageId: message.messageId,
-      headers: { ...sendable(message.headers), ...headers, "oncebox-topic": message.topic },
+      headers: { ...sendable(message.headers), ...own, "oncebox-topic": message.topic },
     });
   sign(trial); // a secret that cannot sign is refused now, not at the first message
 
+  const signed = (message: PublishedMessage) => {
+    try {
+      return sign(message);
+    } catch (error) {
+      throw permanentFailure(`The message cannot be sent by HTTP. ${(error as Error).message}`);
+    }
+  };
+
   return guarded(`The webhook at ${target.host}`, options, async (message, { signal }) => {
-    const request = sign(message);
+    const request = signed(message);
     const response = await fetch(request.url, {
       method: request.method,
       headers: request.headers,
@@ -63,7 +72,11 @@ const ofConnection =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
 
 const sendable = (headers: PublishedMessage["headers"]): Record<string, string> =>
-  Object.fromEntries(Object.entries(headers ?? {}).filter(([name]) => !ofConnection.test(name)));
+  lowerCased(Object.fromEntries(Object.entries(headers ?? {}).filter(([name]) => !ofConnection.test(name))));
+
+/** Otherwise two spellings of a name would be sent as one header with both values. */
+const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
 const trial: PublishedMessage = {
   id: "00000000-0000-7000-8000-000000000000",

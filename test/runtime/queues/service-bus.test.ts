@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { ServiceBusClient } from "@azure/service-bus";
 import { describe, expect, it } from "vitest";
 import {
@@ -5,6 +6,7 @@ import {
   createOutbox,
   migrate,
   type OutboxMessage,
+  PermanentFailure,
   timeBudget,
 } from "../../../src/index.js";
 import { serviceBusPublisher } from "../../../src/publishers/index.js";
@@ -42,6 +44,37 @@ describe("Azure Service Bus: Microsoft's SDK against an AMQP 1.0 peer", () => {
       await client.close();
       await broker.stop();
       await db.close();
+    }
+  });
+});
+
+describe("Azure Service Bus: what goes into a batch", () => {
+  it("MID-09 ADD-01 each session has a batch of its own, and what is too large fails for good, alone", async () => {
+    const broker = await startServiceBusBroker();
+    const client = new ServiceBusClient(broker.connectionString, {
+      retryOptions: { maxRetries: 0, timeoutInMs: 10_000 },
+    });
+    try {
+      const publish = serviceBusPublisher({ sender: client.createSender("orders") });
+      const context = { signal: new AbortController().signal };
+      const send = (partitionKey: string | null, payload: string) => {
+        const messageId = randomUUID();
+        const fields = { id: messageId, messageId, topic: "t", headers: null, correlationId: null };
+        return publish({ ...fields, partitionKey, payload }, context);
+      };
+      const ends = await Promise.allSettled([
+        ...["a", "b", "a", null, "b", null].map((key, index) => send(key, `${index}`)),
+        send("a", "x".repeat(300_000)),
+      ]);
+      expect(ends.map(({ status }) => status)).toEqual([...Array(6).fill("fulfilled"), "rejected"]);
+      expect((ends[6] as PromiseRejectedResult).reason).toBeInstanceOf(PermanentFailure);
+      expect(broker.transfers()).toBe(3);
+      expect(broker.waiting.map(({ group_id: session }) => session ?? null).sort()).toEqual(
+        ["a", "a", "b", "b", null, null].sort(),
+      );
+    } finally {
+      await client.close();
+      await broker.stop();
     }
   });
 });

@@ -73,6 +73,38 @@ describe("webhooks out", () => {
     expect(() => new Webhook(secret).verify('{"n":2}', headers as Record<string, string>)).toThrow();
   });
 
+  it("MID-09 headers are sent once each, whatever their case, and none can take the signature's place", async () => {
+    const { url, received } = await serve(() => [204]);
+    const publish = webhookPublisher({ url, secrets: secret, headers: { "X-Own": "ours" } });
+    const headers = {
+      "Content-Type": "text/plain",
+      "x-own": "theirs",
+      "Webhook-Id": "evil",
+      "webhook-signature": "v1,x",
+    };
+    await publish({ ...message, headers }, context);
+    expect(received[0]!.headers).toMatchObject({
+      "content-type": "text/plain",
+      "x-own": "ours",
+      "webhook-id": message.messageId,
+    });
+    const { body, headers: sentHeaders } = received[0]!;
+    expect(new Webhook(secret).verify(body, sentHeaders as Record<string, string>)).toEqual({ n: 1 });
+  });
+
+  it("ADD-10 a message whose headers HTTP cannot carry fails for good, and is not held against the receiver", async () => {
+    const { url, received } = await serve(() => [204]);
+    const publish = webhookPublisher({ url, secrets: secret, breaker: { failures: 1 } });
+    const failure = await publish({ ...message, headers: { note: "two\nlines" } }, context).catch(
+      (error: unknown) => error,
+    );
+    expect(failure).toBeInstanceOf(PermanentFailure);
+    expect((failure as Error).message).toContain("note");
+    expect((failure as Error).message).not.toContain("lines");
+    await publish(message, context);
+    expect(received).toHaveLength(1);
+  });
+
   it("ADD-12 410 is final, Retry-After is kept to, and everything else is tried again", async () => {
     const answers: Answer[] = [
       [410],
