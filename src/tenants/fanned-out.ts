@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ArgumentRangeError } from "../errors.js";
+import { requireDuration } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
 import type { Logger } from "../queue/logger.js";
 import { safeReason } from "../queue/safe-reason.js";
@@ -53,9 +54,8 @@ export function fannedOut<Report extends TenantRunResult>(
 ): FannedOut<Report> {
   const { fanOut, shareSize, logger, now, random } = options;
   const job = options.job === undefined ? {} : { job: options.job };
-  if (!Number.isInteger(shareSize) || shareSize < 1) {
-    throw new ArgumentRangeError("shareSize must be a whole number from 1 on.");
-  }
+  requireShareSize(shareSize);
+  requireDuration(options.periodMs, "periodMs");
 
   /** Within the time that is left: a share that was not sent is made by the next timer, one that is killed tells nobody. */
   const handOut = async (ids: readonly string[], until: number, budget: Budget): Promise<number> => {
@@ -114,6 +114,12 @@ export function fannedOut<Report extends TenantRunResult>(
       return { ...options.nothing, handedOut };
     },
   };
+}
+
+export function requireShareSize(shareSize: number): void {
+  if (!Number.isInteger(shareSize) || shareSize < 1) {
+    throw new ArgumentRangeError("shareSize must be a whole number from 1 on.");
+  }
 }
 
 /** What is kept for handing on what was not reached: a tenth of the time, and at most two seconds. */

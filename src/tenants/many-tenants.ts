@@ -3,14 +3,13 @@ import type { AppTenants, OpenTenants, TenantsContext } from "../app/app-tenants
 import type { DispatchReport } from "../app/dispatch-all.js";
 import { coalesced, wakeUpIntervalMs } from "../app/wake-up.js";
 import { InvalidOperationError } from "../errors.js";
-import { refuseUnknown } from "../queue/arguments.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
 import { createDispatcher } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { migrate } from "../sql/migrate.js";
-import { fannedOut } from "./fanned-out.js";
+import { fannedOut, requireShareSize } from "./fanned-out.js";
 import {
   cleanUpTenants,
   hasMaintained,
@@ -20,16 +19,13 @@ import {
   type TenantMaintenanceReport,
   toMaintenanceReport,
 } from "./maintain-tenants.js";
+import { migrateTenants } from "./migrate-tenants.js";
 import { onePerInterval } from "./one-per-interval.js";
 import type { FanOut, TenantShare } from "./share-message.js";
 import { createFanOutDispatcher, type FanOutReport, shareDefaults } from "./shares.js";
+import { tenantKey } from "./tenant.js";
 import { createTenantDispatcher, type TenantDispatcherOptions } from "./tenant-dispatcher.js";
-import {
-  createTenantStores,
-  type TenantStoreProvider,
-  type TenantStores,
-  type TenantStoresOptions,
-} from "./tenant-stores.js";
+import { createTenantStores, type TenantStores, type TenantStoresOptions } from "./tenant-stores.js";
 import type { TenantDispatchers } from "./tenant-turn.js";
 
 export interface ManyTenantsOptions
@@ -56,6 +52,9 @@ const shareOptions = ["shareSize", "periodMs"];
  */
 export function manyTenants(options: ManyTenantsOptions): AppTenants {
   refuseUnknown(options, [...storeOptions, ...turnOptions, ...shareOptions], "manyTenants");
+  const { shareSize, periodMs } = { ...shareDefaults, ...options };
+  requireDuration(periodMs, "periodMs");
+  requireShareSize(shareSize);
   return { open: (context) => openTenants(options, context) };
 }
 
@@ -136,9 +135,9 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
       return stores.inbox(tenant);
     },
     async wake({ tenant }) {
-      if (wakeUp !== undefined || context.fanOut !== undefined) await wakeTenant(tenant ?? "");
+      if (tenant !== null && (wakeUp ?? context.fanOut) !== undefined) await wakeTenant(tenantKey(tenant));
     },
-    migrate: () => migrateAll(stores),
+    migrate: () => migrateTenants(stores),
     close: () => stores.close(),
   };
 }
@@ -194,26 +193,6 @@ function together(first: DispatchReport, second: DispatchReport): DispatchReport
       left: a.left + b.left,
     },
   };
-}
-
-/** One after the other, when you deploy. The first that fails ends it, and says whose it is. */
-async function migrateAll(stores: TenantStoreProvider) {
-  const applied: string[] = [];
-  for (const id of await stores.places()) {
-    const { db, tables } = await stores.stores(id);
-    const { schema, inbox, outbox } = tables;
-    try {
-      const result = await migrate(db, {
-        ...(schema === undefined ? {} : { schema }),
-        ...(inbox === undefined ? {} : { inbox }),
-        ...(outbox === undefined ? {} : { outbox }),
-      });
-      applied.push(...result.applied.map((step) => `${id}: ${step}`));
-    } catch (error) {
-      throw new InvalidOperationError(`The tenant "${id}" could not be migrated.`, { cause: error });
-    }
-  }
-  return { applied };
 }
 
 const noTenant = () =>

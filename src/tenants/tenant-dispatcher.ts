@@ -8,6 +8,7 @@ import { resultSum } from "./result-sum.js";
 import { runTenants, type TenantRunResult } from "./run-tenants.js";
 import { fair, type SelectionStrategy } from "./selection.js";
 import { setAside } from "./set-aside.js";
+import { normalKey } from "./tenant.js";
 import type { TenantStoreProvider, TenantStores } from "./tenant-stores.js";
 import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
 
@@ -83,7 +84,8 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
   };
 
   /** A share may name one that this instance has not heard of yet, or one that has gone. */
-  const stillThere = async (ids: readonly string[]): Promise<readonly string[]> => {
+  const stillThere = async (named: readonly string[]): Promise<readonly string[]> => {
+    const ids = named.map(normalKey);
     const isUnknown = (known: ReadonlySet<string>) => (id: string) => !known.has(id);
     let all = new Set(await tenants.list());
     if (ids.some(isUnknown(all))) {

@@ -16,8 +16,11 @@ export interface Tenant {
 /** A GUID is the same in any case; any other key is taken exactly as it is. */
 export function tenantKey(key: string): string {
   requireName(key, "the tenant's key");
-  return isGuid(key) ? key.toLowerCase() : key;
+  return normalKey(key);
 }
+
+/** The same of what need not be a key at all. */
+export const normalKey = (key: string): string => (isGuid(key) ? key.toLowerCase() : key);
 
 /** Tenants of one place have the same tables, which are polled once. */
 export const placeOf = ({ database, schema, inbox, outbox }: Tenant): string =>

@@ -197,7 +197,7 @@ describe("an app with many tenants", () => {
     const handled: string[] = [];
     const app = await running({ handlers: { t: (_, { store }) => void handled.push(store) } });
     await (await app.tenants!.inbox("acme")).receive(message("1"));
-    const share = { tenants: ["acme", "gone"], until: Date.now() + 60_000 };
+    const share = { tenants: ["acme", "gone", ""], until: Date.now() + 60_000 };
     expect(await app.dispatch(timeBudget(20_000), { shares: [share] })).toMatchObject({
       tenants: { failed: 0, left: 0 },
     });
@@ -218,6 +218,40 @@ describe("an app with many tenants", () => {
     expect(shares.every((share) => share.woken)).toBe(true);
   });
 
+  it("FUN-06 FUN-07 a GUID that comes in capital letters wakes a worker for the tenant that it is", async () => {
+    const shares: TenantShare[] = [];
+    const handled: string[] = [];
+    const guid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+    let asked = 0;
+    const found = () => {
+      asked++;
+      return [{ id: guid, database: `sqlite:${join(folder, "guid.db")}` }];
+    };
+    const app = await running(
+      { sources, handlers: { t: (_, { store }) => void handled.push(store) } },
+      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { discover: found } },
+    );
+    expect((await app.webhook(webhook("evt_1", guid.toUpperCase()))).status).toBe(200);
+    expect(shares.map(({ tenants }) => tenants)).toEqual([[guid]]);
+    // One that somebody else sent as it came does no harm either.
+    const share = { tenants: [guid.toUpperCase()], until: Date.now() + 60_000 };
+    await app.dispatch(timeBudget(20_000), { shares: [share] });
+    expect({ handled, asked }).toEqual({ handled: [guid], asked: 1 });
+  });
+
+  it("FUN-07 MID-01 a tenant that cannot be migrated keeps no other from it, and the error says who it is", async () => {
+    const found = () => [
+      { id: "a-broken", database: `sqlite:${join(folder, "no-such-folder", "a.db")}` },
+      ...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })),
+    ];
+    const definition = defineApp({ tenants: manyTenants({ discover: found }) });
+    const environment = readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
+    const app = await createApp(definition, { environment });
+    apps.push(app);
+    await expect(app.migrate()).rejects.toThrow(/^1 of 4 tenants could not be migrated: "a-broken"/);
+    for (const id of ids) expect((await (await app.tenants!.inbox(id)).stats()).due).toBe(0);
+  });
+
   it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
     let woken = 0;
     const app = await running({ sources }, { wakeUp: { wake: async () => void woken++ } });
@@ -230,6 +264,8 @@ describe("an app with many tenants", () => {
     expect(() => defineApp({ database: "sqlite::memory:", tenants })).toThrow(InvalidArgumentError);
     expect(() => defineApp({ tenants: {} as never })).toThrow(/manyTenants/);
     expect(() => manyTenants({ discover: discover(), size: 1 } as never)).toThrow(/size/);
+    for (const wrong of [{ periodMs: 0 }, { periodMs: Number.NaN }, { shareSize: 0 }, { shareSize: 1.5 }])
+      expect(() => manyTenants({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
     const app = await running({});
     expect(() => app.inbox.id).toThrow(InvalidOperationError);
   });

@@ -273,6 +273,36 @@ describe("stores of tenants", () => {
 });
 
 describe("tenants from configuration", () => {
+  it("FUN-08 FUN-07 a tenant of the configuration whose secret cannot be read is left out, or stays what it was", async () => {
+    const secrets = new Map([["ACME", urlOf("acme")]]);
+    const resolveSecret = async ({ name }: { readonly name?: string }) => {
+      const secret = secrets.get(name!);
+      if (secret === undefined) throw Object.assign(new Error(`hidden ${name}`), { code: "ENOSECRET" });
+      return secret;
+    };
+    const lines: [string, LogFields][] = [];
+    const write = (text: string, fields: LogFields) => void lines.push([text, fields]);
+    const logger: Logger = { debug: () => {}, info: () => {}, warn: write, error: write };
+    const tenants = stores({
+      discover: tenantsFromConfiguration([
+        { id: "acme", database: { from: "env", name: "ACME" } },
+        { id: "globex", database: { from: "env", name: "GLOBEX" } },
+      ]),
+      resolveSecret: resolveSecret as NonNullable<TenantStoresOptions["resolveSecret"]>,
+      logger,
+    });
+    expect(await tenants.list()).toEqual(["acme"]);
+    expect(lines).toEqual([
+      ["the database of a tenant could not be read", { tenant: "globex", reason: "Error ENOSECRET" }],
+    ]);
+    secrets.set("GLOBEX", urlOf("globex")).delete("ACME");
+    await tenants.refresh();
+    expect(await tenants.list()).toEqual(["acme", "globex"]);
+    secrets.clear(); // the whole store is away: that is a failing source
+    await tenants.refresh();
+    expect(await tenants.list()).toEqual(["acme", "globex"]);
+  });
+
   it("FUN-08 says everything that is wrong at once, and no value", () => {
     const wrong = [
       { id: "", database: "sqlite:a.db" },
