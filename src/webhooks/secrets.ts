@@ -65,10 +65,14 @@ export function createSecretKeys<Key extends object>(
 
   const refresh = async (): Promise<readonly Key[]> => {
     const before = kept;
-    try {
-      const keys = await answeredWithin(options.fetchMs, "The secret store", fetchAll());
-      kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
+    // What comes too late for this webhook is there for the next one, unless somebody else was quicker.
+    const fetched = fetchAll().then((keys) => {
+      if (kept?.keys === before?.keys)
+        kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
       return keys;
+    });
+    try {
+      return await answeredWithin(options.fetchMs, "The secret store", fetched);
     } catch (error) {
       if (before === undefined) throw error;
       options.onStale();

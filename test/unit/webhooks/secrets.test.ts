@@ -102,4 +102,23 @@ describe("secrets that are fetched", () => {
     hangs = false;
     expect((await route(by("s"))).status).toBe(200);
   });
+
+  it("FUN-02 what a slow store answers after the webhook was refused is there for the next one", async () => {
+    let fetched = 0;
+    let answer: (secret: string) => void = () => {};
+    const { route } = await reception({
+      receiveMs: 20,
+      sources: source(() => {
+        fetched++;
+        return new Promise<string>((resolve) => {
+          answer = resolve;
+        });
+      }),
+    });
+    expect((await route(by("s"))).status).toBe(503);
+    answer("s");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect((await route(by("s"))).status).toBe(200);
+    expect(fetched).toBe(1);
+  });
 });
