@@ -68,12 +68,14 @@ export function simulate(world: World): Promise<Outcome> {
 
 async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
   const ids = Array.from({ length: world.tenants }, (_, index) => `t${index}`);
-  const every = (part: number) => (part === 0 ? Number.POSITIVE_INFINITY : Math.round(1 / part));
+  /** One in so many, beginning with this one. */
+  const isOneOf = (part: number, index: number, first: number) =>
+    part > 0 && index % Math.round(1 / part) === first;
   const waiting = new Map<string, number>();
   const hangs = new Set<string>();
   for (const [index, id] of ids.entries()) {
-    if (index % every(world.active) === 0) waiting.set(id, world.messagesPerActive);
-    else if (index % every(world.hanging) === 1) hangs.add(id);
+    if (isOneOf(world.active, index, 0)) waiting.set(id, world.messagesPerActive);
+    else if (isOneOf(world.hanging, index, 1)) hangs.add(id);
   }
   const sum = { handled: 0, drainedMs: 0, invocations: 0, gbSeconds: 0, looks: 0, atOnce: 0, most: 0 };
 
