@@ -3,6 +3,11 @@ targetScope = 'subscription'
 
 @minLength(2)
 @maxLength(20)
+@description('The app, in lower-case letters, digits and hyphens. Part of every name, so that two in one subscription are apart.')
+param applicationName string = 'oncebox'
+
+@minLength(2)
+@maxLength(20)
 @description('The environment: dev, prod. Part of every name.')
 param environmentName string
 
@@ -46,10 +51,11 @@ param oldestAgeMs int = 300000
 param logRetentionDays int = 30
 
 var tags = { 'azd-env-name': environmentName }
-var suffix = uniqueString(subscription().id, environmentName, location)
+var name = '${applicationName}-${environmentName}'
+var suffix = uniqueString(subscription().id, applicationName, environmentName, location)
 
 resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
-  name: 'rg-oncebox-${environmentName}'
+  name: 'rg-${name}'
   location: location
   tags: tags
 }
@@ -57,20 +63,20 @@ resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
 module identity 'identity.bicep' = {
   name: 'identity'
   scope: group
-  params: { name: 'id-oncebox-${environmentName}', location: location, tags: tags }
+  params: { name: 'id-${name}', location: location, tags: tags }
 }
 
 module network 'network.bicep' = if (privateNetworking) {
   name: 'network'
   scope: group
-  params: { name: 'vnet-oncebox-${environmentName}', location: location, tags: tags }
+  params: { name: 'vnet-${name}', location: location, tags: tags }
 }
 
 module monitoring 'monitoring.bicep' = {
   name: 'monitoring'
   scope: group
   params: {
-    name: 'oncebox-${environmentName}'
+    name: name
     location: location
     tags: tags
     principalId: identity.outputs.principalId
@@ -82,7 +88,7 @@ module storage 'storage.bicep' = {
   name: 'storage'
   scope: group
   params: {
-    name: 'stoncebox${suffix}'
+    name: 'st${suffix}'
     location: location
     tags: tags
     principalId: identity.outputs.principalId
@@ -106,7 +112,7 @@ module database 'database.bicep' = {
   name: 'database'
   scope: group
   params: {
-    serverName: 'sql-oncebox-${suffix}'
+    serverName: 'sql-${applicationName}-${suffix}'
     databaseName: 'oncebox'
     skuName: databaseSku
     location: location
@@ -136,7 +142,7 @@ module functions 'functions.bicep' = {
   name: 'functions'
   scope: group
   params: {
-    name: 'func-oncebox-${suffix}'
+    name: 'func-${applicationName}-${suffix}'
     location: location
     tags: tags
     identityId: identity.outputs.id
@@ -160,7 +166,7 @@ module alerts 'alerts.bicep' = {
   name: 'alerts'
   scope: group
   params: {
-    name: 'oncebox-${environmentName}'
+    name: name
     location: location
     tags: tags
     applicationInsightsId: monitoring.outputs.id

@@ -32,8 +32,9 @@ export const initCommand: Command = {
   },
 };
 
+/** Stacks and resource groups are named after it, which begin with a letter. */
 const packageName = (folder: string): string =>
   basename(folder)
     .toLowerCase()
     .replace(/[^a-z0-9-]+/g, "-")
-    .replace(/^-+|-+$/g, "") || "app";
+    .replace(/^[^a-z]+|-+$/g, "") || "app";

@@ -17,6 +17,7 @@ interface Statement {
 }
 
 const functionNames = ["Webhook", "Consume", "Dispatch", "Reap", "Cleanup"] as const;
+const appName = "orders";
 const inVpc = {
   network: "vpc",
   vpcId: "vpc-0a1b2c3d4e5f60718",
@@ -31,7 +32,7 @@ describe("the deployment to AWS", () => {
   let prod: { file: string; json: Template };
 
   beforeAll(async () => {
-    project = await packageForAws();
+    project = await packageForAws(appName);
     dev = await project.template("dev"); // one after the other: the tool keeps its state in the folder
     prod = await project.template("prod", inVpc);
   });
@@ -53,6 +54,15 @@ describe("the deployment to AWS", () => {
       }
     } finally {
       engine.free();
+    }
+  });
+
+  it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {
+    for (const name of functionNames) {
+      expect(properties(`${name}LambdaFunction`).FunctionName).toBe(`${appName}-dev-${name.toLowerCase()}`);
+    }
+    for (const [, { Properties }] of resources("AWS::SecretsManager::Secret", prod)) {
+      expect(Properties.Name).toMatch(new RegExp(`^${appName}/prod/`));
     }
   });
 

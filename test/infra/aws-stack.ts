@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -39,11 +39,12 @@ function executable(name: string): string {
 }
 
 /** serverless.yml and what it includes, with the archives of `npm run package:aws`, in a folder of its own. */
-export async function packageForAws(): Promise<AwsProject> {
+export async function packageForAws(appName: string): Promise<AwsProject> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-aws-"));
   for (const name of ["serverless.yml", "infra/aws"]) {
     await cp(join(root, name), join(folder, name), { recursive: true });
   }
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: appName }));
   await runPackage("aws", join(folder, "build/aws"));
   return {
     folder,

@@ -65,6 +65,17 @@ describe("the Bicep files for Azure", () => {
     expect(Object.keys(parameters)).toEqual(expect.arrayContaining(required));
   });
 
+  it("FUN-10 the names of everything have the app's in them, so that two of them in one subscription have nothing in common", () => {
+    const { variables, modules, resources: own } = file("main.bicep");
+    expect(variables.name).toContain("applicationName");
+    expect(variables.suffix).toContain("applicationName");
+    expect(own[0]!.body.name).toMatch(/^rg-\$\{name\}$/);
+    for (const { params } of Object.values(modules)) {
+      const names = Object.entries(params).filter(([param]) => /^(name|serverName)$/.test(param));
+      for (const [, value] of names) expect(value).toMatch(/^name$|\$\{(name|suffix)\}/);
+    }
+  });
+
   it("FUN-10 the function app runs on Flex Consumption, as an identity of its own", () => {
     expect(only("Microsoft.Web/serverfarms").sku).toEqual({ tier: "FlexConsumption", name: "FC1" });
     const { identity, properties } = only("Microsoft.Web/sites") as {

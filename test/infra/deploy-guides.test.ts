@@ -51,7 +51,7 @@ describe("the guides and the templates", () => {
     const templates = ["secrets", "tenants-catalogue"]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
-    const secrets = found(guide, /--secret-id oncebox\/\$STAGE\/([\w/-]+)/g);
+    const secrets = found(guide, /--secret-id \$APP\/\$STAGE\/([\w/-]+)/g);
     expect(secrets.length).toBeGreaterThan(2);
     for (const secret of secrets)
       expect(templates).toContain(`Name: \${self:service}/\${sls:stage}/${secret}\n`);
