@@ -19,13 +19,13 @@ import { message } from "../messages.js";
 import type { DatabaseName } from "../options.js";
 import type { Scenario, ScenarioInput } from "./scenario.js";
 
-/** Tenants with nothing to do, and the least that anybody can ask their database on a warm connection. */
+/** Tenants with nothing to do, and the least that anybody can ask their databases, in turns, on warm connections. */
 interface Target {
   readonly tenants: readonly Tenant[];
   /** Runs over all tenants in one round. */
   readonly runs: number;
   /** What is asked, for the table. */
-  readonly asked: Readonly<Record<string, () => Promise<unknown>>>;
+  readonly asked: Readonly<Record<string, (index: number) => Promise<unknown>>>;
   close(): Promise<void>;
 }
 
@@ -36,20 +36,21 @@ const ids = Array.from({ length: count }, (_, index) => `tenant_${index}`);
 async function sqliteTarget(): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-bench-"));
   const DatabaseSync = await loadSqlite();
-  const handle = new DatabaseSync(join(folder, "bare.db"));
-  handle.exec("pragma journal_mode = wal; create table one (value integer); insert into one values (1)");
-  const one = handle.prepare("select 1");
-  const row = handle.prepare("select value from one");
+  const files = ids.map((id) => join(folder, `${id}.db`));
+  const handles = files.map((file) => new DatabaseSync(file));
+  for (const handle of handles)
+    handle.exec("pragma journal_mode = wal; create table one (value integer); insert into one values (1)");
+  const inTurns = (text: string) => {
+    const statements = handles.map((handle) => handle.prepare(text));
+    return async (index: number) => statements[index % count]!.all();
+  };
   return {
-    tenants: ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })),
+    tenants: ids.map((id, index) => ({ id, database: `sqlite:${files[index]}` })),
     runs: 150,
-    asked: {
-      "select 1": async () => one.all(),
-      // `select 1` does not even open the file
-      "select a row": async () => row.all(),
-    },
+    // `select 1` does not even open the file
+    asked: { "select 1": inTurns("select 1"), "select a row": inTurns("select value from one") },
     async close() {
-      handle.close();
+      for (const handle of handles) handle.close();
       await rm(folder, { recursive: true, force: true });
     },
   };
@@ -57,14 +58,32 @@ async function sqliteTarget(): Promise<Target> {
 
 async function postgresTarget(): Promise<Target> {
   const server = await startPostgres();
-  const client = new pg.Client(server.url);
-  await client.connect();
+  const admin = new pg.Client(server.url);
+  await admin.connect();
+  const urls: string[] = [];
+  for (const id of ids) {
+    await admin.query(`create database bench_${id}`);
+    const url = new URL(server.url);
+    url.pathname = `/bench_${id}`;
+    urls.push(url.href);
+  }
+  const clients = await Promise.all(
+    urls.map(async (url) => {
+      const client = new pg.Client(url);
+      await client.connect();
+      return client;
+    }),
+  );
   return {
-    tenants: ids.map((id) => ({ id, database: server.url, schema: id })),
+    tenants: ids.map((id, index) => ({ id, database: urls[index]! })),
     runs: 20,
-    asked: { "select 1": () => client.query({ name: "one", text: "select 1", values: [] }) },
+    asked: {
+      "select 1": (index) => clients[index % count]!.query({ name: "one", text: "select 1", values: [] }),
+    },
     async close() {
-      await client.end();
+      await Promise.all(clients.map((client) => client.end()));
+      for (const id of ids) await admin.query(`drop database bench_${id} with (force)`);
+      await admin.end();
       await server.stop();
     },
   };
@@ -78,7 +97,10 @@ const targets: Readonly<Record<DatabaseName, () => Promise<Target>>> = {
 /** What a tenant with nothing to do costs a running dispatcher that asks one after the other, against `select 1`. */
 export const idlePoll: Scenario = async (input) => {
   const target = await targets[input.databaseName]();
-  const stores = createTenantStores({ discover: () => target.tenants });
+  const stores = createTenantStores({
+    discover: () => target.tenants,
+    connections: { perServer: count, perDatabase: 1 }, // all of them stay warm
+  });
   try {
     for (const id of ids) await becomeIdle(await stores.stores(id));
     const rows = [];
@@ -93,8 +115,8 @@ export const idlePoll: Scenario = async (input) => {
 const done = 200;
 
 /** It has handled messages before, as tenants have. */
-async function becomeIdle({ db, inbox, tables }: TenantStores): Promise<void> {
-  await migrate(db, tables.schema === undefined ? {} : { schema: tables.schema });
+async function becomeIdle({ db, inbox }: TenantStores): Promise<void> {
+  await migrate(db);
   await inbox.enqueue(Array.from({ length: done }, (_, index) => message(`m-${index}`)));
   const owner = newOwnerToken();
   for (;;) {
@@ -124,7 +146,7 @@ async function measure(
       }),
     () =>
       ratePerSecond(polls, async () => {
-        for (let index = 0; index < polls; index++) await asked[name]!();
+        for (let index = 0; index < polls; index++) await asked[name]!(index);
       }),
     sizes,
   );
