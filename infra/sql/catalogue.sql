@@ -11,7 +11,9 @@ create table "tenants" (
   outbox_table varchar(40)
 );
 
--- Samples: a database of its own; a schema of its own in a shared one; on Azure, by the functions' identity.
+-- Who reads it needs no more:  grant select on "tenants" to oncebox_functions;
+
+-- Samples, of which an app has one kind, because it is packaged for one (--database): a database of its own; a schema of its own in a shared one; on Azure, by the functions' identity.
 insert into "tenants" (id, database_url, schema_name) values
   ('acme', 'postgres://oncebox_functions@db.example.com/acme?sslmode=verify-full', null),
   ('globex', 'postgres://oncebox_functions@db.example.com/shared?sslmode=verify-full', 'globex'),

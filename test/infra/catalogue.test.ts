@@ -1,19 +1,25 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import pg from "pg";
-import { describe, expect, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { silentLogger } from "../../src/queue/logger.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { catalogueTable, tenantsFromCatalogue } from "../../src/tenants/index.js";
 import { root } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
 
+const sqlServerUrl = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/catalogue.sql"), "utf8");
 
 /** As a function does it: all it knows is where the URL is kept. */
-const discovered = (url: string) =>
-  tenantsFromCatalogue({ database: { from: "aws-secrets-manager", id: "oncebox/prod/catalogue-url" } })({
+const discovered = (url: string, table = "tenants") =>
+  tenantsFromCatalogue({
+    database: { from: "aws-secrets-manager", id: "orders/prod/catalogue-url" },
+    table,
+  })({
     signal: new AbortController().signal,
     logger: silentLogger,
     resolveSecret: async () => url,
@@ -43,6 +49,19 @@ describe("the catalogue of tenants", () => {
     } finally {
       await client.end();
       await database.drop();
+    }
+  });
+
+  it.skipIf(sqlServerUrl === "")("FUN-08 FUN-10 discovery finds its samples on SQL Server", async () => {
+    const table = `tenants_${randomUUID().slice(0, 8)}`; // the database is not this test's own
+    const db = openSqlServer({ url: sqlServerUrl, maxConnections: 1 });
+    const run = (sql: string) => db.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    try {
+      await run((await script()).replaceAll('"tenants"', `"${table}"`));
+      expect(await discovered(sqlServerUrl, table)).toEqual(samples);
+    } finally {
+      await run(`drop table if exists ${table}`);
+      await db.close();
     }
   });
 

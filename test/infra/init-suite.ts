@@ -1,0 +1,93 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { migrate } from "../../src/index.js";
+import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
+import { lambdaFunction } from "../runtime/aws/lambda-function.js";
+import { startFunctionsHost } from "../runtime/azure/functions-host.js";
+import { stripeWebhook } from "../runtime/scenarios.js";
+import { type OwnDatabase, ownDatabase } from "./own-database.js";
+import { type PackedPackage, packedPackage } from "./packed.js";
+import { unpacked } from "./unpacked.js";
+
+/** Puts what the app's package.json names into its folder, and answers how to run one of its scripts. */
+export type Install = (
+  folder: string,
+  packed: PackedPackage,
+) => Promise<(script: string) => Promise<unknown>>;
+
+export const describeInit = (name: string, install: Install) =>
+  describe(name, () => {
+    let place: string;
+    let packed: PackedPackage;
+    let database: OwnDatabase;
+    const folders: string[] = [];
+
+    beforeAll(async () => {
+      [packed, database] = await Promise.all([packedPackage(), ownDatabase()]);
+      await migrate(database.db);
+      place = await mkdtemp(join(tmpdir(), "oncebox-init-"));
+      folders.push(place);
+    });
+    afterAll(async () => {
+      await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+      await Promise.all([packed?.remove(), database?.drop()]);
+    });
+
+    /** As a newcomer does it, but with the package from here instead of the registry's. */
+    async function built(cloud: "aws" | "azure", ...args: readonly string[]): Promise<string> {
+      await packed.cli(["init", cloud, cloud, ...args], place);
+      const folder = join(place, cloud);
+      const run = await install(folder, packed);
+      await run("typecheck");
+      await run(`package:${cloud}`);
+      return folder;
+    }
+
+    it("FUN-09 FUN-10 for AWS: it builds, and its functions run under Amazon's runtime", async () => {
+      const folder = await built("aws");
+      const archives = (await readdir(join(folder, "build/aws"))).filter((name) => name.endsWith(".zip"));
+      const serverless = await readFile(join(folder, "serverless.yml"), "utf8");
+      const named = [...serverless.matchAll(/artifact: build\/aws\/(\S+)/g)].map(([, name]) => name);
+      expect(archives.sort()).toEqual(named.sort());
+
+      const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: webhookSecret };
+      const invoke = async (name: string, event: unknown) => {
+        const unzipped = await unpacked(join(folder, "build/aws", `${name}.zip`));
+        folders.push(unzipped);
+        const made = lambdaFunction({ folder: unzipped, handler: `${name}.handler`, env });
+        try {
+          return await made.invoke(event);
+        } finally {
+          await made.close();
+        }
+      };
+      const answer = await invoke("webhook", stripeHttpEvent({ id: "evt_aws" }));
+      expect(answerOf(answer as APIGatewayProxyStructuredResultV2)).toEqual({
+        status: 200,
+        outcome: "enqueued",
+      });
+      expect(await invoke("dispatch", {})).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
+      expect(await invoke("consume", { Records: [] })).toEqual({ batchItemFailures: [] });
+      expect(await invoke("reap", {})).toMatchObject({ inbox: { done: 0 } });
+      expect(await invoke("cleanup", {})).toMatchObject({ inbox: { done: 0 } });
+    });
+
+    it("FUN-09 FUN-10 for Azure: it builds, and the host runs its function app", async () => {
+      const folder = await built("azure", "--database", "postgres");
+      const app = await unpacked(join(folder, "build/azure/app.zip"));
+      folders.push(app);
+      const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: "whsec_scenarios" };
+      const host = await startFunctionsHost(app, env, 60_000);
+      try {
+        expect((await host.webhook(stripeWebhook("evt_azure"))).status).toBe(200);
+        expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
+        expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 } });
+        expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 } });
+      } finally {
+        await host.stop();
+      }
+    });
+  });
