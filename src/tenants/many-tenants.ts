@@ -145,7 +145,11 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
 /** Where the platform starts no workers, whoever is woken looks at all tenants: one is enough for many shares. */
 function alone({ wakeUp }: TenantsContext): FanOut {
   const once = wakeUp === undefined ? undefined : coalesced(wakeUp);
-  return { send: async () => once?.wake() };
+  return {
+    async send({ job }) {
+      if (job === undefined) await once?.wake(); // maintenance has time until its next timer
+    },
+  };
 }
 
 /** A tenant has dispatchers of its own when its handlers are made for it. */

@@ -12,6 +12,7 @@ import {
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 import { newOwnerToken, timeBudget } from "../../../src/index.js";
 import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   type FanOut,
   type ManyTenantsOptions,
@@ -250,6 +251,30 @@ describe("an app with many tenants", () => {
     apps.push(app);
     await expect(app.migrate()).rejects.toThrow(/^1 of 4 tenants could not be migrated: "a-broken"/);
     for (const id of ids) expect((await (await app.tenants!.inbox(id)).stats()).due).toBe(0);
+  });
+
+  it("FUN-04 FUN-07 without workers to start, maintenance that ran out of time is the next timer's, and wakes no dispatcher", async () => {
+    let woken = 0;
+    let opened = 0;
+    let remainingMs = 20_000;
+    const app = await running(
+      {},
+      {
+        wakeUp: { wake: async () => void woken++ },
+        tenants: {
+          concurrency: 1,
+          connections: { files: 1 }, // so that each turn opens its file
+          open(url) {
+            if (++opened === 8) remainingMs = 400; // a turn is begun, and has no time for anything
+            return openSqlite({ file: url.slice("sqlite:".length) });
+          },
+        },
+      },
+    );
+    opened = 6;
+    const budget = { signal: new AbortController().signal, remainingMs: () => remainingMs };
+    expect((await app.cleanup(budget)).inbox).toEqual({ done: 0, dead: 0, more: true });
+    expect(woken).toBe(0);
   });
 
   it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
