@@ -13,7 +13,8 @@ create table "tenants" (
 
 -- Who reads it needs no more:  grant select on "tenants" to oncebox_functions;
 
--- Samples, of which an app has one kind, because it is packaged for one (--database): a database of its own; a schema of its own in a shared one; on Azure, by the functions' identity.
+-- Samples: a database of its own; a schema of its own in a shared one; on Azure, by the functions' identity. All tenants
+-- of an app are on one kind of database, the one that it is packaged for.
 insert into "tenants" (id, database_url, schema_name) values
   ('acme', 'postgres://oncebox_functions@db.example.com/acme?sslmode=verify-full', null),
   ('globex', 'postgres://oncebox_functions@db.example.com/shared?sslmode=verify-full', 'globex'),
