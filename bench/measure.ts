@@ -15,29 +15,34 @@ export interface Rounds {
   readonly rounds: number;
   /** No further round is begun after this time, once there are five: on a busy machine a quick run stays quick. */
   readonly maxMs: number;
+  /** Rounds before those that count; one by default. */
+  readonly warmUps?: number;
 }
+
+/** What a few thousand messages a slice need until the code that handles them has been compiled to its end. */
+export const slicesToWarmUp = 4;
 
 const fewestRounds = 5;
 
 /**
  * A B, B A, A B, …: the two run in turns, a fraction of a second each, so that whatever else the
  * machine does (other processes, a checkpoint, a change of clock speed) meets both, and each round's
- * ratio is made of neighbours in time. Rounds are numbered from 0; round 0 warms up and is not counted.
+ * ratio is made of neighbours in time. Rounds are numbered from 0; the first ones warm up and are not counted.
  */
 export async function compare(
   subject: Contender,
   reference: Contender,
-  { rounds, maxMs }: Rounds,
+  { rounds, maxMs, warmUps = 1 }: Rounds,
 ): Promise<Comparison> {
   const end = performance.now() + maxMs;
   const subjectRates: number[] = [];
   const referenceRates: number[] = [];
-  for (let round = 0; round <= rounds; round++) {
-    if (round > fewestRounds && performance.now() > end) break;
+  for (let round = 0; round < warmUps + rounds; round++) {
+    if (subjectRates.length >= fewestRounds && performance.now() > end) break;
     const subjectFirst = round % 2 === 0;
     const first = await (subjectFirst ? subject : reference)(round);
     const second = await (subjectFirst ? reference : subject)(round);
-    if (round === 0) continue;
+    if (round < warmUps) continue;
     subjectRates.push(subjectFirst ? first : second);
     referenceRates.push(subjectFirst ? second : first);
   }

@@ -1,6 +1,6 @@
 import { createDispatcher, type DispatchResult, type InboxMessage, timeBudget } from "../../src/index.js";
 import type { BenchDatabase, OpenInbox } from "../databases/bench-database.js";
-import { type Contender, compare, type Rounds, ratePerSecond } from "../measure.js";
+import { type Contender, compare, type Rounds, ratePerSecond, slicesToWarmUp } from "../measure.js";
 import { message } from "../messages.js";
 import type { Sizes } from "../options.js";
 import { type PeerName, peerNames } from "../peers/peer.js";
@@ -35,8 +35,9 @@ async function againstBare(input: ScenarioInput): Promise<ResultRow> {
   const { database, sizes } = input;
   const slice = sliceOf(sizes);
   // what is being handled when the signal comes still belongs to the slice
-  const opened = await database.openInbox(connections, { pending: sizes.drained + 1_000, done: 0 });
-  const bare = await database.openBareQueue(sizes.drained);
+  const pending = slice * (slices + slicesToWarmUp);
+  const opened = await database.openInbox(connections, { pending: pending + 2_000, done: 0 });
+  const bare = await database.openBareQueue(pending);
   const draining: Contender = () =>
     ratePerSecond(slice, async () => {
       for (let settled = 0; settled < slice; ) settled += await bare.ack(await bare.claim(batchSize));
@@ -70,9 +71,8 @@ async function againstPeer(
 
 const notMeasured = { rate: Number.NaN, referenceRate: Number.NaN, ratio: Number.NaN, spread: Number.NaN };
 
-// compare() runs one slice more, to warm up
-const sliceOf = ({ drained }: Sizes): number => Math.floor(drained / (slices + 1) / batchSize) * batchSize;
-const roundsOf = ({ maxMs }: Sizes): Rounds => ({ rounds: slices, maxMs });
+const sliceOf = ({ drained }: Sizes): number => Math.ceil(drained / slices / batchSize) * batchSize;
+const roundsOf = ({ maxMs }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps: slicesToWarmUp });
 
 function dispatching({ inbox }: OpenInbox, slice: number): Contender {
   let stop = new AbortController();

@@ -1,5 +1,5 @@
 import { newOwnerToken } from "../../src/index.js";
-import { compare, ratePerSecond } from "../measure.js";
+import { compare, ratePerSecond, slicesToWarmUp } from "../measure.js";
 import type { Scenario } from "./scenario.js";
 
 const batchSize = 50;
@@ -11,10 +11,10 @@ const slices = 9;
  * loop over narrow rows. Every slice of both is checked to have settled what it claimed.
  */
 export const drain: Scenario = async ({ database, sizes }) => {
-  // compare() runs one slice more, to warm up
-  const slice = Math.floor(sizes.drained / (slices + 1) / batchSize) * batchSize;
-  const opened = await database.openInbox(1, { pending: sizes.drained, done: 0 });
-  const bare = await database.openBareQueue(sizes.drained);
+  const slice = Math.ceil(sizes.drained / slices / batchSize) * batchSize;
+  const pending = slice * (slices + slicesToWarmUp);
+  const opened = await database.openInbox(1, { pending, done: 0 });
+  const bare = await database.openBareQueue(pending);
   const owner = newOwnerToken();
 
   const draining = (claimAndAck: () => Promise<number>) => () =>
@@ -32,7 +32,11 @@ export const drain: Scenario = async ({ database, sizes }) => {
   });
   const withBare = draining(async () => bare.ack(await bare.claim(batchSize)));
 
-  const result = await compare(withOncebox, withBare, { rounds: slices, maxMs: sizes.maxMs });
+  const result = await compare(withOncebox, withBare, {
+    rounds: slices,
+    maxMs: sizes.maxMs,
+    warmUps: slicesToWarmUp,
+  });
   await opened.close();
   await bare.close();
   return [

@@ -23,6 +23,8 @@ const shortestMarginMs = 50;
 const shortestPartMs = 50;
 const longestReserveMs = 2_000;
 
+const learnedTogether = 8;
+
 /** At the end three calls may follow one another: acknowledge, release, abandon. */
 const lastCalls = 3;
 
@@ -40,7 +42,9 @@ export function runTime(
   const marginMs = () => Math.max(shortestMarginMs, 2 * late.worstMs());
   let answerMs = 0;
   let lastCallsMs = 0;
+  let unlearned = 0;
   const learn = (): void => {
+    unlearned = 0;
     answerMs = answers.quantileMs(0.9);
     lastCallsMs = Math.max(shortestPartMs, lastCalls * answerMs);
   };
@@ -52,9 +56,10 @@ export function runTime(
     untilGivenUpMs: () => budget.remainingMs() - (reserveMs() + returnMs()) / 2,
     untilReturnMs: () => budget.remainingMs() - returnMs(),
     answerMs: () => answerMs,
+    // A slow answer counts at once, quick ones from time to time: a fast database answers thousands of times a second.
     answered(ms) {
       answers.add(ms);
-      learn();
+      if (ms > answerMs || ++unlearned >= learnedTogether) learn();
     },
   };
 }

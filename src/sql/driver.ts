@@ -11,7 +11,10 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 export interface SqlStatement {
   readonly name: string;
   readonly steps: readonly string[];
-  /** SQLite: a select of one row, run first. Its columns are parameters of the steps, and columns of every row answered. */
+  /**
+   * SQLite: a select of one row, run first. Its columns are parameters of the steps, and columns of every row answered;
+   * `now` among them spares asking the clock.
+   */
   readonly constants?: string;
   /** SQLite: the steps of the usual case. When the first of them answers no rows, they are left and `steps` run instead. */
   readonly shortcut?: readonly string[];

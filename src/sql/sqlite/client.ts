@@ -100,7 +100,10 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
   return ({ constants, shortcut, shortcutRow, steps }, params) => {
     // One time and one throw of the dice for all steps.
     const run: Run = { params, now: params.now ?? null, random: Math.random(), constants: noColumns };
-    if (constants !== undefined) run.constants = execute(constants, run, noRows)![0]!;
+    if (constants !== undefined) {
+      run.constants = execute(constants, run, noRows)![0]!;
+      run.now ??= run.constants.now ?? null;
+    }
     const usual = shortcut === undefined ? noRows : execute(shortcut[0]!, run, noRows, shortcutRow)!;
     return usual.length > 0 ? follow(shortcut!, run, 1, usual) : follow(steps, run, 0, noRows);
   };

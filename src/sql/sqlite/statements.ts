@@ -30,6 +30,8 @@ import {
 const now = ":now";
 /** The same where the statement is one message's whole cost and asking the clock first would be a tenth of it. */
 const nowWithin = `coalesce(:given_now, ${databaseClock})`;
+/** And where it has many rows: as a subselect it is computed once for all. */
+const nowOnce = `(select ${nowWithin})`;
 const whole = (expression: string) => `cast(${expression} as integer)`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
@@ -178,7 +180,8 @@ where s.seq in ${seqs} and ${ownedBy("s")}`;
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
     // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
     claim: {
-      constants: `select ${now} + ${lease} as locked_until, ${now} + ${lease} + ${backoff("1", ":random")} as next_attempt_at`,
+      constants: `select now, now + ${lease} as locked_until, now + ${lease} + ${backoff("1", ":random")} as next_attempt_at
+from (select ${nowWithin} as now)`,
       // Fresh ones alone, when nothing else is due: a third of the time of putting the two in order, and one row to
       // write instead of one for each. They are all there are up to the last of them.
       shortcut: [
@@ -246,7 +249,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
         shortcut: [
           `delete from ${leases} where owner = :owner and seqs = :items returning id`,
           `insert into ${n.state} (seq, status, visible_at, processed_at, processed_by)
-select value, ${status.done}, ${now}, ${now}, :processed_by
+select value, ${status.done}, ${nowOnce}, ${nowOnce}, :processed_by
 from json_each(:items)`,
           "select changes() as changed",
         ],
@@ -494,7 +497,7 @@ const jsonOutbox = `${field("id")}, ${field("message_id")}, ${field("topic")}, $
   ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
 
 /** Of a batch; read before it, because an insert that reads its own table keeps all its rows aside first. */
-const firstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq`;
+const firstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq, ${nowWithin} as now`;
 
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
   const m = n.message;
