@@ -220,7 +220,12 @@ function timeLimit(ms: number): { readonly signal: AbortSignal; readonly clear: 
   return { signal: controller.signal, clear: () => clearTimeout(timer) };
 }
 
+/** Nobody's fault but the caps': who gets it may wait again. */
+export class NoRoomError extends InvalidOperationError {
+  override readonly name = "NoRoomError";
+}
+
 const noRoom = (ms: number) =>
-  new InvalidOperationError(
+  new NoRoomError(
     `No connection was free within ${Math.round(ms)} ms: all that connections.perInstance, perServer and files allow are in use. Raise them, or let fewer tenants run at once.`,
   );

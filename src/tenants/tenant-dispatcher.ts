@@ -3,6 +3,7 @@ import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
 import type { DispatchResult } from "../queue/dispatch-run.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
+import { NoRoomError } from "./connection-budget.js";
 import { dueQuestion } from "./due.js";
 import { resultSum } from "./result-sum.js";
 import { runTenants, type TenantRunResult } from "./run-tenants.js";
@@ -98,6 +99,28 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
   const chosen = (ids: readonly string[] | undefined) =>
     ids === undefined ? tenants.places() : stillThere(ids);
 
+  /** One turn, with a place for its connections from the beginning to the end. */
+  const turnOf =
+    (work: (stores: TenantStores, limit: Budget) => Promise<boolean>) =>
+    async (id: string, limit: Budget): Promise<boolean> => {
+      const stores = await tenants.find(id);
+      if (stores === undefined) return false; // removed meanwhile
+      let release: () => void;
+      try {
+        release = await stores.db.reserve(limit.remainingMs());
+      } catch (error) {
+        if (!(error instanceof NoRoomError)) throw error;
+        // Others have all connections. It stays in line, and is not set aside for it.
+        logger.warn("a tenant waits for a free connection", { store: id });
+        return true;
+      }
+      try {
+        return await work(stores, limit);
+      } finally {
+        release();
+      }
+    };
+
   return {
     async run(budget, ids) {
       const sums = { inbox: resultSum(), outbox: resultSum() };
@@ -106,16 +129,14 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         ids: await chosen(ids),
         selection,
         budget,
-        async turn(id, limit) {
-          const stores = await tenants.find(id);
-          if (stores === undefined) return false; // removed meanwhile
-          return tenantTurn(stores, limit, {
+        turn: turnOf((stores, limit) =>
+          tenantTurn(stores, limit, {
             dispatchers: dispatchersOf(stores),
             due,
             pollMs,
             onResult: (queue, one) => sums[queue].add(one),
-          });
-        },
+          }),
+        ),
       });
       const stopped = budget.signal.aborted ? "aborted" : result.left.length > 0 ? "time" : "drained";
       return { ...result, inbox: sums.inbox.result(stopped), outbox: sums.outbox.result(stopped) };
@@ -126,10 +147,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         ids: await chosen(ids),
         selection: fair(),
         budget,
-        async turn(id, limit) {
-          const stores = await tenants.find(id);
-          return stores === undefined ? false : work(stores, limit);
-        },
+        turn: turnOf(work),
       }),
   };
 }

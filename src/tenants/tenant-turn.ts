@@ -24,22 +24,8 @@ export interface TurnOptions {
   readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
 }
 
-/** One turn, with a place for its connections from the beginning to the end. */
-export async function tenantTurn(
-  stores: TenantStores,
-  budget: Budget,
-  options: TurnOptions,
-): Promise<boolean> {
-  const release = await stores.db.reserve(budget.remainingMs());
-  try {
-    return await askAndHandle(stores, budget, options);
-  } finally {
-    release();
-  }
-}
-
 /** Asks the tenant's database, and handles a batch of each queue that has something. Answers whether there may be more. */
-async function askAndHandle(
+export async function tenantTurn(
   stores: TenantStores,
   budget: Budget,
   { dispatchers, due, pollMs, onResult }: TurnOptions,

@@ -277,6 +277,35 @@ describe("an app with many tenants", () => {
     expect(woken).toBe(0);
   });
 
+  it("FUN-07 ADD-08 a tenant that finds no free connection has not failed: it has its turn when there is one", async () => {
+    const handled: string[] = [];
+    const lines: string[] = [];
+    const warn = (line: string, { store }: LogFields) => void lines.push(`${line}: ${store}`);
+    let isDone = (): void => {};
+    const done = new Promise<void>((resolve) => {
+      isDone = resolve;
+    });
+    const app = await running(
+      {
+        logger: { ...silentLogger, warn },
+        handlers: {
+          async t(_, { store }) {
+            // The first keeps the only place until somebody was told that there is none.
+            if (handled.push(store) === 1) await done;
+          },
+        },
+      },
+      { tenants: { concurrency: 3, connections: { files: 1, waitMs: 50 } } },
+    );
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
+    const dispatched = app.dispatch(timeBudget(20_000));
+    await expect.poll(() => lines.length, { timeout: 10_000 }).toBeGreaterThan(0);
+    isDone();
+    expect(await dispatched).toMatchObject({ inbox: { acked: 3 }, tenants: { failed: 0, left: 0 } });
+    expect(handled.sort()).toEqual(ids);
+    expect(lines[0]).toMatch(/^a tenant waits for a free connection: /);
+  });
+
   it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
     let woken = 0;
     const app = await running({ sources }, { wakeUp: { wake: async () => void woken++ } });
