@@ -1,11 +1,10 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { bundle, esbuildOptions } from "../../src/packaging/bundle-functions.js";
+import { startEnvironment } from "../../test/runtime/aws/execution-environment.js";
 import { stripeHttpEvent, webhookSecret } from "../../test/runtime/aws/http-events.js";
 import { compare } from "../measure.js";
 import type { DatabaseName } from "../options.js";
@@ -14,23 +13,19 @@ import type { Scenario } from "./scenario.js";
 const inBench = (file: string) => fileURLToPath(new URL(`../cold-start/${file}`, import.meta.url));
 const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
 
-/** From the start of a process to the first answer of a webhook function. */
+/**
+ * From the start of a process to the first answer of a webhook function, both sides under Amazon's own runtime, as
+ * Lambda starts them.
+ */
 export const coldStart: Scenario = async ({ database, databaseName, sizes }) => {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-cold-start-"));
   const target = await database.openForFunctions();
   try {
     await bundleBoth(databaseName, folder);
     let started = 0;
-    const firstAnswerOf = (name: string) => async (): Promise<number> => {
-      const event = JSON.stringify(stripeHttpEvent({ id: `evt_${++started}` }));
-      const file = pathToFileURL(join(folder, `${name}.mjs`)).href;
-      return firstAnswerMs(file, {
-        ...target.env,
-        BENCH_EVENT: event,
-        BENCH_SECRET: webhookSecret,
-        ONCEBOX_LOG_LEVEL: "warn",
-      });
-    };
+    const env = { ...target.env, BENCH_SECRET: webhookSecret, ONCEBOX_LOG_LEVEL: "warn" };
+    const firstAnswerOf = (name: string) => (): Promise<number> =>
+      firstAnswerMs(folder, `${name}.handler`, env, stripeHttpEvent({ id: `evt_${++started}` }));
     const { rate, referenceRate, ratio, spread } = await compare(
       firstAnswerOf("webhook"),
       firstAnswerOf(`bare-${databaseName}`),
@@ -70,19 +65,23 @@ async function bundleBoth(database: DatabaseName, folder: string): Promise<void>
   await symlink(join(packages, "@photostructure"), join(folder, binding), "junction");
 }
 
-async function firstAnswerMs(file: string, env: Readonly<Record<string, string>>): Promise<number> {
+async function firstAnswerMs(
+  folder: string,
+  handler: string,
+  env: Readonly<Record<string, string>>,
+  event: unknown,
+): Promise<number> {
   const startedAt = performance.now();
-  const child = spawn(process.execPath, ["--no-warnings", inBench("first-answer.mjs"), file], {
-    env: { PATH: process.env.PATH, ...env },
-    stdio: ["ignore", "pipe", "inherit"],
+  const environment = await startEnvironment({
+    folder,
+    handler,
+    env,
+    timeoutMs: 30_000,
+    node: process.execPath,
   });
-  let answeredAt = 0;
-  let printed = "";
-  child.stdout.on("data", (chunk) => {
-    printed += chunk;
-    if (answeredAt === 0 && printed.includes("status 200")) answeredAt = performance.now();
-  });
-  await once(child, "exit");
-  if (answeredAt === 0) throw new Error(`cold-start: no answer, but: ${printed}`);
+  const answer = (await environment.invoke(event)) as { readonly statusCode: number };
+  const answeredAt = performance.now();
+  await environment.close();
+  if (answer.statusCode !== 200) throw new Error(`cold-start: ${handler} answered ${answer.statusCode}.`);
   return answeredAt - startedAt;
 }
