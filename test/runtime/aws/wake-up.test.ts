@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
-import type { APIGatewayProxyStructuredResultV2, SQSEvent } from "aws-lambda";
+import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
@@ -9,6 +9,7 @@ import { type FunctionsDatabase, postgresForFunctions } from "./functions-databa
 import { answerOf, stripeHttpEvent } from "./http-events.js";
 import { startInvokeApi } from "./invoke-api.js";
 import { type LambdaFunction, type LambdaOptions, lambdaFunction } from "./lambda-function.js";
+import { sqsEvent } from "./sqs-event.js";
 
 const url = inject("postgresUrl");
 const localhostNames = fileURLToPath(new URL("localhost-names.cjs", import.meta.url));
@@ -139,31 +140,3 @@ describe("waking the dispatcher on AWS", () => {
     await client.send(new DeleteMessageBatchCommand({ QueueUrl: queueUrl, Entries: entries }));
   });
 });
-
-/** What Lambda makes of messages that it took from a queue. */
-function sqsEvent(
-  messages: readonly {
-    MessageId?: string | undefined;
-    ReceiptHandle?: string | undefined;
-    Body?: string | undefined;
-  }[],
-): SQSEvent {
-  return {
-    Records: messages.map((message) => ({
-      messageId: message.MessageId!,
-      receiptHandle: message.ReceiptHandle!,
-      body: message.Body!,
-      attributes: {
-        ApproximateReceiveCount: "1",
-        SentTimestamp: "0",
-        SenderId: "test",
-        ApproximateFirstReceiveTimestamp: "0",
-      },
-      messageAttributes: {},
-      md5OfBody: "",
-      eventSource: "aws:sqs",
-      eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:wake",
-      awsRegion: "us-east-1",
-    })),
-  };
-}

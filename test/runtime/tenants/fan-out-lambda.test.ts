@@ -1,4 +1,7 @@
+import { fileURLToPath } from "node:url";
+import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
 import { shareIn } from "../../../src/tenants/index.js";
@@ -6,8 +9,10 @@ import { type BundleFolder, bundleTestApp } from "../aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../aws/http-events.js";
 import { type InvokeApi, startInvokeApi } from "../aws/invoke-api.js";
 import { type LambdaFunction, type LambdaOptions, lambdaFunction } from "../aws/lambda-function.js";
+import { sqsEvent } from "../aws/sqs-event.js";
 import { openTenantScenario, type TenantScenario, tenantApp } from "./tenant-scenario.js";
 
+const localhostNames = fileURLToPath(new URL("../aws/localhost-names.cjs", import.meta.url));
 const schedule = { "detail-type": "Scheduled Event", source: "aws.events" };
 
 /** The bundles as they would be deployed, under Amazon's runtime, started by Lambda's own call. */
@@ -32,25 +37,27 @@ describe("tenants of many databases on Lambda", () => {
   });
   afterAll(() => bundles?.remove());
 
+  const lambda = (
+    name: string,
+    env: Readonly<Record<string, string>>,
+    options: Partial<LambdaOptions> = {},
+  ) => {
+    const made = lambdaFunction({
+      folder: bundles.folder,
+      handler: `${name}.handler`,
+      env: { ...scenario.env, ...env },
+      concurrency: 3,
+      ...options,
+    });
+    closing.push(() => made.close());
+    return made;
+  };
   const started = async (options: Partial<LambdaOptions> = {}) => {
     const functions: Record<string, LambdaFunction> = {};
     const api = await startInvokeApi(functions);
     closing.push(() => api.close());
-    const start = (name: string): LambdaFunction => {
-      const made = lambdaFunction({
-        folder: bundles.folder,
-        handler: `${name}.handler`,
-        env: {
-          ...scenario.env,
-          ONCEBOX_DISPATCH_FUNCTION: "dispatch",
-          AWS_ENDPOINT_URL_LAMBDA: api.url,
-        },
-        concurrency: 3,
-        ...options,
-      });
-      closing.push(() => made.close());
-      return made;
-    };
+    const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: api.url };
+    const start = (name: string): LambdaFunction => lambda(name, env, options);
     const dispatch = start("dispatch");
     functions.dispatch = {
       ...dispatch,
@@ -72,6 +79,36 @@ describe("tenants of many databases on Lambda", () => {
     const tenants = handedOut(api).flatMap((share) => share.tenants);
     expect(tenants.sort()).toEqual([...scenario.ids].sort());
     expect((await scenario.processes()).size).toBeGreaterThan(1);
+  });
+
+  it("FUN-07 by a queue, as it is deployed: a message is a share, and a batch of them is one worker's", async () => {
+    const messages = await scenario.fill("evt");
+    const sqs = await startFauxqs({ port: 0, logger: false });
+    closing.push(() => sqs.stop());
+    const { queueUrl: QueueUrl } = sqs.createQueue("shares");
+    const client = new SQSClient({
+      endpoint: `http://127.0.0.1:${sqs.port}`,
+      useQueueUrlAsEndpoint: false,
+      region: "us-east-1",
+      credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    });
+    closing.push(async () => client.destroy());
+    const env = { ONCEBOX_WAKE_QUEUE_URL: QueueUrl, NODE_OPTIONS: `--require=${localhostNames}` };
+    const dispatch = lambda("dispatch", env);
+    expect(await dispatch.invoke(schedule)).toMatchObject({ tenants: { handedOut: 3 } });
+    const take = async (MaxNumberOfMessages: number) => {
+      const { Messages = [] } = await client.send(
+        new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages }),
+      );
+      expect(Messages).toHaveLength(MaxNumberOfMessages);
+      return Messages;
+    };
+    const batches = [await take(1), await take(2)];
+    const answers = await Promise.all(
+      batches.map((batch) => dispatch.invoke<DispatchAnswer>(sqsEvent(batch))),
+    );
+    expect(answers.map(({ batchItemFailures }) => batchItemFailures)).toEqual([[], []]);
+    await scenario.expectHandled(messages);
   });
 
   it("FUN-07 a worker whose time is over hands on what it did not reach", async () => {
