@@ -7,6 +7,7 @@ import type {
 } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
+import { lazily, type Makers } from "../lazily.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
@@ -76,7 +77,7 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
 }
 
-function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
+function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): Makers<QueueStatements> {
   // A leased row that may be taken over was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
@@ -87,9 +88,10 @@ function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): 
     // Leased rows are passed over while `lost_at` is to come; one that was lost, or came back from a crash, is
     // taken alone when its turn comes. The rows are locked first, where `skip locked` steps over those of
     // other claimers, and then found again by where they are: nobody can have moved them meanwhile.
-    claim: statement(
-      "claim",
-      `with due as (
+    claim: () =>
+      statement(
+        "claim",
+        `with due as (
   select s.ctid as place, s.visible_at, s.seq, ${lost} or s.crashes > 0 as crashed
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.lost_at is null or s.lost_at <= ${now})
@@ -127,10 +129,11 @@ returning ${claimedRow(n)},
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
   end as verdict`,
-    ),
-    ack: statement(
-      "ack",
-      `with finished as (
+      ),
+    ack: () =>
+      statement(
+        "ack",
+        `with finished as (
   delete from ${n.state} s
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.attempt, s.last_error, s.keyed
@@ -142,10 +145,11 @@ returning ${claimedRow(n)},
 )
 select count(*) = :count::int as whole, case when count(*) <> :count::int then array_agg(seq) end as seqs
 from finished`,
-    ),
-    abandon: statement(
-      "abandon",
-      `with abandoned as (
+      ),
+    abandon: () =>
+      statement(
+        "abandon",
+        `with abandoned as (
   update ${n.state} s
   set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
     attempt = s.attempt + coalesce(i.attempts, 1),
@@ -162,10 +166,11 @@ from finished`,
 select seq, dead
 from abandoned
 where ${buried("abandoned", "left_line.dead")}`,
-    ),
-    fail: statement(
-      "fail",
-      `with failed as (
+      ),
+    fail: () =>
+      statement(
+        "fail",
+        `with failed as (
   update ${n.state} s
   set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
   where s.seq = ${seqs} and ${ownedBy("s")}
@@ -174,28 +179,31 @@ where ${buried("abandoned", "left_line.dead")}`,
 select seq
 from failed
 where ${buried("failed", "true")}`,
-    ),
+      ),
     // One that came back from a crash keeps its count of them, and goes on waiting to be claimed alone.
-    release: statement(
-      "release",
-      `update ${n.state} s
+    release: () =>
+      statement(
+        "release",
+        `update ${n.state} s
 set owner = null, locked_until = null, lost_at = null, visible_at = ${now}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-    ),
-    renew: statement(
-      "renew",
-      `update ${n.state} s
+      ),
+    renew: () =>
+      statement(
+        "renew",
+        `update ${n.state} s
 set locked_until = ${now} + ${lease}, lost_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-    ),
+      ),
     // lost_at already holds the end of the lease and the back-off after it: whoever finds it first, reaper or
     // claim, comes to the same time. Leases and expiries have no index, which every message would pay for: the
     // table has only what is unfinished, and a claim finds both by itself when their turn comes.
-    reap: statement(
-      "reap",
-      `with over as (
+    reap: () =>
+      statement(
+        "reap",
+        `with over as (
   select s.seq
   from ${n.state} s
   where s.status in (${status.ready}, ${status.behind})
@@ -216,18 +224,19 @@ returning s.seq`,
   returning s.seq, s.status, s.expires_at, s.keyed
 )
 select r.seq, ${keyColumns(n)
-        .map((c) => `m.${c}`)
-        .join(", ")},
+          .map((c) => `m.${c}`)
+          .join(", ")},
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from reaped r
 join ${n.message} m on m.seq = r.seq
 where ${buried("reaped", `left_line.status = ${status.dead}`)}`,
-    ),
+      ),
     // Walks the primary key of what is done in windows instead of keeping an index of its times, which every
     // ack would pay for. The message goes first: a redelivery that just touched it keeps both.
-    purge: statement(
-      "purge",
-      `with scanned as (
+    purge: () =>
+      statement(
+        "purge",
+        `with scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
   where d.seq > :after_seq::bigint
@@ -255,24 +264,26 @@ select (select count(*) from gone)::int as deleted,
     select from ${n.message} m
     where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   ) as more`,
-    ),
-    resolve: statement(
-      "resolve",
-      n.kind === "inbox"
-        ? `select m.seq, m.source, m.message_id
+      ),
+    resolve: () =>
+      statement(
+        "resolve",
+        n.kind === "inbox"
+          ? `select m.seq, m.source, m.message_id
 from jsonb_to_recordset(:items::jsonb) as i(source text, message_id text)
 join ${n.message} m on m.source = i.source and m.message_id = i.message_id`
-        : `select m.seq, m.id
+          : `select m.seq, m.id
 from jsonb_to_recordset(:items::jsonb) as i(id uuid)
 join ${n.message} m on m.id = i.id`,
-    ),
-    get: statement(
-      "get",
-      `select ${row(n)}
+      ),
+    get: () =>
+      statement(
+        "get",
+        `select ${row(n)}
 ${messages(n)}
 where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid"}`,
-    ),
-    list: {
+      ),
+    list: () => ({
       ...statement(
         "list",
         `select ${row(n)}
@@ -290,10 +301,11 @@ order by m.seq
 limit (select :limit::int)`,
       ),
       unprepared: true,
-    },
-    stats: statement(
-      "stats",
-      `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
+    }),
+    stats: () =>
+      statement(
+        "stats",
+        `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
@@ -301,16 +313,18 @@ group by s.status, s.locked_until is not null
 union all
 select ${status.done}, false, count(*)::float8, 0, null
 from ${doneTable(n)}`,
-    ),
-    oldestDue: statement(
-      "oldest_due",
-      `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
+      ),
+    oldestDue: () =>
+      statement(
+        "oldest_due",
+        `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
 where ${claimable}`,
-    ),
-    replay: statement(
-      "replay",
-      `with replayed as (
+      ),
+    replay: () =>
+      statement(
+        "replay",
+        `with replayed as (
   update ${n.state} s
   set status = case when s.keyed then ${status.behind} else ${status.ready} end,
     attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
@@ -320,7 +334,7 @@ where ${claimable}`,
 select seq
 from replayed
 where ${letReturn(n, "replayed")}`,
-    ),
+      ),
   };
 }
 
@@ -334,14 +348,15 @@ const jsonOutbox = `select i.id, i.message_id, i.topic, i.payload, i.correlation
 
 export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
   const revive = String(options.reviveDead);
-  return {
+  return lazily({
     ...queueStatements(n, options),
     // The usual cases, a new message and the same one again, are one statement; only what changes something known
     // goes through the function, which decides step by step. Neither state nor Done to be seen: another delivery
     // committed it while this one ran.
-    receive: statement(
-      "receive",
-      `with arrived as (
+    receive: () =>
+      statement(
+        "receive",
+        `with arrived as (
   insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
     first_seen_at, last_seen_at)
   values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
@@ -375,26 +390,30 @@ select case
 end as outcome
 from (values (1)) always
 left join arrived a on true`,
-    ),
-    receiveMany: statement(
-      "receive many",
-      `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
-    receiveKeyed: statement(
-      "receive keyed",
-      `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
-    ),
-    alreadyProcessed: statement(
-      "already processed",
-      `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
-    ),
-    mark: statement(
-      "mark",
-      `select seq
+      ),
+    receiveMany: () =>
+      statement(
+        "receive many",
+        `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
+      ),
+    receiveKeyed: () =>
+      statement(
+        "receive keyed",
+        `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
+      ),
+    alreadyProcessed: () =>
+      statement(
+        "already processed",
+        `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
+      ),
+    mark: () =>
+      statement(
+        "mark",
+        `select seq
 from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.deadBlocks}, :now::timestamptz) as seq
 where seq is not null`,
-    ),
-  };
+      ),
+  });
 }
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
@@ -410,13 +429,14 @@ insert into ${n.state} (seq, status, visible_at, expires_at)
 select seq, ${status.ready}, coalesce(due_at, created_at), expires_at
 from added`;
 
-  return {
+  return lazily({
     ...queueStatements(n, options),
-    enqueue: statement("enqueue", enqueue(scalarOutbox)),
-    enqueueMany: statement("enqueue many", enqueue(jsonOutbox)),
-    enqueueKeyed: statement(
-      "enqueue keyed",
-      `with added as (
+    enqueue: () => statement("enqueue", enqueue(scalarOutbox)),
+    enqueueMany: () => statement("enqueue many", enqueue(jsonOutbox)),
+    enqueueKeyed: () =>
+      statement(
+        "enqueue keyed",
+        `with added as (
   insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
   select i.*, ${now}
   from json_to_recordset(:items::json) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text,
@@ -431,6 +451,6 @@ insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select seq, case when partition_key is null then ${status.ready} else ${status.behind} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
-    ),
-  };
+      ),
+  });
 }

@@ -7,6 +7,7 @@ import type {
 } from "../dialect.js";
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
+import { lazily, type Makers } from "../lazily.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
@@ -149,7 +150,7 @@ where ${which}`,
   `delete from ${leaseTable(n)} where ${which}`,
 ];
 
-function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
+function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): Makers<QueueStatements> {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
@@ -179,7 +180,7 @@ where s.seq in ${seqs} and ${ownedBy("s")}`;
   return {
     // Read first, then written by row number: `update … returning` keeps its rows in a table of its own, and the
     // messages would have to be looked up after it anyway. Both steps compute the same, of one :now and :random.
-    claim: {
+    claim: () => ({
       constants: `select now, now + ${lease} as locked_until, now + ${lease} + ${backoff("1", ":random")} as next_attempt_at
 from (select ${nowWithin} as now)`,
       // Fresh ones alone, when nothing else is due: a third of the time of putting the two in order, and one row to
@@ -242,8 +243,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = ${claimed.lastError}`,
         ...(deadBlocks ? [] : [`delete from ${line} where seq in (select value from json_each(:dead_seqs))`]),
       ),
-    },
-    ack: {
+    }),
+    ack: () => ({
       ...statement("ack", ...unpackOwn, `${ack}\nreturning seq`),
       whole: {
         shortcut: [
@@ -256,12 +257,13 @@ from json_each(:items)`,
         ...statement("ack", ack, "select changes() as changed"),
       },
       keyed: statement("ack", ...unpackOwn, `${ack}\nreturning seq`, leave),
-    },
-    abandon: withKeyed(
-      unpackOwn,
-      buryDead,
-      "abandon",
-      `update ${n.state} as s
+    }),
+    abandon: () =>
+      withKeyed(
+        unpackOwn,
+        buryDead,
+        "abandon",
+        `update ${n.state} as s
 set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts then ${status.dead} else ${status.ready} end,
   attempt = s.attempt + coalesce(i.attempts, 1),
   crashes = 0,
@@ -276,40 +278,44 @@ from (
 ) i
 where s.seq = i.seq and ${ownedBy("s")}
 returning seq, status = ${status.dead} as dead`,
-    ),
-    fail: withKeyed(
-      unpackOwn,
-      buryDead,
-      "fail",
-      `update ${n.state} as s
+      ),
+    fail: () =>
+      withKeyed(
+        unpackOwn,
+        buryDead,
+        "fail",
+        `update ${n.state} as s
 set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error
 where s.seq in ${seqs} and ${ownedBy("s")}
 returning seq`,
-    ),
+      ),
     // One that came back from a crash goes on waiting to be claimed alone.
-    release: statement(
-      "release",
-      ...unpackOwn,
-      `update ${n.state} as s
+    release: () =>
+      statement(
+        "release",
+        ...unpackOwn,
+        `update ${n.state} as s
 set status = case when s.crashes > 0 then ${status.held} else ${status.ready} end,
   owner = null, locked_until = null, visible_at = ${now}
 where s.seq in ${seqs} and ${ownedBy("s")}
 returning seq`,
-    ),
-    renew: statement(
-      "renew",
-      ...unpackOwn,
-      `update ${n.state} as s
+      ),
+    renew: () =>
+      statement(
+        "renew",
+        ...unpackOwn,
+        `update ${n.state} as s
 set locked_until = ${now} + ${lease}, visible_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq in ${seqs} and ${ownedBy("s")}
 returning seq`,
-    ),
+      ),
     // visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
     // reaper or claim, comes to the same time.
-    reap: statement(
-      "reap",
-      ...unpack(n, `locked_until < ${now}`),
-      `update ${n.state} as s
+    reap: () =>
+      statement(
+        "reap",
+        ...unpack(n, `locked_until < ${now}`),
+        `update ${n.state} as s
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = s.attempt + (${lost}),
   crashes = s.crashes + (${lost}),
@@ -330,18 +336,19 @@ where s.seq in (
   limit :limit
 )
 returning seq`,
-      ...buryDead,
-      `select s.seq, ${keyColumns(n)
-        .map((c) => `m.${c}`)
-        .join(", ")},
+        ...buryDead,
+        `select s.seq, ${keyColumns(n)
+          .map((c) => `m.${c}`)
+          .join(", ")},
   case when s.status <> ${status.dead} then 'reaped' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 ${stepBefore(n)}`,
-    ),
+      ),
     // Walks the primary key in windows instead of keeping an index of Done rows, which every ack would
     // pay for. The trigger takes the state rows along.
-    purge: statement(
-      "purge",
-      `select w.last_seq,
+    purge: () =>
+      statement(
+        "purge",
+        `select w.last_seq,
   w.rows = :limit and exists (
     select 1 from ${n.message} m where m.seq = w.last_seq and m.${bornAt(n)} < ${now} - ${whole(":retention_ms")}
   ) as more
@@ -349,7 +356,7 @@ from (
   select max(seq) as last_seq, count(*) as rows
   from (select seq from ${n.state} where seq > :after_seq order by seq limit :limit)
 ) w`,
-      `delete from ${n.message}
+        `delete from ${n.message}
 where seq in (
   select m.seq
   from json_each(:rows) r
@@ -359,34 +366,37 @@ where seq in (
     and s.processed_at < ${now} - ${whole(":retention_ms")}
     and m.${lastSeenAt(n)} < ${now} - ${whole(":retention_ms")}
 )`,
-      `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
+        `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
 from json_each(:rows) r`,
-    ),
-    resolve: statement(
-      "resolve",
-      n.kind === "inbox"
-        ? `select m.seq, m.partition_key, m.source, m.message_id
+      ),
+    resolve: () =>
+      statement(
+        "resolve",
+        n.kind === "inbox"
+          ? `select m.seq, m.partition_key, m.source, m.message_id
 from json_each(:items) i
 join ${n.message} m on m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')`
-        : `select m.seq, m.partition_key, m.id
+          : `select m.seq, m.partition_key, m.id
 from json_each(:items) i
 join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
-    ),
-    get: statement(
-      "get",
-      withState(
-        n,
-        `select ${row(n)}`,
-        n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id",
       ),
-    ),
+    get: () =>
+      statement(
+        "get",
+        withState(
+          n,
+          `select ${row(n)}`,
+          n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id",
+        ),
+      ),
     // Walks by row number that SQLite merges: it stops at the limit, and a page of dead letters does not
     // read the messages that wait.
-    list: statement(
-      "list",
-      `${[n.state, packed(n)]
-        .map(
-          (states) => `select ${row(n)}
+    list: () =>
+      statement(
+        "list",
+        `${[n.state, packed(n)]
+          .map(
+            (states) => `select ${row(n)}
 from ${states} s
 cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
@@ -395,8 +405,8 @@ where s.seq > :after_seq
   and (:error is null or instr(s.last_error, :error) > 0)
   and ${wanted(n)}
 union all`,
-        )
-        .join("\n")}
+          )
+          .join("\n")}
 select ${row(n)}
 from ${n.message} m
 left join ${n.state} s on s.seq = m.seq
@@ -408,11 +418,12 @@ where m.seq > max(:after_seq, (select seq from ${cursor}))
   and ${wanted(n)}
 order by 1
 limit :limit`,
-    ),
+      ),
     // Every state has its message, so the fresh ones are counted without a look at any of them.
-    stats: statement(
-      "stats",
-      `with known as materialized (
+    stats: () =>
+      statement(
+        "stats",
+        `with known as materialized (
   select s.status, s.locked_until is not null as leased, count(*) as count,
     count(*) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as due,
     ${now} - min(s.visible_at) filter (where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})) as oldest_due_ms
@@ -437,10 +448,11 @@ select ${status.ready}, 0, count, count, (
 )
 from fresh
 where count > 0`,
-    ),
-    oldestDue: statement(
-      "oldest_due",
-      `select max(age) as oldest_due_ms
+      ),
+    oldestDue: () =>
+      statement(
+        "oldest_due",
+        `select max(age) as oldest_due_ms
 from (
   select ${now} - min(s.visible_at) as age from ${n.state} s
   where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})
@@ -454,25 +466,26 @@ from (
     limit 1
   )
 )`,
-    ),
-    replay: statement(
-      "replay",
-      `update ${n.state} as s
+      ),
+    replay: () =>
+      statement(
+        "replay",
+        `update ${n.state} as s
 set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = ${now}, expires_at = null, processed_at = null
 where s.seq in ${seqs} and s.status = ${status.dead}
 returning seq`,
-      // With a key it stands where it stood, when it has kept its place in line, or at the end.
-      `insert into ${line} (partition_key, seq)
+        // With a key it stands where it stood, when it has kept its place in line, or at the end.
+        `insert into ${line} (partition_key, seq)
 select m.partition_key, m.seq
 from json_each(:seqs)
 join ${n.message} m on m.seq = value
 where m.partition_key is not null
 order by m.seq
 on conflict (seq) do nothing`,
-      `update ${n.state}
+        `update ${n.state}
 set status = ${status.behind}
 where seq in (select value from json_each(:seqs)) and ${isBehind(n, `${n.state}.seq`)}`,
-    ),
+      ),
   };
 }
 
@@ -559,30 +572,32 @@ set status = ${status.seen}, attempt = 0, crashes = 0
 where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.source, m.message_id) in (${keys}))`;
   const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
 
-  return {
+  return lazily({
     ...queueStatements(n, options),
-    receive: options.reviveDead
-      ? statement("receive", revive("values (:source, :message_id)"), receive(one))
-      : { ...statement("receive", receive(one)), shortcut: [receivePlainly] },
-    receiveMany: {
+    receive: () =>
+      options.reviveDead
+        ? statement("receive", revive("values (:source, :message_id)"), receive(one))
+        : { ...statement("receive", receive(one)), shortcut: [receivePlainly] },
+    receiveMany: () => ({
       constants: firstSeq(n),
       ...statement(
         "receive many",
         ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
         receive(many),
       ),
-    },
-    receiveKeyed: {
+    }),
+    receiveKeyed: () => ({
       constants: firstSeq(n),
       ...statement(
         "receive keyed",
         ...reviving(`select ${field("source")}, ${field("message_id")} from json_each(:items) i`),
         receive(manyKeyed, takeKey),
       ),
-    },
-    alreadyProcessed: statement(
-      "already processed",
-      `insert into ${m} (seq, source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
+    }),
+    alreadyProcessed: () =>
+      statement(
+        "already processed",
+        `insert into ${m} (seq, source, message_id, topic, payload, hash, first_seen_at, last_seen_at)
 values (${nextSeq(n)}, :source, :message_id, '', '', :hash, ${now}, ${now})
 on conflict (source, message_id) do update
 set hash = case when ${oldStatus} = ${status.done} then coalesce(${m}.hash, excluded.hash) else coalesce(excluded.hash, ${m}.hash) end,
@@ -590,23 +605,24 @@ set hash = case when ${oldStatus} = ${status.done} then coalesce(${m}.hash, excl
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
 returning coalesce(${oldStatus} = ${status.done}, 0) as processed, content_changed`,
-    ),
+      ),
     // By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
     // Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
-    mark: statement(
-      "mark",
-      ...unpack(n),
-      `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
+    mark: () =>
+      statement(
+        "mark",
+        ...unpack(n),
+        `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
 values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
 on conflict (source, message_id) do update
 set last_seen_at = excluded.last_seen_at
 returning seq`,
-      `insert into ${n.state} (seq, status, visible_at)
+        `insert into ${n.state} (seq, status, visible_at)
 select m.seq, ${status.ready}, m.first_seen_at
 from json_each(:seqs)
 join ${m} m on m.seq = value
 where ${isUntouched(n, "value")}`,
-      `update ${n.state} as s
+        `update ${n.state} as s
 set status = :status,
   owner = null,
   locked_until = null,
@@ -616,10 +632,10 @@ set status = :status,
 where s.seq in (select value from json_each(:seqs))
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,
-      `delete from ${lineTable(n)}
+        `delete from ${lineTable(n)}
 where seq in (select value from json_each(:seqs))${options.deadBlocks ? ` and :status <> ${status.dead}` : ""}`,
-    ),
-  };
+      ),
+  });
 }
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
@@ -632,17 +648,17 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
 ${values}
 on conflict (id) do nothing`;
 
-  return {
+  return lazily({
     ...queueStatements(n, options),
-    enqueue: statement("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${nowWithin})`)),
-    enqueueMany: {
+    enqueue: () => statement("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${nowWithin})`)),
+    enqueueMany: () => ({
       constants: firstSeq(n),
       ...statement(
         "enqueue many",
         enqueue(`select :first_seq + i.key, ${jsonOutbox}, ${now} from json_each(:items) i where true`),
       ),
-    },
-    enqueueKeyed: {
+    }),
+    enqueueKeyed: () => ({
       constants: firstSeq(n),
       ...statement(
         "enqueue keyed",
@@ -651,6 +667,6 @@ on conflict (id) do nothing`;
           ", partition_key",
         ),
       ),
-    },
-  };
+    }),
+  });
 }
