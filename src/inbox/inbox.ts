@@ -148,7 +148,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
   const receiveShared = sharedTrips<SqlParams, ReceiveOutcome>({
     alone: (params, signal) => receiveAlone(params, { signal }),
-    together: (group) => receiveMany(group, {}),
+    together: (group, signal) => receiveMany(group, { signal }),
     keyOf,
     sizeOf: (params) => (params.payload as string).length,
     isOutage: (error) => db.dialect.classify(error) !== "permanent",

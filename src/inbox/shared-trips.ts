@@ -3,8 +3,11 @@ import { abortable } from "../sql/abortable.js";
 export interface SharedTripsOptions<Item, Answer> {
   /** On a trip of its own. */
   readonly alone: (item: Item, signal: AbortSignal | undefined) => Promise<Answer>;
-  /** In one trip; the answers are in the items' order. None of them has the same key as another. */
-  readonly together: (items: readonly Item[]) => Promise<readonly Answer[]>;
+  /**
+   * In one trip; the answers are in the items' order. None of them has the same key as another. The signal is aborted
+   * when all of them have been given up.
+   */
+  readonly together: (items: readonly Item[], signal: AbortSignal | undefined) => Promise<readonly Answer[]>;
   readonly keyOf: (item: Item) => string;
   readonly sizeOf: (item: Item) => number;
   /** The database did not get to the items at all: to try each alone would only fail once more for each. */
@@ -57,18 +60,35 @@ export function sharedTrips<Item, Answer>(
     return group;
   };
 
-  const sendAlone = ({ item, signal, resolve, reject }: Waiting<Item, Answer>): Promise<void> =>
-    alone(item, signal).then(resolve, reject);
+  const rejectAll = (group: readonly Waiting<Item, Answer>[], error: unknown): void => {
+    for (const { reject } of group) reject(error);
+  };
+
+  /** One after the other, until it turns out that the database is away. */
+  const sendEach = async (group: readonly Waiting<Item, Answer>[]): Promise<void> => {
+    for (const [index, { item, signal, resolve, reject }] of group.entries()) {
+      try {
+        resolve(await alone(item, signal));
+      } catch (error) {
+        reject(error);
+        if (!signal?.aborted && isOutage(error)) return rejectAll(group.slice(index + 1), error);
+      }
+    }
+  };
 
   const send = async (group: readonly Waiting<Item, Answer>[]): Promise<void> => {
-    if (group.length === 1) return sendAlone(group[0]!);
+    if (group.length === 1) return sendEach(group);
+    const { signal, stop } = givenUpByAll(group.map((one) => one.signal));
     try {
-      const answers = await together(group.map(({ item }) => item));
+      const items = group.map(({ item }) => item);
+      const answers = await together(items, signal);
       for (const [index, { resolve }] of group.entries()) resolve(answers[index]!);
     } catch (error) {
       // Nothing of the group is in: each gets its own answer, so that one bad item fails for itself only.
-      if (isOutage(error)) for (const { reject } of group) reject(error);
-      else for (const one of group) await sendAlone(one);
+      if (signal?.aborted || isOutage(error)) rejectAll(group, error);
+      else await sendEach(group);
+    } finally {
+      stop();
     }
   };
 
@@ -89,5 +109,28 @@ export function sharedTrips<Item, Answer>(
       waiting.push({ item, key: keyOf(item), signal, resolve, reject });
     });
     return abortable(answer, signal);
+  };
+}
+
+/**
+ * Aborted with the last of them. Without it, a trip to a server that does not answer would keep its place when nobody
+ * waits for it any more, and four of them would keep everybody else from leaving.
+ */
+function givenUpByAll(signals: readonly (AbortSignal | undefined)[]): {
+  readonly signal: AbortSignal | undefined;
+  readonly stop: () => void;
+} {
+  const each = signals.filter((signal) => signal !== undefined);
+  if (each.length < signals.length) return { signal: undefined, stop: () => {} };
+  const all = new AbortController();
+  const check = (): void => {
+    if (each.every((signal) => signal.aborted)) all.abort();
+  };
+  for (const signal of each) signal.addEventListener("abort", check);
+  return {
+    signal: all.signal,
+    stop: () => {
+      for (const signal of each) signal.removeEventListener("abort", check);
+    },
   };
 }

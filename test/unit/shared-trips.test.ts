@@ -5,17 +5,24 @@ interface Trip {
   readonly items: readonly string[];
   readonly arrive: () => void;
   readonly fail: (error: Error) => void;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Trips that end when the test says so. An item's answer is itself in capitals. */
 function trips() {
   const under: Trip[] = [];
-  const travel = (items: readonly string[]) =>
+  const travel = (items: readonly string[], signal: AbortSignal | undefined) =>
     new Promise<readonly string[]>((resolve, reject) => {
-      under.push({ items, arrive: () => resolve(items.map((item) => item.toUpperCase())), fail: reject });
+      const arrive = () => resolve(items.map((item) => item.toUpperCase()));
+      const trip = { items, arrive, fail: reject, signal };
+      under.push(trip);
+      signal?.addEventListener("abort", () => {
+        under.splice(under.indexOf(trip), 1);
+        reject(signal.reason);
+      });
     });
   const call = sharedTrips<string, string>({
-    alone: async (item) => (await travel([item]))[0]!,
+    alone: async (item, signal) => (await travel([item], signal))[0]!,
     together: travel,
     keyOf: (item) => item[0]!,
     sizeOf: (item) => item.length,
@@ -32,7 +39,7 @@ function trips() {
     trip!.fail(new Error(message));
     await settle();
   };
-  return { call, under, end, fail, itemsUnder: () => under.map((trip) => trip.items.join("")) };
+  return { call, under, end, fail, settle, itemsUnder: () => under.map((trip) => trip.items.join("")) };
 }
 
 describe("calls that share round trips", () => {
@@ -79,14 +86,14 @@ describe("calls that share round trips", () => {
   it("IBX-102 an item that fails its group fails for itself only", async () => {
     const { call, end, fail, under, itemsUnder } = trips();
     const answers = [..."abcdefg"].map((item) => call(item, undefined));
+    const told = Promise.allSettled(answers);
     await end(under[0]);
     await fail(under[3], "bad f");
     expect(itemsUnder()).toEqual(["b", "c", "d", "e"]);
     await end(under[3]);
     await fail(under[3], "bad f");
     while (under.length > 0) await end(under[0]);
-    const outcomes = await Promise.allSettled(answers);
-    expect(outcomes.map((outcome) => outcome.status === "fulfilled")).toEqual([
+    expect((await told).map((outcome) => outcome.status === "fulfilled")).toEqual([
       true,
       true,
       true,
@@ -127,5 +134,60 @@ describe("calls that share round trips", () => {
     while (under.length > 0) await end(under[0]);
     expect(await kept).toBe("G");
     expect(await Promise.all(first)).toEqual([..."ABCD"]);
+  });
+
+  it("IBX-104 a trip that all have given up is given up too, and makes room for the next ones", async () => {
+    const { call, end, under, settle, itemsUnder } = trips();
+    const first = [..."abcd"].map((item) => call(item, undefined));
+    const waits = new AbortController();
+    const longer = new AbortController();
+    const told = Promise.allSettled([call("e", waits.signal), call("f", longer.signal)]);
+    await end(under[0]);
+    expect(itemsUnder().at(-1)).toBe("ef");
+    const next = [call("g", undefined), call("h", undefined)];
+    waits.abort();
+    await settle();
+    expect(itemsUnder()).toEqual(["b", "c", "d", "ef"]);
+    longer.abort();
+    await settle();
+    expect(itemsUnder()).toEqual(["b", "c", "d", "gh"]);
+    expect((await told).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    while (under.length > 0) await end(under[0]);
+    expect(await Promise.all([...first, ...next])).toEqual([..."ABCDGH"]);
+  });
+
+  it("IBX-104 one that waits without a limit keeps the trip of those that gave up", async () => {
+    const { call, end, under, settle, itemsUnder } = trips();
+    const first = [..."abcd"].map((item) => call(item, undefined));
+    const waits = new AbortController();
+    const gone = call("e", waits.signal);
+    const stays = call("f", undefined);
+    await end(under[0]);
+    waits.abort(new Error("gave up"));
+    await expect(gone).rejects.toThrow("gave up");
+    await settle();
+    expect(itemsUnder().at(-1)).toBe("ef");
+    while (under.length > 0) await end(under[0]);
+    expect(await stays).toBe("F");
+    expect(await Promise.all(first)).toEqual([..."ABCD"]);
+  });
+
+  it("IBX-104 an outage while each goes alone is told to the rest at once", async () => {
+    const { call, end, fail, under, itemsUnder } = trips();
+    const answers = [..."abcdefgh"].map((item) => call(item, undefined));
+    const told = Promise.allSettled(answers.slice(4));
+    await end(under[0]);
+    await fail(under[3], "bad e");
+    await fail(under[3], "bad e");
+    expect(itemsUnder()).toEqual(["b", "c", "d", "f"]);
+    await fail(under[3], "outage");
+    expect(itemsUnder()).toEqual(["b", "c", "d"]);
+    expect((await told).map((one) => one.status === "rejected" && one.reason.message)).toEqual([
+      "bad e",
+      "outage",
+      "outage",
+      "outage",
+    ]);
+    while (under.length > 0) await end(under[0]);
   });
 });
