@@ -135,6 +135,17 @@ begin
   );
 end;
 
+create trigger "InboxUnleased"
+before delete on "Inbox"
+when not exists (select 1 from "InboxState" where seq = old.seq)
+begin
+  insert into "InboxState" (seq, status, visible_at, locked_until, owner)
+  select j.value, 2, visible_at, locked_until, owner
+  from "InboxLeases", json_each(seqs) j
+  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
+  delete from "InboxLeases" where old.seq in (select value from json_each(seqs));
+end;
+
 create trigger "InboxForgotten"
 after delete on "Inbox"
 begin
@@ -301,6 +312,17 @@ begin
     coalesce(new.due_at, new.created_at),
     new.expires_at
   );
+end;
+
+create trigger "OutboxUnleased"
+before delete on "Outbox"
+when not exists (select 1 from "OutboxState" where seq = old.seq)
+begin
+  insert into "OutboxState" (seq, status, visible_at, locked_until, owner)
+  select j.value, 2, visible_at, locked_until, owner
+  from "OutboxLeases", json_each(seqs) j
+  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
+  delete from "OutboxLeases" where old.seq in (select value from json_each(seqs));
 end;
 
 create trigger "OutboxForgotten"

@@ -159,4 +159,18 @@ describe("leases on SQLite: one row for a batch of fresh messages, unpacked when
     await inbox.transaction((tx) => inbox.ack(owner, [claimed[0]!], { tx }));
     expect((await inbox.stats()).counts).toMatchObject({ Processing: 3, Done: 1 });
   });
+
+  it("IBX-034 a leased message that is deleted by hand leaves nothing behind, and the others to their owner", async () => {
+    const claimed = await claim();
+    await value(`delete from "Inbox" where message_id = '2' returning seq`);
+    expect((await inbox.stats()).counts).toEqual({ Seen: 0, Processing: 3, Done: 0, Dead: 0 });
+    const { changed, lost } = await inbox.ack(owner, claimed);
+    expect([idsOf(changed), idsOf(lost)]).toEqual([["1", "3", "4"], ["2"]]);
+    expect(await rows()).toEqual([0, 3]);
+    await inbox.receive(message("2"));
+    expect((await inbox.stats()).counts).toMatchObject({ Processing: 1, Done: 3 });
+    await claim();
+    await value(`delete from "Inbox" where message_id = '2' returning seq`);
+    expect(await rows()).toEqual([0, 3]);
+  });
 });

@@ -12,6 +12,8 @@ export interface SqliteStatement {
   run(...params: unknown[]): unknown;
   setReturnArrays?(enabled: boolean): void;
   columns?(): { readonly name: string }[];
+  setReadBigInts?(enabled: boolean): unknown;
+  safeIntegers?(enabled: boolean): unknown;
 }
 
 export interface SqliteConnection {
@@ -53,7 +55,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
 
   /** The database's clock in milliseconds, read once for all steps and all rows. */
   const now = (): number => {
-    clock ??= connection.prepare(`select ${databaseClock} as now`);
+    clock ??= withNumbers(connection.prepare(`select ${databaseClock} as now`));
     return (clock.all() as { now: number }[])[0]!.now;
   };
   const prepare = (text: string, toRow?: RowOfCells): PreparedStep => {
@@ -61,7 +63,7 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     if (step === undefined) {
       // Anonymous parameters: by name, the binding would walk over properties and look each one up twice.
       const { text: anonymous, order } = toAnonymous(text);
-      const statement = connection.prepare(anonymous);
+      const statement = withNumbers(connection.prepare(anonymous));
       step = {
         order,
         needsTime: order.includes("now"),
@@ -107,6 +109,13 @@ export function stepRunner(connection: SqliteConnection): StepRunner {
     const usual = shortcut === undefined ? noRows : execute(shortcut[0]!, run, noRows, shortcutRow)!;
     return usual.length > 0 ? follow(shortcut!, run, 1, usual) : follow(steps, run, 0, noRows);
   };
+}
+
+/** A caller's connection may answer integers as BigInts, by node:sqlite's setting or by better-sqlite3's. */
+function withNumbers(statement: SqliteStatement): SqliteStatement {
+  statement.setReadBigInts?.(false);
+  statement.safeIntegers?.(false);
+  return statement;
 }
 
 const noRows: readonly SqlRow[] = [];

@@ -157,6 +157,21 @@ begin
   );
 end`;
 
+/**
+ * Deleted by hand, a message without a state row may be in a lease. The others of it get theirs: a lease must not name
+ * what is not there.
+ */
+const unleaseTrigger = (n: QueueNames) => `create trigger ${n.object("Unleased")}
+before delete on ${n.message}
+when ${isFresh(n, "old.seq")}
+begin
+  insert into ${n.state} (seq, status, visible_at, locked_until, owner)
+  select j.value, ${status.held}, visible_at, locked_until, owner
+  from ${leaseTable(n)}, json_each(seqs) j
+  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
+  delete from ${leaseTable(n)} where old.seq in (select value from json_each(seqs));
+end`;
+
 const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("Forgotten")}
 after delete on ${n.message}
 begin
@@ -230,6 +245,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createLine(n),
         insertTrigger(n),
         redeliveryTrigger(n),
+        unleaseTrigger(n),
         deleteTrigger(n),
       ],
     },
@@ -258,6 +274,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         createLeases(n),
         ...createLine(n),
         insertTrigger(n),
+        unleaseTrigger(n),
         deleteTrigger(n),
       ],
     },

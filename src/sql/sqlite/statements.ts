@@ -56,7 +56,8 @@ const keyOf = (n: QueueNames) => (n.kind === "inbox" ? "m.source, m.message_id" 
 
 const row = (
   n: QueueNames,
-) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
+  seq = "m.seq",
+) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateOf.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
   s.processed_at, s.processed_by, ${stateOf.crashes} as crashes, ${stateOf.status} as status, ${messageColumns(n)}`;
 
@@ -390,13 +391,13 @@ join ${n.message} m on m.id = json_extract(i.value, '$.id')`,
         ),
       ),
     // Walks by row number that SQLite merges: it stops at the limit, and a page of dead letters does not
-    // read the messages that wait.
+    // read the messages that wait. In order of the state's own number: by the message's it would sort all of them.
     list: () =>
       statement(
         "list",
         `${[n.state, packed(n)]
           .map(
-            (states) => `select ${row(n)}
+            (states) => `select ${row(n, "s.seq")}
 from ${states} s
 cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
@@ -454,8 +455,9 @@ where count > 0`,
         "oldest_due",
         `select max(age) as oldest_due_ms
 from (
-  select ${now} - min(s.visible_at) as age from ${n.state} s
-  where s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})
+  select ${now} - min(visible_at) as age from ${n.state} where status = ${status.ready} and visible_at <= ${now}
+  union all
+  select ${now} - min(visible_at) from ${n.state} where status = ${status.held} and visible_at <= ${now}
   union all
   select ${now} - min(visible_at) from ${leases} where visible_at <= ${now}
   union all
