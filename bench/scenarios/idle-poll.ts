@@ -1,6 +1,9 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
@@ -17,6 +20,7 @@ import { runSql } from "../databases/bench-database.js";
 import { compare, ratePerSecond } from "../measure.js";
 import { message } from "../messages.js";
 import type { DatabaseName } from "../options.js";
+import type { ResultRow } from "../report.js";
 import type { Scenario, ScenarioInput } from "./scenario.js";
 
 /** Tenants with nothing to do, and the least that anybody can ask their databases, in turns, on warm connections. */
@@ -56,14 +60,16 @@ async function sqliteTarget(): Promise<Target> {
   };
 }
 
-async function postgresTarget(): Promise<Target> {
+/** Beside the dispatcher, or as far away as databases are from functions. */
+async function postgresTarget(isAway: boolean): Promise<Target> {
   const server = await startPostgres();
+  const link = isAway ? await slowLinkTo(new URL(server.url)) : undefined;
   const admin = new pg.Client(server.url);
   await admin.connect();
   const urls: string[] = [];
   for (const id of ids) {
     await admin.query(`create database bench_${id}`);
-    const url = new URL(server.url);
+    const url = new URL(link?.url ?? server.url);
     url.pathname = `/bench_${id}`;
     urls.push(url.href);
   }
@@ -84,33 +90,56 @@ async function postgresTarget(): Promise<Target> {
       await Promise.all(clients.map((client) => client.end()));
       for (const id of ids) await admin.query(`drop database bench_${id} with (force)`);
       await admin.end();
+      link?.stop();
       await server.stop();
     },
   };
 }
 
-const targets: Readonly<Record<DatabaseName, () => Promise<Target>>> = {
-  sqlite: sqliteTarget,
-  postgres: postgresTarget,
+async function slowLinkTo(server: URL): Promise<{ readonly url: string; stop(): void }> {
+  const file = fileURLToPath(new URL("../slow-link.mjs", import.meta.url));
+  const link = fork(file, [server.hostname, server.port], {
+    execArgv: [],
+    stdio: ["ignore", "pipe", "inherit", "ipc"],
+  });
+  const [printed] = (await once(link.stdout!, "data")) as [Buffer];
+  const url = new URL(server);
+  url.host = `127.0.0.1:${String(printed).trim()}`;
+  return { url: url.href, stop: () => link.kill() };
+}
+
+const targets: Readonly<Record<DatabaseName, Readonly<Record<string, () => Promise<Target>>>>> = {
+  sqlite: { "a look at an idle tenant": sqliteTarget },
+  postgres: {
+    "a look at an idle tenant": () => postgresTarget(false),
+    "a look at an idle tenant, 1 ms away": () => postgresTarget(true),
+  },
 };
 
 /** What a tenant with nothing to do costs a running dispatcher that asks one after the other, against `select 1`. */
 export const idlePoll: Scenario = async (input) => {
-  const target = await targets[input.databaseName]();
+  const rows: ResultRow[] = [];
+  for (const [name, open] of Object.entries(targets[input.databaseName]))
+    rows.push(...(await lookAt(await open(), name, input)));
+  return rows;
+};
+
+async function lookAt(target: Target, title: string, input: ScenarioInput): Promise<readonly ResultRow[]> {
   const stores = createTenantStores({
     discover: () => target.tenants,
     connections: { perServer: count, perDatabase: 1 }, // all of them stay warm
   });
   try {
     for (const id of ids) await becomeIdle(await stores.stores(id));
-    const rows = [];
-    for (const name of Object.keys(target.asked)) rows.push(await measure(target, stores, name, input));
+    const rows: ResultRow[] = [];
+    for (const name of Object.keys(target.asked))
+      rows.push(await measure(target, stores, title, name, input));
     return rows;
   } finally {
     await stores.close();
     await target.close();
   }
-};
+}
 
 const done = 200;
 
@@ -130,6 +159,7 @@ async function becomeIdle({ db, inbox }: TenantStores): Promise<void> {
 async function measure(
   { asked, runs }: Target,
   stores: TenantStoreProvider,
+  title: string,
   name: string,
   { database, sizes }: ScenarioInput,
 ) {
@@ -151,7 +181,7 @@ async function measure(
     sizes,
   );
   return {
-    name: "a look at an idle tenant",
+    name: title,
     database: database.title,
     unit: "looks/s",
     ...result,
