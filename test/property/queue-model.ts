@@ -17,6 +17,12 @@ export interface ModelMessage {
   owner: string | null;
   crashes: number;
   expiresAt: number | null;
+  /** As the last delivery said. A replay takes the expiry away, and the same delivery does not bring it back. */
+  sentDueAt: number | null;
+  sentExpiresAt: number | null;
+  readonly bornAt: number;
+  lastSeenAt: number;
+  processedAt: number | null;
 }
 
 /**
@@ -25,7 +31,9 @@ export interface ModelMessage {
  */
 export class QueueModel {
   now = Date.UTC(2030, 0, 1);
-  readonly messages: ModelMessage[] = [];
+  messages: ModelMessage[] = [];
+  /** How many there ever were: no number comes twice. */
+  enqueued = 0;
   /** The messages of each partition key, the one whose turn it is first. */
   private readonly lines = new Map<string, ModelMessage[]>();
 
@@ -38,19 +46,24 @@ export class QueueModel {
     private readonly deadHead: "skip" | "block",
   ) {}
 
-  enqueue(key: string, partitionKey: string | null, dueInMs: number, expiresInMs: number | null): void {
+  enqueue(key: string, partitionKey: string | null, dueAt: number | null, expiresAt: number | null): void {
     const message: ModelMessage = {
       key,
       partitionKey,
-      seq: this.messages.length + 1,
+      seq: ++this.enqueued,
       status: "ready",
       attempt: 0,
-      visibleAt: this.now + dueInMs,
-      inLineSince: this.now + dueInMs,
+      visibleAt: dueAt ?? this.now,
+      inLineSince: dueAt ?? this.now,
       lockedUntil: null,
       owner: null,
       crashes: 0,
-      expiresAt: expiresInMs === null ? null : this.now + expiresInMs,
+      expiresAt,
+      sentDueAt: dueAt,
+      sentExpiresAt: expiresAt,
+      bornAt: this.now,
+      lastSeenAt: this.now,
+      processedAt: null,
     };
     this.messages.push(message);
     this.getInLine(message);
@@ -68,9 +81,10 @@ export class QueueModel {
   /** Done or dead: the next of its key has its turn, unless the dead are to block. */
   private finish(message: ModelMessage, status: "done" | "dead"): void {
     message.status = status;
+    if (status === "done") message.processedAt = this.now;
     this.unlock(message);
     const line = message.partitionKey === null ? undefined : this.lines.get(message.partitionKey);
-    if (line === undefined || (status === "dead" && this.deadHead === "block")) return;
+    if (!line?.includes(message) || (status === "dead" && this.deadHead === "block")) return;
     line.splice(line.indexOf(message), 1);
     if (line[0]?.status === "behind") line[0].status = "ready";
   }
@@ -208,6 +222,46 @@ export class QueueModel {
       this.getInLine(message);
     }
     return dead.map((message) => message.key);
+  }
+
+  /** By hand, past any lease. Whether it changed anything: a message that is done stays done. */
+  mark(key: string, status: "done" | "dead"): boolean {
+    const message = this.messages.find((one) => one.key === key)!;
+    message.lastSeenAt = this.now;
+    if (message.status === "done") return false;
+    this.finish(message, status);
+    return true;
+  }
+
+  /** Another delivery: one that waits takes its times, all others stay as they are. */
+  redeliver(key: string, dueAt: number | null, expiresAt: number | null): "done" | "dead" | "duplicate" {
+    const message = this.messages.find((one) => one.key === key)!;
+    message.lastSeenAt = this.now;
+    if (message.status === "done") return "done";
+    const expires = message.sentExpiresAt !== expiresAt;
+    const isNew = message.sentDueAt !== dueAt || expires;
+    message.sentDueAt = dueAt;
+    message.sentExpiresAt = expiresAt;
+    if (message.status === "dead") return "dead";
+    if (isNew && (message.status === "ready" || message.status === "behind")) {
+      const visibleAt =
+        message.attempt === 0 ? (dueAt ?? message.bornAt) : Math.max(message.visibleAt, dueAt ?? 0);
+      message.visibleAt = message.inLineSince = visibleAt;
+      if (expires) message.expiresAt = expiresAt;
+    }
+    return "duplicate";
+  }
+
+  /** How many were done, and not seen since, for so long. */
+  purge(retentionMs: number): number {
+    const before = this.now - retentionMs;
+    const kept = this.messages.filter(
+      ({ status, processedAt, lastSeenAt }) =>
+        status !== "done" || processedAt! >= before || lastSeenAt >= before,
+    );
+    const purged = this.messages.length - kept.length;
+    this.messages = kept;
+    return purged;
   }
 
   private isExpired = (message: ModelMessage): boolean =>

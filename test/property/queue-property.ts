@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { AnyStore } from "../../src/testing/dispatch/support.js";
+import type { AnyMessage, AnyStore } from "../../src/testing/dispatch/support.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
 import { policy, QueueModel } from "./queue-model.js";
 
@@ -15,7 +15,18 @@ interface Real {
     expiresAt: Date | null,
   ): Promise<unknown>;
   setClock(ms: number): void;
+  /** Where messages have a key of the sender's. */
+  readonly byKey:
+    | {
+        mark(key: string, status: "done" | "dead"): Promise<unknown>;
+        redeliver(key: string, dueAt: Date | null, expiresAt: Date | null): Promise<unknown>;
+      }
+    | undefined;
+  /** What was claimed, as it was claimed. */
+  readonly batches: { readonly owner: OwnerToken; readonly messages: readonly AnyMessage[] }[];
 }
+
+type Settling = "ack" | "abandon" | "fail" | "release" | "renew";
 
 type Step =
   | {
@@ -27,10 +38,27 @@ type Step =
     }
   | { readonly kind: "claim"; readonly owner: number; readonly leaseMs: number; readonly batchSize: number }
   | {
-      readonly kind: "ack" | "abandon" | "fail" | "release" | "renew";
+      readonly kind: Settling;
       readonly owner: number;
       readonly which: readonly number[];
     }
+  | {
+      readonly kind: "settle batch";
+      readonly how: Settling;
+      /** Counted from the last one. */
+      readonly batch: number;
+      /** The last two at once, when they are of one owner. */
+      readonly withNext: boolean;
+      readonly leaveOut: number | null;
+    }
+  | { readonly kind: "mark"; readonly which: number; readonly status: "done" | "dead" }
+  | {
+      readonly kind: "redeliver";
+      readonly which: number;
+      readonly dueInMs: number;
+      readonly expiresInMs: number | null;
+    }
+  | { readonly kind: "purge"; readonly retentionMs: number; readonly batchSize: number }
   | { readonly kind: "replay"; readonly which: readonly number[] }
   | { readonly kind: "reap"; readonly batchSize: number }
   | { readonly kind: "advance"; readonly ms: number };
@@ -70,6 +98,41 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       which,
     }),
   },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      kind: fc.constant("settle batch" as const),
+      how: fc.constantFrom("ack", "ack", "ack", "abandon", "fail", "release", "renew"),
+      batch: fc.nat({ max: 3 }),
+      withNext: fc.boolean(),
+      leaveOut: fc.constantFrom(null, null, 0, 1),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("mark" as const),
+      which: fc.nat({ max: 30 }),
+      status: fc.constantFrom("done", "dead"),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("redeliver" as const),
+      which: fc.nat({ max: 30 }),
+      dueInMs: fc.constantFrom(0, 0, 1_000),
+      expiresInMs: fc.constantFrom(null, null, 5_000),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("purge" as const),
+      retentionMs: fc.constantFrom(1, 1_500, 30_000),
+      batchSize: fc.integer({ min: 1, max: 4 }),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("replay" as const), which }) },
   {
     weight: 2,
@@ -87,14 +150,32 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
   const payloads = (messages: readonly unknown[]) =>
     messages.map((message) => (message as { payload: string }).payload);
 
+  const timesOf = (times: { readonly dueInMs: number; readonly expiresInMs: number | null }) => {
+    const dueAt = times.dueInMs === 0 ? null : model.now + times.dueInMs;
+    const expiresAt = times.expiresInMs === null ? null : model.now + times.expiresInMs;
+    return { dueAt, expiresAt };
+  };
+  const dateOf = (ms: number | null) => (ms === null ? null : new Date(ms));
+  const settle = async (how: Settling, token: OwnerToken, messages: readonly AnyMessage[]) => {
+    const keys = payloads(messages);
+    const settled =
+      how === "fail"
+        ? await store.fail(token, messages, "failed")
+        : how === "renew"
+          ? await store.renew(token, messages, 5_000)
+          : await store[how](token, messages);
+    const expected = how === "renew" ? model.renew(token, keys, 5_000) : model[how](token, keys);
+    expect(payloads(settled.changed).sort()).toEqual([...expected].sort());
+    expect(settled.lost).toHaveLength(keys.length - expected.length);
+  };
+
   switch (one.kind) {
     case "enqueue":
       for (let i = 0; i < one.count; i++) {
-        const key = `m${model.messages.length}`;
-        const expiresAt = one.expiresInMs === null ? null : new Date(model.now + one.expiresInMs);
-        const dueAt = one.dueInMs === 0 ? null : new Date(model.now + one.dueInMs);
-        await real.enqueue(key, one.partitionKey, dueAt, expiresAt);
-        model.enqueue(key, one.partitionKey, one.dueInMs, one.expiresInMs);
+        const key = `m${model.enqueued}`;
+        const { dueAt, expiresAt } = timesOf(one);
+        await real.enqueue(key, one.partitionKey, dateOf(dueAt), dateOf(expiresAt));
+        model.enqueue(key, one.partitionKey, dueAt, expiresAt);
       }
       return;
     case "claim": {
@@ -104,6 +185,42 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
         batchSize: one.batchSize,
       });
       expect(payloads(claimed)).toEqual(model.claim(owners[one.owner]!, one.leaseMs, one.batchSize));
+      if (claimed.length > 0) real.batches.push({ owner: owners[one.owner]!, messages: claimed });
+      return;
+    }
+    case "settle batch": {
+      const batch = real.batches.at(-1 - one.batch);
+      const next = real.batches.at(-2 - one.batch);
+      if (batch === undefined) return;
+      const both = one.withNext && next?.owner === batch.owner ? next.messages : [];
+      const whole = new Map([...batch.messages, ...both].map((message) => [message.payload, message]));
+      await settle(
+        one.how,
+        batch.owner,
+        [...whole.values()].filter((_, index) => index !== one.leaveOut),
+      );
+      return;
+    }
+    case "mark": {
+      const [key] = keysAt([one.which]);
+      if (key === undefined || real.byKey === undefined) return;
+      const changed = await real.byKey.mark(key, one.status);
+      const expected = model.mark(key, one.status);
+      if (one.status === "done") expect(changed).toBe(expected);
+      return;
+    }
+    case "redeliver": {
+      const [key] = keysAt([one.which]);
+      if (key === undefined || real.byKey === undefined) return;
+      const { dueAt, expiresAt } = timesOf(one);
+      const outcome = await real.byKey.redeliver(key, dateOf(dueAt), dateOf(expiresAt));
+      expect(outcome).toBe(model.redeliver(key, dueAt, expiresAt));
+      return;
+    }
+    case "purge": {
+      const { retentionMs, batchSize } = one;
+      const { purged } = await store.purgeDone({ retentionMs, batchSize });
+      expect(purged).toBe(model.purge(retentionMs));
       return;
     }
     case "replay": {
@@ -121,24 +238,8 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
       model.now += one.ms;
       real.setClock(model.now);
       return;
-    default: {
-      const token = owners[one.owner]!;
-      const keys = keysAt(one.which);
-      const messages = await messagesOf(keys);
-      const settled =
-        one.kind === "ack"
-          ? await store.ack(token, messages)
-          : one.kind === "abandon"
-            ? await store.abandon(token, messages)
-            : one.kind === "fail"
-              ? await store.fail(token, messages, "failed")
-              : one.kind === "release"
-                ? await store.release(token, messages)
-                : await store.renew(token, messages, 5_000);
-      const expected = one.kind === "renew" ? model.renew(token, keys, 5_000) : model[one.kind](token, keys);
-      expect(payloads(settled.changed).sort()).toEqual([...expected].sort());
-      expect(settled.lost).toHaveLength(keys.length - expected.length);
-    }
+    default:
+      await settle(one.kind, owners[one.owner]!, await messagesOf(keysAt(one.which)));
   }
 }
 
@@ -218,6 +319,18 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
                 expiresAt,
               })
             : outbox.enqueue({ topic: "t", payload: key, partitionKey, dueAt, expiresAt }),
+        byKey:
+          kind === "outbox"
+            ? undefined
+            : {
+                mark: (messageId, status) =>
+                  status === "done"
+                    ? inbox.markProcessed({ source: "s", messageId })
+                    : inbox.markDead({ source: "s", messageId }, "by hand"),
+                redeliver: (messageId, dueAt, expiresAt) =>
+                  inbox.receive({ source: "s", messageId, topic: "t", payload: messageId, dueAt, expiresAt }),
+              },
+        batches: [],
       };
     }
 

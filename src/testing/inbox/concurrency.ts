@@ -383,6 +383,31 @@ export function concurrencyTests(context: InboxContext): void {
       );
     });
 
+    it("IBX-104 deliveries that wait for a locked message keep no others back once they are given up", async () => {
+      const { inbox } = await freshInbox({ realTime: true });
+      if (database().db.dialect.embedded) return; // one writer at a time: there every delivery goes for itself
+      const locked = messages(8);
+      const other = await database().begin();
+      try {
+        await inbox.enqueue(locked, { tx: other.tx });
+        const giveUp = Array.from({ length: 8 }, () => new AbortController());
+        const receive = (one: (typeof locked)[number], n: number) =>
+          inbox.receive(one, { signal: giveUp[n]!.signal });
+        const alone = locked.slice(0, 4).map(receive);
+        const groups: Promise<unknown>[] = [];
+        for (let n = 0; n < 4; n++) {
+          groups.push(receive(locked[4 + n]!, 4 + n), receive(message(), 4 + n));
+          giveUp[n]!.abort(new Error("gave up"));
+          await expect(alone[n]).rejects.toThrow("gave up");
+        }
+        for (const one of giveUp.slice(4)) one.abort(new Error("gave up"));
+        for (const one of await Promise.allSettled(groups)) expect(one.status).toBe("rejected");
+        expect(await inbox.receive(message())).toBe("enqueued");
+      } finally {
+        await other.rollback();
+      }
+    });
+
     it("IBX-102 IBX-121 receiving, checking, claiming and acknowledging are one round trip each", async () => {
       const { on, owner } = await freshInbox();
       const db = watched(database().db);
