@@ -20,7 +20,9 @@ const rolledBack = new Set([
 const connectionLost = new Set(["57P01", "57P02", "57P05", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
 
 function classify(error: unknown): Fault {
-  const { code = "", message = "" } = error as { code?: string; message?: string };
+  const fault = (error ?? {}) as { code?: unknown; message?: string };
+  const code = String(fault.code ?? ""); // a number in what fetch throws, which a password's function may call
+  const message = fault.message ?? "";
   // no connection was to be had, so nothing was sent
   const notConnected = /timeout exceeded when trying to connect|due to connection timeout/.test(message);
   if (rolledBack.has(code) || notConnected) return "rolledBack";
