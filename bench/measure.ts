@@ -19,9 +19,6 @@ export interface Rounds {
   readonly warmUps?: number;
 }
 
-/** What a few thousand messages a slice need until the code that handles them has been compiled to its end. */
-export const slicesToWarmUp = 4;
-
 const fewestRounds = 5;
 
 /**

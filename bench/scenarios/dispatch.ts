@@ -1,6 +1,6 @@
 import { createDispatcher, type DispatchResult, type InboxMessage, timeBudget } from "../../src/index.js";
 import type { BenchDatabase, OpenInbox } from "../databases/bench-database.js";
-import { type Contender, compare, type Rounds, ratePerSecond, slicesToWarmUp } from "../measure.js";
+import { type Contender, compare, type Rounds, ratePerSecond } from "../measure.js";
 import { message } from "../messages.js";
 import type { Sizes } from "../options.js";
 import { type PeerName, peerNames } from "../peers/peer.js";
@@ -35,7 +35,7 @@ async function againstBare(input: ScenarioInput): Promise<ResultRow> {
   const { database, sizes } = input;
   const slice = sliceOf(sizes);
   // what is being handled when the signal comes still belongs to the slice
-  const pending = slice * (slices + slicesToWarmUp);
+  const pending = slice * (slices + sizes.warmUps);
   const opened = await database.openInbox(connections, { pending: pending + 2_000, done: 0 });
   const bare = await database.openBareQueue(pending);
   const draining: Contender = () =>
@@ -72,7 +72,7 @@ async function againstPeer(
 const notMeasured = { rate: Number.NaN, referenceRate: Number.NaN, ratio: Number.NaN, spread: Number.NaN };
 
 const sliceOf = ({ drained }: Sizes): number => Math.ceil(drained / slices / batchSize) * batchSize;
-const roundsOf = ({ maxMs }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps: slicesToWarmUp });
+const roundsOf = ({ maxMs, warmUps }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps });
 
 function dispatching({ inbox }: OpenInbox, slice: number): Contender {
   let stop = new AbortController();

@@ -1,5 +1,5 @@
 import { newOwnerToken } from "../../src/index.js";
-import { compare, ratePerSecond, slicesToWarmUp } from "../measure.js";
+import { compare, ratePerSecond } from "../measure.js";
 import type { Scenario } from "./scenario.js";
 
 const batchSize = 50;
@@ -12,7 +12,7 @@ const slices = 9;
  */
 export const drain: Scenario = async ({ database, sizes }) => {
   const slice = Math.ceil(sizes.drained / slices / batchSize) * batchSize;
-  const pending = slice * (slices + slicesToWarmUp);
+  const pending = slice * (slices + sizes.warmUps);
   const opened = await database.openInbox(1, { pending, done: 0 });
   const bare = await database.openBareQueue(pending);
   const owner = newOwnerToken();
@@ -35,7 +35,7 @@ export const drain: Scenario = async ({ database, sizes }) => {
   const result = await compare(withOncebox, withBare, {
     rounds: slices,
     maxMs: sizes.maxMs,
-    warmUps: slicesToWarmUp,
+    warmUps: sizes.warmUps,
   });
   await opened.close();
   await bare.close();

@@ -33,11 +33,9 @@ interface Target {
   close(): Promise<void>;
 }
 
-/** Enough that what a run does once weighs little, as with thousands. */
-const count = 20;
-const ids = Array.from({ length: count }, (_, index) => `tenant_${index}`);
+const idsOf = (count: number) => Array.from({ length: count }, (_, index) => `tenant_${index}`);
 
-async function sqliteTarget(): Promise<Target> {
+async function sqliteTarget(ids: readonly string[]): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-bench-"));
   const DatabaseSync = await loadSqlite();
   const files = ids.map((id) => join(folder, `${id}.db`));
@@ -46,7 +44,7 @@ async function sqliteTarget(): Promise<Target> {
     handle.exec("pragma journal_mode = wal; create table one (value integer); insert into one values (1)");
   const inTurns = (text: string) => {
     const statements = handles.map((handle) => handle.prepare(text));
-    return async (index: number) => statements[index % count]!.all();
+    return async (index: number) => statements[index % ids.length]!.all();
   };
   return {
     tenants: ids.map((id, index) => ({ id, database: `sqlite:${files[index]}` })),
@@ -61,7 +59,7 @@ async function sqliteTarget(): Promise<Target> {
 }
 
 /** Beside the dispatcher, or as far away as databases are from functions. */
-async function postgresTarget(isAway: boolean): Promise<Target> {
+async function postgresTarget(ids: readonly string[], isAway: boolean): Promise<Target> {
   const server = await startPostgres();
   const link = isAway ? await slowLinkTo(new URL(server.url)) : undefined;
   const admin = new pg.Client(server.url);
@@ -84,7 +82,8 @@ async function postgresTarget(isAway: boolean): Promise<Target> {
     tenants: ids.map((id, index) => ({ id, database: urls[index]! })),
     runs: 20,
     asked: {
-      "select 1": (index) => clients[index % count]!.query({ name: "one", text: "select 1", values: [] }),
+      "select 1": (index) =>
+        clients[index % ids.length]!.query({ name: "one", text: "select 1", values: [] }),
     },
     async close() {
       await Promise.all(clients.map((client) => client.end()));
@@ -108,11 +107,13 @@ async function slowLinkTo(server: URL): Promise<{ readonly url: string; stop(): 
   return { url: url.href, stop: () => link.kill() };
 }
 
-const targets: Readonly<Record<DatabaseName, Readonly<Record<string, () => Promise<Target>>>>> = {
+const targets: Readonly<
+  Record<DatabaseName, Readonly<Record<string, (ids: readonly string[]) => Promise<Target>>>>
+> = {
   sqlite: { "a look at an idle tenant": sqliteTarget },
   postgres: {
-    "a look at an idle tenant": () => postgresTarget(false),
-    "a look at an idle tenant, 1 ms away": () => postgresTarget(true),
+    "a look at an idle tenant": (ids) => postgresTarget(ids, false),
+    "a look at an idle tenant, 1 ms away": (ids) => postgresTarget(ids, true),
   },
 };
 
@@ -120,17 +121,17 @@ const targets: Readonly<Record<DatabaseName, Readonly<Record<string, () => Promi
 export const idlePoll: Scenario = async (input) => {
   const rows: ResultRow[] = [];
   for (const [name, open] of Object.entries(targets[input.databaseName]))
-    rows.push(...(await lookAt(await open(), name, input)));
+    rows.push(...(await lookAt(await open(idsOf(input.sizes.idleTenants)), name, input)));
   return rows;
 };
 
 async function lookAt(target: Target, title: string, input: ScenarioInput): Promise<readonly ResultRow[]> {
   const stores = createTenantStores({
     discover: () => target.tenants,
-    connections: { perServer: count, perDatabase: 1 }, // all of them stay warm
+    connections: { perServer: target.tenants.length, perDatabase: 1 }, // all of them stay warm
   });
   try {
-    for (const id of ids) await becomeIdle(await stores.stores(id));
+    for (const { id } of target.tenants) await becomeIdle(await stores.stores(id));
     const rows: ResultRow[] = [];
     for (const name of Object.keys(target.asked))
       rows.push(await measure(target, stores, title, name, input));
@@ -157,7 +158,7 @@ async function becomeIdle({ db, inbox }: TenantStores): Promise<void> {
 }
 
 async function measure(
-  { asked, runs }: Target,
+  { asked, runs, tenants }: Target,
   stores: TenantStoreProvider,
   title: string,
   name: string,
@@ -168,11 +169,11 @@ async function measure(
     dispatchers: { inbox: createDispatcher(handler), outbox: createDispatcher(handler) },
     concurrency: 1,
   });
-  const polls = runs * count;
+  const polls = runs * tenants.length;
   const result = await compare(
     () =>
       ratePerSecond(polls, async () => {
-        for (let run = 0; run < runs; run++) await lookAtAll(dispatcher);
+        for (let run = 0; run < runs; run++) await lookAtAll(dispatcher, tenants.length);
       }),
     () =>
       ratePerSecond(polls, async () => {
@@ -194,7 +195,7 @@ async function measure(
 
 const handler = { handlers: { none: () => {} } };
 
-async function lookAtAll(dispatcher: TenantDispatcher): Promise<void> {
+async function lookAtAll(dispatcher: TenantDispatcher, count: number): Promise<void> {
   const { turns, inbox, failed } = await dispatcher.run(timeBudget(60_000));
   if (turns !== count || inbox !== null || failed.length > 0) throw new Error("The tenants are not idle.");
 }
