@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -9,5 +10,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     // whole files run beside each other; within a file one test at a time
     fileParallelism: true,
+    // two also where there are only two cores: most tests wait for a database or for another process
+    maxWorkers: Math.max(2, availableParallelism() - 1),
   },
 });
