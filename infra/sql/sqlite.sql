@@ -139,11 +139,11 @@ create trigger "InboxUnleased"
 before delete on "Inbox"
 when not exists (select 1 from "InboxState" where seq = old.seq)
 begin
-  insert into "InboxState" (seq, status, visible_at, locked_until, owner)
-  select j.value, 2, visible_at, locked_until, owner
-  from "InboxLeases", json_each(seqs) j
-  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
-  delete from "InboxLeases" where old.seq in (select value from json_each(seqs));
+insert into "InboxState" (seq, status, visible_at, locked_until, owner)
+select j.value, 2, visible_at, locked_until, owner
+from "InboxLeases", json_each(seqs) j
+where old.seq in (select value from json_each(seqs));
+delete from "InboxLeases" where old.seq in (select value from json_each(seqs));
 end;
 
 create trigger "InboxForgotten"
@@ -318,11 +318,11 @@ create trigger "OutboxUnleased"
 before delete on "Outbox"
 when not exists (select 1 from "OutboxState" where seq = old.seq)
 begin
-  insert into "OutboxState" (seq, status, visible_at, locked_until, owner)
-  select j.value, 2, visible_at, locked_until, owner
-  from "OutboxLeases", json_each(seqs) j
-  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
-  delete from "OutboxLeases" where old.seq in (select value from json_each(seqs));
+insert into "OutboxState" (seq, status, visible_at, locked_until, owner)
+select j.value, 2, visible_at, locked_until, owner
+from "OutboxLeases", json_each(seqs) j
+where old.seq in (select value from json_each(seqs));
+delete from "OutboxLeases" where old.seq in (select value from json_each(seqs));
 end;
 
 create trigger "OutboxForgotten"

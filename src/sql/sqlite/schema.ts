@@ -157,19 +157,24 @@ begin
   );
 end`;
 
+/** Gives messages of leases the state rows that these stand for. */
+export const unpack = (n: QueueNames, which = "true") => [
+  `insert into ${n.state} (seq, status, visible_at, locked_until, owner)
+select j.value, ${status.held}, visible_at, locked_until, owner
+from ${leaseTable(n)}, json_each(seqs) j
+where ${which}`,
+  `delete from ${leaseTable(n)} where ${which}`,
+];
+
 /**
- * Deleted by hand, a message without a state row may be in a lease. The others of it get theirs: a lease must not name
- * what is not there.
+ * Deleted by hand, a message without a state row may be in a lease, and a lease must not name what is not there. Its own
+ * state row goes with it, by the trigger that follows.
  */
 const unleaseTrigger = (n: QueueNames) => `create trigger ${n.object("Unleased")}
 before delete on ${n.message}
 when ${isFresh(n, "old.seq")}
 begin
-  insert into ${n.state} (seq, status, visible_at, locked_until, owner)
-  select j.value, ${status.held}, visible_at, locked_until, owner
-  from ${leaseTable(n)}, json_each(seqs) j
-  where old.seq in (select value from json_each(seqs)) and j.value <> old.seq;
-  delete from ${leaseTable(n)} where old.seq in (select value from json_each(seqs));
+${unpack(n, "old.seq in (select value from json_each(seqs))").join(";\n")};
 end`;
 
 const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("Forgotten")}

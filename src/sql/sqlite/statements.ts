@@ -23,6 +23,7 @@ import {
   packed,
   stateOf,
   unclaimable,
+  unpack,
   visibleAt,
   withState,
 } from "./schema.js";
@@ -141,15 +142,6 @@ const freshOutboxRow: NonNullable<SqlStatement["shortcutRow"]> = (cells, constan
   locked_until: constants.locked_until,
   next_attempt_at: constants.next_attempt_at,
 });
-
-/** Gives messages of leases the state rows that these stand for. */
-const unpack = (n: QueueNames, which = "true") => [
-  `insert into ${n.state} (seq, status, visible_at, locked_until, owner)
-select j.value, ${status.held}, visible_at, locked_until, owner
-from ${leaseTable(n)}, json_each(seqs) j
-where ${which}`,
-  `delete from ${leaseTable(n)} where ${which}`,
-];
 
 function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): Makers<QueueStatements> {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
