@@ -6,8 +6,17 @@ param tags object
 param applicationInsightsId string
 param email string
 param oldestAgeMs int
+param reapMinutes int
 param maximumInstanceCount int
 
+// In such windows, of those that Azure takes, reap has come at least three times, whatever its minutes are.
+var windows = {
+  '1': { oldestAge: 'PT5M', noReap: 'PT15M' }
+  '5': { oldestAge: 'PT30M', noReap: 'PT30M' }
+  '10': { oldestAge: 'PT45M', noReap: 'PT45M' }
+  '15': { oldestAge: 'PT1H', noReap: 'PT1H' }
+  '30': { oldestAge: 'PT2H', noReap: 'PT2H' }
+}
 var lines = 'traces | where message startswith "{" | extend line = parse_json(message)'
 var rules = [
   {
@@ -24,7 +33,7 @@ var rules = [
     query: '${lines} | where line.message == "queue" and toint(line.oldestDueAgeMs) > ${oldestAgeMs}'
     operator: 'GreaterThan'
     threshold: 2
-    window: 'PT5M'
+    window: windows[string(reapMinutes)].oldestAge
   }
   {
     name: 'no-reap'
@@ -32,7 +41,7 @@ var rules = [
     query: '${lines} | where line.message == "queue"'
     operator: 'LessThan'
     threshold: 1
-    window: 'PT15M'
+    window: windows[string(reapMinutes)].noReap
   }
   {
     name: 'failures'

@@ -15,6 +15,7 @@ param applicationInsightsConnectionString string
 param maximumInstanceCount int
 param instanceMemoryMB int
 param alwaysReadyCount int
+param reapMinutes int
 param subnetId string
 
 resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
@@ -74,6 +75,7 @@ resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
     ONCEBOX_DATABASE_URL: 'Server=tcp:${sqlServer},1433;Database=${sqlDatabase};Authentication=Active Directory Integrated;Client Id=${clientId};Encrypt=true'
     ONCEBOX_WAKE_QUEUE: wakeUpQueue
     ONCEBOX_CONSUME_QUEUE: incomingQueue
+    ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
     ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
     KEY_VAULT_URL: vaultUrl // for an app of yours that keeps its catalogue of tenants, or other secrets, there
     ONCEBOX_LOG_LEVEL: 'info' // the alerts read lines of this level

@@ -45,6 +45,10 @@ param alwaysReadyCount int = 0
 @description('How large the database is: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
 param databaseSku string = 'S0'
 
+@description('Between two reaps. With thousands of tenants 10: docs/scale.md says what each one costs.')
+@allowed([1, 5, 10, 15, 30])
+param reapMinutes int = 1
+
 @description('A message that has been due for longer raises an alert.')
 param oldestAgeMs int = 300000
 
@@ -158,6 +162,7 @@ module functions 'functions.bicep' = {
     maximumInstanceCount: maximumInstanceCount
     instanceMemoryMB: instanceMemoryMB
     alwaysReadyCount: alwaysReadyCount
+    reapMinutes: reapMinutes
     subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
   }
 }
@@ -172,6 +177,7 @@ module alerts 'alerts.bicep' = {
     applicationInsightsId: monitoring.outputs.id
     email: alertEmail
     oldestAgeMs: oldestAgeMs
+    reapMinutes: reapMinutes
     maximumInstanceCount: maximumInstanceCount
   }
 }

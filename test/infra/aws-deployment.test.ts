@@ -24,6 +24,7 @@ const inVpc = {
   subnetIds: "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
   alarmEmail: "ops@example.com",
   tenants: "catalogue",
+  reapMinutes: "10",
 };
 
 describe("the deployment to AWS", () => {
@@ -66,6 +67,25 @@ describe("the deployment to AWS", () => {
     }
   });
 
+  const schedules = (stack: { file: string; json: Template }): Record<string, string> =>
+    Object.fromEntries(
+      resources("AWS::Events::Rule", stack).map(([, { Properties }]) => [
+        Properties.Targets[0].Arn["Fn::GetAtt"][0],
+        Properties.ScheduleExpression,
+      ]),
+    );
+
+  it("FUN-04 FUN-10 reapMinutes says how often reap comes, and the alarm on old messages waits as long for each number", async () => {
+    expect(properties("OldestAgeAlarm").Period).toBe(60);
+    expect(schedules(prod).ReapLambdaFunction).toBe("rate(10 minutes)");
+    expect(prod.json.Resources.OldestAgeAlarm!.Properties.Period).toBe(600);
+    // CloudFormation would take it and EventBridge refuse it, or the alarm be always on: it is refused before.
+    const refused = project.template("dev", { reapMinutes: "7" });
+    await expect(refused).rejects.toThrow();
+    const { stdout, stderr } = await refused.catch((error) => error);
+    expect(stdout + stderr).toContain("functions.reap.events");
+  });
+
   it("FUN-10 every function has its trigger: HTTP, schedules, and the queues for wake-ups and for what others send", () => {
     expect(resources("AWS::Lambda::Function").map(([name]) => name)).toEqual(
       functionNames.map((name) => `${name}LambdaFunction`),
@@ -77,11 +97,7 @@ describe("the deployment to AWS", () => {
     ]);
     expect(new Set(routes.map(({ Target }) => JSON.stringify(Target))).size).toBe(1);
     expect(properties("HttpApiIntegrationWebhook").PayloadFormatVersion).toBe("2.0");
-    const schedules = resources("AWS::Events::Rule").map(([, { Properties }]) => [
-      Properties.Targets[0].Arn["Fn::GetAtt"][0],
-      Properties.ScheduleExpression,
-    ]);
-    expect(Object.fromEntries(schedules)).toEqual({
+    expect(schedules(dev)).toEqual({
       DispatchLambdaFunction: "rate(1 minute)",
       ReapLambdaFunction: "rate(1 minute)",
       CleanupLambdaFunction: "rate(1 hour)",

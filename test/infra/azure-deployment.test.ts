@@ -162,6 +162,7 @@ describe("the Bicep files for Azure", () => {
       sqlDatabase: "oncebox",
       clientId: "00000000-0000-0000-0000-00000000c11d",
       storageName: "stoncebox",
+      reapMinutes: "10",
       ...queueNames(),
     };
     const env = Object.fromEntries(
@@ -175,6 +176,7 @@ describe("the Bicep files for Azure", () => {
       { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
     ]);
     expect(readAzureSettings(env).consumeQueue).toBe("oncebox-incoming");
+    expect(readAzureSettings(env).schedules.reap).toBe("35 */10 * * * *");
     expect(readAzureSettings(env).wakeUp).toEqual({
       queue: "oncebox-wake-up",
       storage: { queueServiceUrl: "https://stoncebox.queue.core.windows.net", clientId: values.clientId },
@@ -205,6 +207,23 @@ describe("the Bicep files for Azure", () => {
     expect(propertiesOf(only("Microsoft.Insights/scheduledQueryRules")).actions).toEqual({
       actionGroups: ["people.id"],
     });
+  });
+
+  it("FUN-04 FUN-10 however often reap comes, its alerts look back to three times of it, in windows that Azure takes", () => {
+    const { windows, rules } = file("alerts.bicep").variables as {
+      windows: Record<string, Record<"oldestAge" | "noReap", string>>;
+      rules: readonly BicepObject[];
+    };
+    const [, allowed] = /@allowed\(\[([\d, ]+)\]\)\nparam reapMinutes int = 1\n/.exec(file("main.bicep").text)!;
+    expect(Object.keys(windows)).toEqual(allowed!.split(", "));
+    const minutes: Record<string, number> = { PT5M: 5, PT15M: 15, PT30M: 30, PT45M: 45, PT1H: 60, PT2H: 120 };
+    for (const [every, { oldestAge, noReap }] of Object.entries(windows)) {
+      expect(minutes[oldestAge]! / Number(every)).toBeGreaterThanOrEqual(3);
+      expect(minutes[noReap]! / Number(every)).toBeGreaterThanOrEqual(3);
+    }
+    const window = (name: string) => rules.find((rule) => rule.name === name)!.window;
+    expect(window("oldest-age")).toBe("windows[string(reapMinutes)].oldestAge");
+    expect(window("no-reap")).toBe("windows[string(reapMinutes)].noReap");
   });
 
   it("FUN-10 host.json sends what alerts read, drops none of it, and sends nothing for a message that went well", async () => {

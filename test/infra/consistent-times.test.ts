@@ -60,8 +60,13 @@ describe("times that depend on each other", () => {
     }
     let queues: Record<"WakeUp" | "Incoming", { readonly queue: Queue; readonly deadLetters: Queue }>;
     let params: Record<string, Record<string, number>>;
+    let reaping: Record<string, { readonly schedule: string; readonly seconds: number }>;
     beforeAll(async () => {
-      ({ functions, params } = await read("serverless.yml"));
+      ({
+        functions,
+        params,
+        custom: { reap: reaping },
+      } = await read("serverless.yml"));
       const { Resources } = await read("infra/aws/queues.yml");
       const pair = (name: string) => ({
         queue: Resources[`${name}Queue`].Properties,
@@ -96,8 +101,10 @@ describe("times that depend on each other", () => {
     });
 
     it("FUN-10 a run is over when its schedule comes again; what its killed predecessor held is reaped soon after", () => {
-      const period = (name: keyof typeof functions) =>
-        periodOf(functions[name].events.find(({ schedule }) => schedule !== undefined)!.schedule!);
+      const period = (name: keyof typeof functions) => {
+        const { schedule } = functions[name].events.find((event) => event.schedule !== undefined)!;
+        return periodOf(name === "reap" ? reaping[params.default!.reapMinutes!]!.schedule : schedule!);
+      };
       for (const name of ["dispatch", "reap", "cleanup"] as const) {
         expect(functions[name].timeout * 1_000).toBeLessThanOrEqual(period(name));
         // An event that waited longer would meet the next one.
@@ -106,6 +113,14 @@ describe("times that depend on each other", () => {
       expect(period("reap")).toBeLessThanOrEqual(2 * leaseMs);
       // Reap keeps 12 s for counting: less than its time-out, or it would never count.
       expect(functions.reap.timeout).toBeGreaterThan(12);
+    });
+
+    it("FUN-10 for each of reapMinutes' values the schedule and the alarm's period are as long", () => {
+      expect(Object.keys(reaping)).toEqual(["1", "5", "10", "15", "30"]);
+      for (const [minutes, { schedule, seconds }] of Object.entries(reaping)) {
+        expect(schedule).toBe(`rate(${minutes} minute${minutes === "1" ? "" : "s"})`); // as EventBridge wants it
+        expect(seconds * 1_000).toBe(periodOf(schedule));
+      }
     });
 
     it("FUN-10 the queue cannot take all of the dispatch function's concurrency from the schedule", () => {
