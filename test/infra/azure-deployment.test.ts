@@ -214,7 +214,9 @@ describe("the Bicep files for Azure", () => {
       windows: Record<string, Record<"oldestAge" | "noReap", string>>;
       rules: readonly BicepObject[];
     };
-    const [, allowed] = /@allowed\(\[([\d, ]+)\]\)\nparam reapMinutes int = 1\n/.exec(file("main.bicep").text)!;
+    const [, allowed] = /@allowed\(\[([\d, ]+)\]\)\nparam reapMinutes int = 1\n/.exec(
+      file("main.bicep").text,
+    )!;
     expect(Object.keys(windows)).toEqual(allowed!.split(", "));
     const minutes: Record<string, number> = { PT5M: 5, PT15M: 15, PT30M: 30, PT45M: 45, PT1H: 60, PT2H: 120 };
     for (const [every, { oldestAge, noReap }] of Object.entries(windows)) {
