@@ -1,47 +1,73 @@
-import { isObject, oneOf, type Report, refuseFields } from "./field-checks.js";
+import { isHeaderName, isObject, isText, oneOf, type Report, refuseFields } from "./field-checks.js";
 import type { Handshake } from "./scheme.js";
-import { parseTemplate, placesInEvent, placesInHead, type TemplatePart } from "./template.js";
+import { type Place, parseTemplate, placesInEvent, placesInHead, type TemplatePart } from "./template.js";
 
 export interface CheckedHandshake {
   readonly method: Handshake["method"];
+  /** Whether all that it asks and says is in headers and query, so that it is known before a body is read. */
+  readonly isInHead: boolean;
   readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
+  readonly unsigned: true | undefined;
   readonly text: readonly TemplatePart[] | undefined;
   readonly json: NamedTemplates | undefined;
   readonly headers: NamedTemplates;
+  /** The challenge that `{hmac}` answers. */
+  readonly hmac: readonly TemplatePart[] | undefined;
 }
 
 export type NamedTemplates = readonly (readonly [name: string, parts: readonly TemplatePart[]])[];
 
 export function checkHandshake(given: Handshake, name: string, report: Report): CheckedHandshake {
   const handshake = (isObject(given) ? given : {}) as Handshake;
-  refuseFields(handshake, ["method", "when", "verifyToken", "answer"], name, report);
-  const { answer } = handshake;
-  oneOf(handshake.method ?? "", ["GET", "POST", "OPTIONS"], `${name}.method`, report);
-  if (!isObject(answer)) report(`${name}.answer must be an object`);
-  else refuseFields(answer, ["text", "json", "headers"], `${name}.answer`, report);
-  const one = (template: unknown, what: string, places = placesInEvent) => {
-    const parts = parseTemplate(template, places);
-    if (typeof parts === "string") report(`${name}.${what} ${parts}`);
+  const { method, verifyToken, unsigned } = handshake;
+  const wrong = (problem: string) => report(`${name}.${problem}`);
+  const object = (value: unknown, what: string): object => {
+    if (!isObject(value)) wrong(`${what} must be an object`);
+    return isObject(value) ? value : {};
+  };
+  refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "answer"], name, report);
+  oneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
+  const when = Object.entries(object(handshake.when, "when"));
+  if (method === "POST" && when.length === 0)
+    wrong("when is empty: every event would be answered as a handshake, and none stored");
+  if (unsigned !== undefined && !(unsigned === true && verifyToken === undefined))
+    wrong("unsigned must be true, and without a verifyToken");
+  const answer = object(handshake.answer, "answer") as Handshake["answer"];
+  refuseFields(answer, ["text", "json", "headers", "hmac"], `${name}.answer`, report);
+  if (answer.text !== undefined && answer.json !== undefined)
+    wrong("answer has text and json: say one of them");
+
+  const isInHead = method !== "POST" || verifyToken !== undefined || unsigned === true;
+  const places = isInHead ? placesInHead : placesInEvent;
+  const inAnswer: readonly Place[] = answer.hmac === undefined ? places : [...places, "hmac"];
+  const one = (template: unknown, what: string, known = places) => {
+    const parts = parseTemplate(template, known);
+    if (typeof parts === "string") wrong(`${what} ${parts}`);
     return typeof parts === "string" ? [] : parts;
   };
+  const optional = (template: unknown, what: string, known = places) =>
+    template === undefined ? undefined : one(template, what, known);
   const all = (templates: unknown, what: string): NamedTemplates =>
-    Object.entries(isObject(templates) ? templates : {}).map(([key, value]) => [
+    Object.entries(object(templates, what)).map(([key, value]) => [
       key,
-      one(value, `${what}.${key}`),
+      one(value, `${what}.${key}`, inAnswer),
     ]);
+  const headers = all(answer.headers ?? {}, "answer.headers");
+  for (const [header] of headers)
+    if (!isHeaderName(header)) wrong(`answer.headers: ${header} is no header's name`);
   return {
-    method: handshake.method,
-    when: Object.entries(handshake.when ?? {}).map(([template, equals]) => ({
-      parts: one(template, "when"),
-      equals: equals === true ? undefined : String(equals),
-    })),
-    verifyToken:
-      handshake.verifyToken === undefined
-        ? undefined
-        : one(handshake.verifyToken, "verifyToken", placesInHead),
-    text: answer?.text === undefined ? undefined : one(answer.text, "answer.text"),
-    json: answer?.json === undefined ? undefined : all(answer.json, "answer.json"),
-    headers: all(answer?.headers, "answer.headers"),
+    method,
+    isInHead,
+    when: when.map(([template, equals]) => {
+      if (equals !== true && !isText(equals)) wrong(`when: ${template} must be a text, or true for any`);
+      return { parts: one(template, "when"), equals: equals === true ? undefined : equals };
+    }),
+    verifyToken: optional(verifyToken, "verifyToken"),
+    unsigned,
+    text: optional(answer.text, "answer.text", inAnswer),
+    json: answer.json === undefined ? undefined : all(answer.json, "answer.json"),
+    headers,
+    hmac: optional(answer.hmac, "answer.hmac"),
   };
 }

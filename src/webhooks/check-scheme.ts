@@ -60,14 +60,18 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
   ) {
     report("answer must be { contentType, body }");
   }
+  const handshakes = asList(scheme.handshakes).map((one, index) =>
+    checkHandshake(one, `handshakes[${index}]`, report),
+  );
+  const { verify } = scheme;
+  if (handshakes.some(({ hmac }) => hmac !== undefined) && (verify?.kind !== "signature" || verify.keys))
+    report("an answer's hmac needs a scheme whose signatures are HMACs: verify.kind signature, without keys");
   return {
     scheme,
-    proof: checkVerify(scheme.verify, report),
+    proof: checkVerify(verify, report),
     messageId: parseAll(scheme.messageId, placesInEvent, "messageId", report),
     topic: parseAll(scheme.topic, placesInEvent, "topic", report),
     tenant: parseAll(scheme.tenant, placesOfTenant, "tenant", report),
-    handshakes: asList(scheme.handshakes).map((one, index) =>
-      checkHandshake(one, `handshakes[${index}]`, report),
-    ),
+    handshakes,
   };
 }

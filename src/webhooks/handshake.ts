@@ -1,46 +1,55 @@
-import { jsonAnswer, refusedAnswer, textAnswer } from "./answers.js";
-import type { CheckedHandshake, NamedTemplates } from "./check-handshake.js";
+import { jsonAnswer, textAnswer } from "./answers.js";
+import type { NamedTemplates } from "./check-handshake.js";
 import type { Delivery } from "./delivery.js";
 import { type Answer, isHeaderValue } from "./http.js";
-import type { ResolvedSource } from "./sources.js";
-import { fill } from "./template.js";
-import type { Verifier } from "./verifier.js";
+import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
+import { fill, type TemplatePart } from "./template.js";
 
-export interface FoundHandshake {
-  readonly handshake: CheckedHandshake;
-  readonly verify: Verifier;
-}
-
-/** The handshake that the delivery says it is. */
-export function findHandshake(source: ResolvedSource, delivery: Delivery): FoundHandshake | undefined {
-  const index = source.handshakes.findIndex(
-    ({ method, when }) => method === delivery.method && when.every((one) => isGiven(one, delivery)),
+/** The handshake that the delivery says it is, among those in the head or among the others. */
+export const findHandshake = (
+  { handshakes }: ResolvedSource,
+  delivery: Delivery,
+  isInHead: boolean,
+): ResolvedHandshake | undefined =>
+  handshakes.find(
+    (one) =>
+      one.isInHead === isInHead &&
+      one.method === delivery.method &&
+      one.when.every(({ parts, equals }) => {
+        const text = fill(parts, delivery);
+        return equals === undefined ? text !== undefined : text === equals;
+      }),
   );
-  if (index < 0) return undefined;
-  return { handshake: source.handshakes[index]!, verify: source.handshakeVerifiers[index]! };
-}
 
-function isGiven({ parts, equals }: CheckedHandshake["when"][number], delivery: Delivery): boolean {
-  const text = fill(parts, delivery);
-  return equals === undefined ? text !== undefined : text === equals;
-}
-
-export function answerHandshake(handshake: CheckedHandshake, delivery: Delivery): Answer {
-  const headers = fillAll(handshake.headers, delivery);
-  const json = fillAll(handshake.json ?? [], delivery);
-  const text = handshake.text === undefined ? "" : fill(handshake.text, delivery);
-  if (headers === undefined || json === undefined || text === undefined) return refusedAnswer("bad request");
-  if (!Object.values(headers).every(isHeaderValue)) return refusedAnswer("bad request");
+/** undefined when the delivery lacks something of it, or has what cannot be said. */
+export async function answerHandshake(
+  handshake: ResolvedHandshake,
+  delivery: Delivery,
+): Promise<Answer | undefined> {
+  const challenge = handshake.hmac && fill(handshake.hmac, delivery);
+  const hmac = challenge && (await handshake.signChallenge?.(challenge));
+  const filled = (parts: readonly TemplatePart[]) =>
+    fill(
+      parts.map((part) => (part.place === "hmac" ? { text: hmac ?? "" } : part)),
+      delivery,
+    );
+  const headers = fillAll(handshake.headers, filled);
+  const json = fillAll(handshake.json ?? [], filled);
+  const text = handshake.text === undefined ? "" : filled(handshake.text);
+  if (headers === undefined || json === undefined || text === undefined) return undefined;
+  if (!Object.values(headers).every(isHeaderValue)) return undefined;
   return handshake.json === undefined ? textAnswer(text, headers) : jsonAnswer(200, json, headers);
 }
 
-/** undefined when the delivery lacks something of it. */
-function fillAll(templates: NamedTemplates, delivery: Delivery): Record<string, string> | undefined {
-  const filled: Record<string, string> = {};
+function fillAll(
+  templates: NamedTemplates,
+  filled: (parts: readonly TemplatePart[]) => string | undefined,
+): Record<string, string> | undefined {
+  const all: Record<string, string> = {};
   for (const [name, parts] of templates) {
-    const value = fill(parts, delivery);
+    const value = filled(parts);
     if (value === undefined) return undefined;
-    filled[name] = value;
+    all[name] = value;
   }
-  return filled;
+  return all;
 }

@@ -8,12 +8,12 @@ import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
 import { extractMessage, type WebhookMessage } from "./extract.js";
 import { findSource } from "./find-source.js";
-import { answerHandshake, type FoundHandshake, findHandshake } from "./handshake.js";
+import { answerHandshake, findHandshake } from "./handshake.js";
 import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
-import { type ResolvedSource, resolveSources } from "./sources.js";
+import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
 /** The same, for platforms that do without the web's classes. */
@@ -87,8 +87,8 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
     const refusal = await source.verify(delivery);
     if (refusal !== undefined) return refuse("unauthorized", refusal);
-    const found = findHandshake(source, delivery);
-    if (found !== undefined) return shakeHands(found, delivery);
+    const handshake = findHandshake(source, delivery, false);
+    if (handshake !== undefined) return shakeHands(handshake, delivery);
     if (isJsonType(delivery.contentType) && delivery.json() === undefined && !isEncoded(delivery))
       return refuse("bad request", "the body is not JSON");
     const message = extractMessage(delivery, source);
@@ -99,10 +99,13 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const handle = async (request: IncomingRequest, source: ResolvedSource, path: string): Promise<Ending> => {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
+    const head = createDelivery({ method, url, headers, body: new Uint8Array() });
+    const handshake = findHandshake(source, head, true);
+    if (handshake !== undefined) {
+      const refusal = await handshake.verify?.(head);
+      return refusal === undefined ? shakeHands(handshake, head) : refuse("unauthorized", refusal);
+    }
     if (method !== "POST") {
-      const delivery = createDelivery({ method, url, headers, body: new Uint8Array() });
-      const found = findHandshake(source, delivery);
-      if (found !== undefined) return shakeHands(found, delivery);
       const allow = [...new Set(["POST", ...source.handshakes.map((one) => one.method)])].join(", ");
       return refuse("method not allowed", "method", { allow });
     }
@@ -132,10 +135,11 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   };
 }
 
-async function shakeHands({ handshake, verify }: FoundHandshake, delivery: Delivery): Promise<Ending> {
-  const refusal = await verify(delivery);
-  if (refusal !== undefined) return refuse("unauthorized", refusal);
-  return { answer: answerHandshake(handshake, delivery), outcome: "handshake" };
+/** It is to be believed already. */
+async function shakeHands(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
+  const answer = await answerHandshake(handshake, delivery);
+  if (answer === undefined) return refuse("bad request", "the handshake lacks what its answer needs");
+  return { answer, outcome: "handshake" };
 }
 
 const refuse = (error: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({

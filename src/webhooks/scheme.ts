@@ -48,20 +48,33 @@ export interface TokenRule {
   readonly token: Templates;
 }
 
-/** A request that asks who is there, and is answered without enqueueing anything. */
+/**
+ * A request that asks who is there, and is answered without enqueueing anything. What the body says can be used where the
+ * scheme's signature or token has verified it first; everywhere else there are only headers and query.
+ */
 export interface Handshake {
-  readonly method: "GET" | "POST" | "OPTIONS";
-  /** Templates with the text that they must give, or true for any: `{ "{json:type}": "url_verification" }`. */
+  readonly method: "GET" | "HEAD" | "POST" | "OPTIONS";
+  /**
+   * Templates with the text that they must give, or true for any: `{ "{json:type}": "url_verification" }`. It may be empty,
+   * but for a POST, which could then be any event.
+   */
   readonly when: Readonly<Record<Template, string | true>>;
   /**
    * What must be right before it is answered: the scheme's signature or token (the default), or the
    * source's `verifyToken` at this place.
    */
   readonly verifyToken?: Template;
+  /** Nothing must be right: anybody is answered, because the provider sends nothing that could be verified. */
+  readonly unsigned?: true;
   readonly answer: {
     readonly text?: Template;
     readonly json?: Readonly<Record<string, Template>>;
     readonly headers?: Readonly<Record<string, Template>>;
+    /**
+     * What `{hmac}` is made of in the rest of the answer: with the scheme's algorithm and encoding, by the first of the
+     * source's secrets.
+     */
+    readonly hmac?: Template;
   };
 }
 

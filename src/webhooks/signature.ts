@@ -1,4 +1,5 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import { isChallenge } from "./challenge.js";
 import { decodeExactly } from "./decode-exactly.js";
 import type { Delivery } from "./delivery.js";
 import type { IncomingHeaders } from "./http.js";
@@ -11,6 +12,7 @@ export type Refusal =
   | "signature missing"
   | "signature malformed"
   | "signature wrong"
+  | "signed like a challenge"
   | "timestamp missing"
   | "timestamp too old"
   | "timestamp too new"
@@ -23,6 +25,8 @@ export interface SignatureCheck {
   readonly rule: SignatureRule;
   /** The alternatives of what is signed. */
   readonly signed: readonly (readonly TemplatePart[])[];
+  /** Whether strangers are told the HMAC of what `isChallenge`. */
+  readonly signsChallenges: boolean;
   readonly toleranceMs: number;
   readonly nowMs: number;
 }
@@ -49,6 +53,7 @@ export function refusalOf(
 
   const contents = signedContents(delivery, check, time.text);
   if (typeof contents === "string") return contents;
+  if (check.signsChallenges && contents.some(isChallenge)) return "signed like a challenge";
   let found = false;
   for (const key of keys) {
     const signatures = entriesOf(header, { ...rule, prefix: key.prefix })

@@ -1,14 +1,16 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
+import { type ChallengeSigner, challengeSigner } from "./challenge.js";
+import type { CheckedHandshake } from "./check-handshake.js";
 import { type CheckedScheme, checkScheme } from "./check-scheme.js";
 import { type Report, refuseFields } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
 import { type SchemeName, schemeNames, schemes } from "./schemes.js";
-import { type Secrets, secretsProblems } from "./secrets.js";
+import { createSecretKeys, type Secrets, secretsProblems } from "./secrets.js";
 import { toSigningKey } from "./signing-key.js";
-import { fill } from "./template.js";
-import { createTokenVerifier, createVerifier, toTokenKey, type Verifier } from "./verifier.js";
+import { fill, fillFirst } from "./template.js";
+import { createSignatureVerifier, createTokenVerifier, toTokenKey, type Verifier } from "./verifier.js";
 
 /** Who may send webhooks to `/webhooks/{name}`, and how they are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridable)[number]> {
@@ -28,8 +30,13 @@ export interface ResolvedSource extends CheckedScheme {
   readonly name: string;
   readonly maxBodyBytes: number;
   readonly verify: Verifier;
-  /** Of each handshake: its own, or the scheme's. */
-  readonly handshakeVerifiers: readonly Verifier[];
+  readonly handshakes: readonly ResolvedHandshake[];
+}
+
+export interface ResolvedHandshake extends CheckedHandshake {
+  /** Its own, or the scheme's; none when it is unsigned. */
+  readonly verify: Verifier | undefined;
+  readonly signChallenge: ChallengeSigner | undefined;
 }
 
 export interface SourceDefaults {
@@ -90,7 +97,6 @@ function resolveSource(
 
   const wrong: string[] = [];
   const checked = checkScheme(withOverrides(schemeOf(given.scheme, report), given), wrong);
-  const { handshakes } = checked;
   if (wrong.length === 0) checkSecrets(given, checked, report);
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
@@ -98,15 +104,27 @@ function resolveSource(
   const { secrets = [], verifyToken = [] } = given;
   const { clock, secretsMaxAgeMs: maxAgeMs, receiveMs: fetchMs } = defaults;
   const options = { clock, maxAgeMs, fetchMs, toleranceMs, onStale: () => defaults.onStale(name) };
-  const verify = createVerifier(checked, secrets, options);
+  const rule = checked.scheme.verify.kind === "signature" ? checked.scheme.verify : undefined;
+  const keys = rule && createSecretKeys(secrets, { ...options, toKey: (one) => toSigningKey(rule, one) });
+  const verify =
+    rule && keys
+      ? createSignatureVerifier(checked, rule, keys, options)
+      : createTokenVerifier((delivery) => fillFirst(checked.proof, delivery), secrets, options);
+  const verifierOf = ({ verifyToken: at, unsigned }: CheckedHandshake): Verifier | undefined => {
+    if (unsigned) return undefined;
+    if (at === undefined) return verify;
+    return createTokenVerifier((delivery) => fill(at, delivery), verifyToken, options);
+  };
   return {
     ...checked,
     name,
     maxBodyBytes,
     verify,
-    handshakeVerifiers: handshakes.map(({ verifyToken: at }) =>
-      at === undefined ? verify : createTokenVerifier((delivery) => fill(at, delivery), verifyToken, options),
-    ),
+    handshakes: checked.handshakes.map((one) => ({
+      ...one,
+      verify: verifierOf(one),
+      signChallenge: rule && keys && challengeSigner(rule, keys),
+    })),
   };
 }
 

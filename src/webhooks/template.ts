@@ -19,7 +19,8 @@ export type Place =
   | "query"
   | "json"
   | "form"
-  | "path";
+  | "path"
+  | "hmac";
 
 /** What is known before the signature is: nothing of it comes from a parsed body. */
 export const placesInSignedContent: readonly Place[] = [
@@ -99,7 +100,7 @@ function valueAt({ place, text: name }: TemplatePart, delivery: Delivery): strin
       return tenantInPath(delivery.url);
     case "json":
       return asText(property(delivery.json(), name.split(".")));
-    default: // what only signed content has
+    default: // what only signed content or a handshake's answer has
       return undefined;
   }
 }

@@ -1,32 +1,30 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
-import { createSecretKeys, type SecretKeysOptions, type Secrets } from "./secrets.js";
+import type { SignatureRule } from "./scheme.js";
+import { createSecretKeys, type SecretKeys, type SecretKeysOptions, type Secrets } from "./secrets.js";
 import { type Refusal, refusalOf } from "./signature.js";
-import { secretProblem, toSigningKey } from "./signing-key.js";
-import { fillFirst } from "./template.js";
+import { type SigningKey, secretProblem } from "./signing-key.js";
 
 /** undefined when the delivery is to be believed. Rejects when the secrets cannot be had. */
 export type Verifier = (delivery: Delivery) => Promise<Refusal | undefined>;
 
 export type SecretSettings = Omit<SecretKeysOptions<never>, "toKey">;
 
-/** Of a scheme: its signature or its token. */
-export function createVerifier(
-  { scheme: { verify }, proof }: CheckedScheme,
-  secrets: Secrets,
-  options: SecretSettings & { readonly toleranceMs: number },
+export function createSignatureVerifier(
+  { proof, handshakes }: CheckedScheme,
+  rule: SignatureRule,
+  keys: SecretKeys<SigningKey>,
+  { toleranceMs, clock }: Pick<SecretSettings, "clock"> & { readonly toleranceMs: number },
 ): Verifier {
-  if (verify.kind === "token") {
-    return createTokenVerifier((delivery) => fillFirst(proof, delivery), secrets, options);
-  }
-  const keys = createSecretKeys(secrets, { ...options, toKey: (secret) => toSigningKey(verify, secret) });
+  const signsChallenges = handshakes.some(({ hmac }) => hmac !== undefined);
   return async (delivery) =>
     refusalOf(delivery, await keys.get(), {
-      rule: verify,
+      rule,
       signed: proof,
-      toleranceMs: options.toleranceMs,
-      nowMs: options.clock().getTime(),
+      signsChallenges,
+      toleranceMs,
+      nowMs: clock().getTime(),
     });
 }
 
