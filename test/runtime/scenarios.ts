@@ -11,6 +11,7 @@ import { rowCount } from "../../src/testing/inbox/support.js";
 import { signWebhook, webhookBody } from "../../src/webhooks/index.js";
 import { type Line, layLine } from "../support/line.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { handshakeRequests, handshakeSources } from "./handshakes.js";
 
 /** An app's functions in a cloud's runtime, in a process of their own. */
 export interface RunningFunctions {
@@ -175,6 +176,19 @@ export function describeFunctions(runtime: CloudRuntime): void {
       expect(await answerOf(answer)).toEqual({ status: 200, outcome: "enqueued" });
       const [stored] = await scenario.inbox.claim({ owner: newOwnerToken(), batchSize: 1, leaseMs: 1_000 });
       expect(Buffer.from(webhookBody(stored!))).toEqual(body);
+    });
+
+    it("FUN-01 handshakes come through by whatever method providers ask, and are declared in the environment", async () => {
+      const scenario = await opened();
+      const env = { ...scenario.env, ONCEBOX_WEBHOOKS: JSON.stringify(handshakeSources) };
+      const functions = await runtime.start(env, 60_000);
+      closing.push(() => functions.stop());
+      for (const { method, path, headers = {}, expected } of handshakeRequests) {
+        const answer = await functions.webhook(new Request(`http://localhost${path}`, { method, headers }));
+        const found = [answer.status, await answer.text(), answer.headers.get("webhook-allowed-origin")];
+        expect(found, `${method} ${path}`).toEqual(expected);
+      }
+      expect(await scenario.rows()).toBe(0);
     });
 
     it("FUN-05 overlapping dispatch invocations, in one instance and in two, handle each message once", async () => {

@@ -2,9 +2,10 @@ import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { DispatchReport, MaintenanceReport } from "../../../src/app/index.js";
 import type { BundledDatabase } from "../../../src/packaging/bundle-functions.js";
+import { handshakeRequests, handshakeSources } from "../handshakes.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import type { FunctionsDatabase } from "./functions-database.js";
-import { answerOf, stripeHttpEvent } from "./http-events.js";
+import { answerOf, httpEvent, stripeHttpEvent } from "./http-events.js";
 import { type LambdaFunction, type LambdaOptions, lambdaFunction } from "./lambda-function.js";
 
 /** What EventBridge sends. */
@@ -79,6 +80,18 @@ export function functionsSuite({ database, provided = [], open }: SuiteOptions):
       });
       expect(cleaned).toMatchObject({ inbox: { done: 1 }, outbox: { done: 1 } });
       expect(webhook.logs()).not.toContain("whsec_");
+    });
+
+    it("FUN-01 handshakes come through by whatever method providers ask, and are declared in the environment", async () => {
+      const env = { ...data.env, ONCEBOX_WEBHOOKS: JSON.stringify(handshakeSources) };
+      const webhook = start("webhook", { env });
+      for (const { method, path, headers = {}, expected } of handshakeRequests) {
+        const [rawPath = "", rawQueryString = ""] = path.split("?");
+        const event = httpEvent({ method, rawPath: `/prod${rawPath}`, rawQueryString, headers });
+        const answer = await webhook.invoke<APIGatewayProxyStructuredResultV2>(event);
+        const allowed = answer.headers?.["webhook-allowed-origin"] ?? null;
+        expect([answer.statusCode, answer.body, allowed], `${method} ${path}`).toEqual(expected);
+      }
     });
 
     it("FUN-01 FUN-12 a database that is away: 503 with Retry-After; the same instance accepts the retry", async () => {

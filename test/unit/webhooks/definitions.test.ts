@@ -17,6 +17,9 @@ const scheme = (verify: object, more: object = {}) => ({
   own: { scheme: { verify: { kind: "signature", header: "x-s", ...verify }, ...more }, secrets: "s" },
 });
 
+const handshake = (own: object, verify: object = {}) =>
+  scheme(verify, { handshakes: [{ method: "GET", when: {}, answer: {}, ...own }] });
+
 describe("the definition of sources", () => {
   it("FUN-02 a missing or empty secret is refused when the route is made, for every scheme", () => {
     for (const name of schemeNames) {
@@ -108,6 +111,30 @@ describe("the definition of sources", () => {
     for (const [sources, problem] of unsafe) expect(() => define(sources), String(problem)).toThrow(problem);
   });
 
+  it("FUN-02 a handshake that would believe a stranger's body, or sign for strangers what it should not, is refused", () => {
+    const posted = { method: "POST", when: { "{query:a}": "b" } };
+    const answer = { text: "{hmac}", hmac: "{query:a}" };
+    const unsafe: [object, RegExp][] = [
+      [handshake({ unsigned: "no" }), /unsigned must be true/],
+      [handshake({ unsigned: false }), /unsigned must be true/],
+      [handshake({ unsigned: true, verifyToken: "{query:t}" }), /without a verifyToken/],
+      [handshake({ ...posted, unsigned: true, when: { "{json:a}": "b" } }), /when has \{json:a\}/],
+      [handshake({ ...posted, verifyToken: "{query:t}", answer: { text: "{form:a}" } }), /has \{form:a\}/],
+      [handshake({ ...posted, verifyToken: "{json:t}" }), /verifyToken has \{json:t\}/],
+      [handshake({ answer: { ...answer, hmac: "{body}" } }), /answer\.hmac has \{body\}/],
+      [handshake({ answer: { ...answer, hmac: "{url}" } }), /answer\.hmac has \{url\}/],
+      [handshake({ answer: { ...answer, hmac: "{hmac}" } }), /answer\.hmac has \{hmac\}/],
+      [handshake({ answer }, { keys: [{ algorithm: "ed25519" }] }), /signatures are HMACs/],
+      [
+        handshake({ answer }, { kind: "token", token: "{query:t}", header: undefined }),
+        /signatures are HMACs/,
+      ],
+    ];
+    for (const [sources, problem] of unsafe) expect(() => define(sources), String(problem)).toThrow(problem);
+    expect(() => define(handshake({ unsigned: true, answer }))).not.toThrow();
+    expect(() => define(handshake({ ...posted, unsigned: true }))).not.toThrow();
+  });
+
   it("FUN-01 mistakes in the rest of a scheme are refused too", () => {
     const wrong: [object, RegExp][] = [
       [scheme({}, { messageId: "" }), /messageId must be a non-empty template/],
@@ -122,6 +149,18 @@ describe("the definition of sources", () => {
       [scheme({}, { handshakes: [{ method: "PUT", when: {}, answer: {} }] }), /method must be one of/],
       [scheme({}, { handshakes: [{ method: "GET", when: { "{x}": "1" }, answer: {} }] }), /has \{x\}/],
       [scheme({}, { handshakes: [{ method: "GET", when: {} }] }), /answer must be an object/],
+      [handshake({ method: "POST" }), /handshakes\[0\]\.when is empty: every event/],
+      [handshake({ when: null }), /when must be an object/],
+      [handshake({ when: { "{query:a}": 1 } }), /when: \{query:a\} must be a text, or true/],
+      [handshake({ when: { "{query:a}": "" } }), /must be a text, or true/],
+      [handshake({ answer: { text: "a", json: {} } }), /text and json: say one/],
+      [handshake({ answer: { json: "a" } }), /answer\.json must be an object/],
+      [handshake({ answer: { headers: { "a b": "c" } } }), /a b is no header's name/],
+      [
+        handshake({ answer: { text: "{json:a}" } }),
+        /answer\.text has \{json:a\}; .* \{header:…\}, \{query:…\}\.$/,
+      ],
+      [handshake({ answer: { text: "{hmac}" } }), /has \{hmac\}/],
     ];
     for (const [sources, problem] of wrong) expect(() => define(sources), String(problem)).toThrow(problem);
   });
