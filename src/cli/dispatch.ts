@@ -1,6 +1,6 @@
 import { timeBudget } from "../queue/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
-import { withApp } from "./load-app.js";
+import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";
 
 export const dispatchCommand: Command = {
@@ -20,7 +20,7 @@ export const dispatchCommand: Command = {
       throw new UsageError("dispatch needs --once. For a run that goes on, use `oncebox dev`.");
     if (values.app === undefined) throw new UsageError("dispatch needs --app FILE, which has the handlers.");
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
-    return withApp(input, async (app) => {
+    return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, "dispatching", () => app.dispatch(budget));
       if (values.json) terminal.out(JSON.stringify(report));
       else {

@@ -3,7 +3,7 @@ import type { MaintenanceReport } from "../app/maintenance-jobs.js";
 import type { Budget } from "../queue/budget.js";
 import { timeBudget } from "../queue/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
-import { withApp } from "./load-app.js";
+import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";
 
 interface Job {
@@ -24,7 +24,7 @@ const maintenanceCommand = ({ name, summary, did }: Job): Command => ({
   async run(input) {
     const { values, terminal } = input;
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
-    return withApp(input, async (app) => {
+    return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, name, () => run(app, name, budget));
       const queues = Object.entries(report) as [string, MaintenanceReport["inbox"]][];
       if (values.json) terminal.out(JSON.stringify(report));

@@ -1,7 +1,7 @@
 import { appStats } from "../app/app-stats.js";
 import type { QueueStats } from "../queue/work-store.js";
 import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
-import { withApp } from "./load-app.js";
+import { withExistingDatabase } from "./existing-database.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -15,7 +15,7 @@ export const statusCommand: Command = {
   },
   examples: ["oncebox status --database sqlite:app.db", "oncebox status --max-age 300 --max-dead 0 --json"],
   run: (input) =>
-    withApp(input, async (app) => {
+    withExistingDatabase(input, async (app) => {
       const { values, terminal } = input;
       const maxAgeMs =
         values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);

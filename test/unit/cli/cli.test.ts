@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -90,8 +91,25 @@ describe("the command line", () => {
     expect(code).toBe(exitCodes.usage);
   });
 
-  it("ADD-07 a database without the tables, or none at all, fails and says what to do", async () => {
-    const { code, err } = await cli("status", "--database", newDatabase());
+  it("ADD-07 a SQLite file that is not there is not made by what only works on what is there", async () => {
+    const app = join(folder, "app-without-file.mjs");
+    await writeFile(app, "export default { handlers: { t() {} } };\n");
+    for (const command of ["status", "reap", "cleanup", "dispatch"]) {
+      const database = newDatabase();
+      const file = database.slice("sqlite:".length);
+      const args = command === "dispatch" ? ["--once", "--app", app] : [];
+      const { code, out, err } = await cli(command, "--database", database, ...args);
+      expect([code, out]).toEqual([exitCodes.usage, ""]);
+      expect(err).toContain(`There is no file ${file}`);
+      expect(err).toMatch(/Is the name right\? `oncebox migrate`/);
+      expect(existsSync(file)).toBe(false);
+    }
+  });
+
+  it("ADD-07 a database without the tables, or one that is away, fails and says what to do", async () => {
+    const database = newDatabase();
+    await writeFile(database.slice("sqlite:".length), "");
+    const { code, err } = await cli("status", "--database", database);
     expect(code).toBe(exitCodes.failed);
     expect(err).toMatch(/migrate/);
     expect(await cli("status", "--database", "postgres://nobody@127.0.0.1:1/x")).toMatchObject({
