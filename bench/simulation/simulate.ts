@@ -61,12 +61,12 @@ const batchSize = 50;
 const handlersAtOnce = 10;
 
 /** The real scheduler and the real fan-out, for one timer period, on tenants that only take time. */
-export function simulate(world: World): Promise<Outcome> {
+export function simulate(world: World, random: () => number = Math.random): Promise<Outcome> {
   const time = virtualTime();
-  return time.run(onePeriod(world, time));
+  return time.run(onePeriod(world, time, random));
 }
 
-async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
+async function onePeriod(world: World, time: VirtualTime, random: () => number): Promise<Outcome> {
   const ids = Array.from({ length: world.tenants }, (_, index) => `t${index}`);
   /** One in so many, beginning with this one. */
   const isOneOf = (part: number, index: number, first: number) =>
@@ -108,7 +108,7 @@ async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
     return {
       async run(budget, share = ids) {
         const common = {
-          selection: fair(),
+          selection: fair(random, time.now),
           concurrency: dispatchDefaults.concurrency,
           turnMs: dispatchDefaults.turnMs,
         };
@@ -160,6 +160,7 @@ async function onePeriod(world: World, time: VirtualTime): Promise<Outcome> {
       },
       ...(world.alone ? { shareSize: world.tenants } : {}),
       now: time.now,
+      random,
     });
 
   invoke((dispatcher, budget) => dispatcher.start(budget));

@@ -1,5 +1,6 @@
 export type { ConnectionLimits } from "./connection-budget.js";
 export type { DiscoveryContext, TenantDiscovery } from "./discovery.js";
+export { fair } from "./fair.js";
 export type { CatalogueOptions } from "./from-catalogue.js";
 export { catalogueTable, tenantsFromCatalogue } from "./from-catalogue.js";
 export type { ConfiguredTenant } from "./from-configuration.js";
@@ -8,7 +9,7 @@ export type { ManyTenantsOptions } from "./many-tenants.js";
 export { manyTenants } from "./many-tenants.js";
 export type { TenantRunResult } from "./run-tenants.js";
 export type { Selection, SelectionStrategy, TurnEnd } from "./selection.js";
-export { drainFirst, fair, roundRobin } from "./selection.js";
+export { drainFirst, roundRobin } from "./selection.js";
 export type { FanOut, TenantShare } from "./share-message.js";
 export { shareIn, shareMessage, sharesIn } from "./share-message.js";
 export type { FanOutDispatcher, FanOutOptions, FanOutReport } from "./shares.js";

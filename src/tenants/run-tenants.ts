@@ -84,16 +84,26 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   await new Promise<void>((resolve, reject) => {
     let loopSince = performance.now();
     let isPausing = false;
+    let noAlarm = (): void => {};
 
     const startSome = (): void => {
+      noAlarm();
       while (busy < most && hasTime()) {
         const id = nextId();
-        if (id === undefined) break;
+        if (id === undefined) {
+          setAlarm();
+          break;
+        }
         busy++;
         turns++;
         takeTurn(id).then(ended, reject);
       }
       if (busy === 0) resolve();
+    };
+    /** Somebody may have a turn though none of those that run has ended. */
+    const setAlarm = (): void => {
+      const ms = busy > 0 ? chosen.nextMs?.() : undefined;
+      if (ms !== undefined) noAlarm = limits.after(ms, startSafely);
     };
     const startSafely = (): void => {
       try {

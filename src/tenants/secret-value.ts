@@ -1,4 +1,4 @@
-import { databaseUrlForms } from "../config/open-database.js";
+import { databaseUrlForms } from "../config/database-url.js";
 import { InvalidOperationError } from "../errors.js";
 import type { Tenant } from "./tenant.js";
 

@@ -5,9 +5,10 @@ import type { DispatchResult } from "../queue/dispatch-run.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import { NoRoomError } from "./connection-budget.js";
 import { dueQuestion } from "./due.js";
+import { fair, inTurns } from "./fair.js";
 import { resultSum } from "./result-sum.js";
 import { runTenants, type TenantRunResult } from "./run-tenants.js";
-import { fair, type SelectionStrategy } from "./selection.js";
+import type { SelectionStrategy } from "./selection.js";
 import { setAside } from "./set-aside.js";
 import { normalKey } from "./tenant.js";
 import type { TenantStoreProvider, TenantStores } from "./tenant-stores.js";
@@ -145,7 +146,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
       runTenants({
         ...common,
         ids: await chosen(ids),
-        selection: fair(),
+        selection: inTurns(),
         budget,
         turn: turnOf(work),
       }),

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { virtualTime } from "../../../bench/simulation/virtual-time.js";
 import { timeBudget } from "../../../src/index.js";
 import type { LogFields, Logger } from "../../../src/queue/logger.js";
+import { fair, inTurns } from "../../../src/tenants/fair.js";
 import { runTenants, type TenantRun } from "../../../src/tenants/run-tenants.js";
-import { fair } from "../../../src/tenants/selection.js";
 import { setAside } from "../../../src/tenants/set-aside.js";
 
 function logged() {
@@ -155,5 +156,81 @@ describe("turns of many tenants", () => {
       },
     });
     expect({ asked, batches }).toEqual({ asked: 1, batches: -1 });
+  });
+
+  /** In simulated time: one tenant's turns take long, the others have nothing until a message comes to one of them. */
+  const besideLongTurns = async (turnMs: number, messageAt: number) => {
+    const time = virtualTime();
+    const looks: number[] = [];
+    let foundAt: number | undefined;
+    let batches = 4;
+    const budget = {
+      signal: new AbortController().signal,
+      remainingMs: () => Math.max(0, 120_000 - time.now()),
+    };
+    const result = await time.run(
+      run({
+        ids: ["busy", "light", "other"],
+        selection: fair(() => 0.999, time.now),
+        budget,
+        turnMs: 60_000,
+        limits: time,
+        async turn(id) {
+          await time.sleep(id === "busy" ? turnMs : 2);
+          if (id === "busy") return --batches > 0;
+          if (id === "light") looks.push(time.now());
+          if (id !== "light" || time.now() < messageAt || foundAt !== undefined) return false;
+          foundAt = time.now();
+          return true;
+        },
+      }),
+    );
+    return { looks, foundAt: foundAt!, result };
+  };
+
+  it("FUN-07 ADD-09 what comes to an idle tenant waits no longer than its rest, however long the turns of others take", async () => {
+    for (const messageAt of [3_000, 9_000, 21_000, 33_000]) {
+      const { foundAt, looks, result } = await besideLongTurns(15_000, messageAt);
+      expect(foundAt).toBeGreaterThanOrEqual(messageAt);
+      expect(foundAt - messageAt).toBeLessThanOrEqual(5_000 + 10); // simulated
+      expect(looks.length).toBeLessThan(25); // a look each half second would be 120
+      expect(result).toMatchObject({ left: [], failed: [] });
+    }
+  });
+
+  it("FUN-07 ADD-09 a tenant that does not answer is nobody's reason to be looked at again", async () => {
+    const time = virtualTime();
+    const turns: string[] = [];
+    const budget = { signal: new AbortController().signal, remainingMs: () => 60_000 - time.now() };
+    await time.run(
+      run({
+        ids: ["hangs", "a", "b"],
+        selection: fair(() => 0.999, time.now),
+        budget,
+        limits: time,
+        async turn(id) {
+          turns.push(id);
+          await time.sleep(id === "hangs" ? 2_000 : 2);
+          if (id === "hangs") throw new Error("no answer");
+          return false;
+        },
+      }),
+    );
+    expect(turns).toEqual(["hangs", "a", "b"]);
+  });
+
+  it("FUN-04 FUN-07 maintenance asks those that have nothing to do once, however long others take", async () => {
+    const turns: string[] = [];
+    let batches = 50;
+    const result = await run({
+      ids: ["a", "large", "b"],
+      selection: inTurns(),
+      async turn(id) {
+        turns.push(id);
+        return id === "large" && --batches > 0;
+      },
+    });
+    expect(turns.filter((id) => id !== "large").sort()).toEqual(["a", "b"]);
+    expect(result).toMatchObject({ turns: 52, left: [] });
   });
 });

@@ -46,26 +46,49 @@ describe("selection", () => {
   it("FUN-07 the fair order asks everyone once, and gives the busy ones turns alternately", () => {
     const turns = turnsOf(fair(inOrder), { a: 3, b: 0, c: 1, d: 0 });
     expect(turns.slice(0, 4)).toBe("abcd");
-    expect(turns.replace(/[bd]/g, "")).toBe("acacaca"); // c's last is a look: nothing was left
+    expect(turns.replace(/[bd]/g, "")).toBe("acacaa"); // c's second found nothing: it rests
   });
 
-  it("FUN-07 the fair order asks idle tenants again while another is busy, each after so many of its turns", () => {
-    const ids = Array.from({ length: 41 }, (_, index) => `t${index}`);
-    const selection = fair().begin(ids);
-    const seenAt = new Map<string, number>();
-    let busyTurns = 0;
-    let longest = 0;
-    while (busyTurns < 1_000) {
+  /** One busy tenant among idle ones, one turn at a time: when each idle one was looked at. */
+  const looksBeside = (
+    idle: number,
+    turnMs: number,
+    endMs: number,
+    hadWork: (id: string, at: number) => boolean,
+  ) => {
+    let nowMs = 0;
+    const ids = ["busy", ...Array.from({ length: idle }, (_, index) => `t${index}`)];
+    const selection = fair(inOrder, () => nowMs).begin(ids);
+    const looks = new Map<string, number[]>(ids.map((id) => [id, []]));
+    while (nowMs < endMs) {
       const id = selection.next()!;
-      if (id === "t0") busyTurns++;
-      else {
-        longest = Math.max(longest, busyTurns - (seenAt.get(id) ?? 0));
-        seenAt.set(id, busyTurns);
-      }
-      selection.ended(id, id === "t0" ? "more" : "empty");
+      looks.get(id)!.push(nowMs);
+      if (id === "busy") nowMs += turnMs;
+      selection.ended(id, id === "busy" || hadWork(id, nowMs) ? "more" : "empty");
     }
-    expect(seenAt.size).toBe(40);
-    expect(longest).toBeLessThanOrEqual(40 / 8 + 1);
+    return looks;
+  };
+  const between = (times: readonly number[]) => times.slice(1).map((at, index) => at - times[index]!);
+
+  it("FUN-07 ADD-09 the fair order leaves an idle tenant alone for longer each time, up to 5 s, while another is busy", () => {
+    const looks = looksBeside(3, 100, 40_000, () => false);
+    for (const id of ["t0", "t1", "t2"])
+      expect(between(looks.get(id)!)).toEqual([
+        500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000, 5_000, 5_000, 5_000,
+      ]);
+  });
+
+  it("FUN-07 ADD-09 a tenant that had work is looked at soon again", () => {
+    const looks = looksBeside(1, 100, 20_000, (id, at) => id === "t0" && at >= 12_000 && at < 13_000);
+    const waits = between(looks.get("t0")!);
+    expect(waits.slice(0, 5)).toEqual([500, 1_000, 2_000, 4_000, 5_000]); // the last one finds it
+    expect(waits.slice(-4)).toEqual([100, 500, 1_000, 2_000]);
+  });
+
+  it("FUN-07 where more idle tenants have rested than may be looked at, each has its look after so many turns of the busy one", () => {
+    const looks = looksBeside(400, 1_000, 500_000, () => false);
+    const longest = Math.max(...[...looks.values()].flatMap(between));
+    expect(longest).toBeLessThanOrEqual((400 / 8 + 1) * 1_000);
   });
 
   it("FUN-07 the fair order ends when nobody has work, however many are idle", () => {

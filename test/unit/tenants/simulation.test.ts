@@ -14,15 +14,24 @@ async function stated(row: string): Promise<readonly number[]> {
     .map((cell) => Number.parseFloat(cell.trim() === "–" ? "0" : cell));
 }
 
+/** The same order of tenants each time. */
+function sameOrder(): () => number {
+  let state = 1;
+  return () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+}
+
 /** In simulated time: nothing here depends on how fast the machine is. */
 describe("the scheduler on simulated tenants", () => {
   it("FUN-07 10,000 tenants, one in a hundred with work and some that hang, are drained within one timer period by the fan-out, at the stated cost", async () => {
-    const outcome = await simulate(usualWorld);
+    const outcome = await simulate(usualWorld, sameOrder());
     expect(outcome).toMatchObject({ left: 0, handled: 100 * usualWorld.messagesPerActive, invocations: 41 });
     expect(outcome.drainedMs).toBeLessThan(periodMs);
     const [, invocations, workers, gbSeconds, dollars] = await stated("10,000 tenants, fan-out");
     expect(outcome).toMatchObject({ invocations, workersAtOnce: workers });
-    // The order of tenants is random.
+    // Another order of tenants gives a few per cent more or less.
     expect(outcome.gbSeconds / gbSeconds!).toBeCloseTo(1, 1);
     expect(dollarsPerMonth(outcome, periodMs) / dollars!).toBeCloseTo(1, 1);
   });

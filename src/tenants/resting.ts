@@ -1,0 +1,88 @@
+import { type Line, line } from "./line.js";
+
+/** Those that had nothing to do, each until its rest is over: a longer one after every look in a row that found nothing. */
+export interface Resting {
+  /** It was looked at now, and had nothing. */
+  add(id: string): void;
+  /** It had something: its next rest is a short one again. */
+  worked(id: string): void;
+  has(id: string): boolean;
+  /** Whose rest has been over for the longest time. */
+  take(): string | undefined;
+  /** Until a rest is over, 0 when one is; undefined when nobody rests. */
+  nextMs(): number | undefined;
+}
+
+export interface RestingOptions {
+  /** After the first look that found nothing; twice as long each time, … */
+  readonly firstMs: number;
+  /** … up to this. */
+  readonly longestMs: number;
+  readonly now: () => number;
+  /** What is known from runs before, and kept for those to come. */
+  readonly memory?: RestMemory;
+}
+
+/** By tenant, who was looked at last at the end. */
+export type RestMemory = Map<string, Rest>;
+
+interface Rest {
+  readonly id: string;
+  /** Looks in a row that found nothing before this rest. */
+  readonly looks: number;
+  readonly until: number;
+}
+
+/** Of these tenants; others in the memory are left to other runs. */
+export function resting(
+  ids: readonly string[],
+  { firstMs, longestMs, now, memory = new Map() }: RestingOptions,
+): Resting {
+  /** One for each length of a rest, so that who came first is also the first to be rested. */
+  const lines: Line<Rest>[] = [];
+  const here = new Set<string>();
+
+  const put = (rest: Rest): void => {
+    here.add(rest.id);
+    lines[rest.looks] ??= line();
+    lines[rest.looks]!.add(rest);
+  };
+  if (memory.size > 0) {
+    const own = new Set(ids);
+    for (const [id, rest] of memory) if (own.has(id) && rest.until > now()) put(rest);
+  }
+
+  const earliest = (): Line<Rest> | undefined => {
+    let found: Line<Rest> | undefined;
+    for (const one of lines) {
+      const rest = one?.first();
+      if (rest !== undefined && rest.until < (found?.first()?.until ?? Number.POSITIVE_INFINITY)) found = one;
+    }
+    return found;
+  };
+
+  return {
+    add(id) {
+      const before = memory.get(id);
+      const isLongest = before !== undefined && firstMs * 2 ** before.looks >= longestMs;
+      const looks = before === undefined ? 0 : before.looks + (isLongest ? 0 : 1);
+      const rest = { id, looks, until: now() + Math.min(longestMs, firstMs * 2 ** looks) };
+      memory.delete(id); // so that it comes last
+      memory.set(id, rest);
+      put(rest);
+    },
+    worked: (id) => void memory.delete(id),
+    has: (id) => here.has(id),
+    take() {
+      const those = earliest();
+      if (those === undefined || those.first()!.until > now()) return undefined;
+      const { id } = those.take()!;
+      here.delete(id);
+      return id;
+    },
+    nextMs() {
+      const rest = earliest()?.first();
+      return rest === undefined ? undefined : Math.max(0, rest.until - now());
+    },
+  };
+}
