@@ -17,7 +17,7 @@ import {
   text,
   UsageError,
 } from "./command.js";
-import { developmentSecrets } from "./development-secrets.js";
+import { developmentSecrets, isThisMachine } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -49,7 +49,7 @@ export const devCommand: Command = {
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const host = text(values, "host") ?? "127.0.0.1";
-    const secrets = isLocal(host) ? developmentSecrets(definition, loaded.environment) : {};
+    const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment) : {};
     const environment: Environment = {
       ...loaded.environment,
       port,
@@ -85,8 +85,6 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
   }
 }
 
-const isLocal = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
-
 interface Known {
   readonly source: string;
   readonly scheme: AppSource["scheme"];
@@ -116,13 +114,14 @@ function introduce(
   terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
   terminal.out(`  how it stands     curl ${url}/status`);
   for (const { source, scheme, secret } of sources) {
-    // A scheme of one's own is known by its source alone.
-    const what = typeof scheme === "string" ? scheme : `${source}${file}`;
+    // By the source's name a scheme of one's own is found, and a secret that is not printed.
+    const what =
+      typeof scheme === "string" && secret !== undefined
+        ? `${scheme} --secret ${secret}`
+        : `${source}${file}${secret === undefined ? "" : ` --secret ${secret}`}`;
     const target = `${url}/webhooks/${encodeURIComponent(source)}`;
     const body = values.try ? ` --body '${exampleBody(exampleId())}'` : "";
-    terminal.out(
-      `  a ${source} webhook  ${self} sign ${what} --secret ${secret ?? "SECRET"} --url ${target}${body} --send`,
-    );
+    terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${body} --send`);
   }
   if (sources.length === 0) {
     terminal.out("  There are no webhook sources: give --app FILE, or set ONCEBOX_WEBHOOKS.");

@@ -3,6 +3,7 @@ import type { WebhookScheme } from "../webhooks/scheme.js";
 import { schemeNames } from "../webhooks/schemes.js";
 import { schemeOf, withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
+import { developmentSecrets } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
 
 export interface KnownSource {
@@ -12,6 +13,8 @@ export interface KnownSource {
   readonly secrets: AppSource["secrets"] | undefined;
   /** Of the local run. */
   readonly port: number;
+  /** With the secrets that the local run has for variables that are not set. */
+  readonly localEnv: NodeJS.ProcessEnv;
 }
 
 /** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
@@ -27,5 +30,7 @@ export async function findSource(input: CommandInput, name = ""): Promise<KnownS
     throw new UsageError(`${name}: ${problem}.`);
   };
   const scheme = withOverrides(schemeOf(source?.scheme ?? name, refuse), source ?? {}) as WebhookScheme;
-  return { name, scheme, secrets: source?.secrets, port: environment.port };
+  const { port, env } = environment;
+  const localEnv = { ...env, ...developmentSecrets(definition, environment) };
+  return { name, scheme, secrets: source?.secrets, port, localEnv };
 }

@@ -61,9 +61,10 @@ export async function withApp(input: CommandInput, work: (app: App) => Promise<n
   }
 }
 
-/** A driver's words for a database that cannot be reached do not say which one. */
+/** A driver's words for a database that cannot be reached, or is none, do not say which one. */
 function withDatabase(error: unknown, { id, dialect }: Database): unknown {
-  if (dialect.classify(error) === "permanent") return error;
   const { message, code } = error as { message?: string; code?: string };
+  if (message === "file is not a database") return new UsageError(`${id} is no SQLite database.`);
+  if (dialect.classify(error) === "permanent") return error;
   return new Error(`${id} does not answer (${message || code}). Is it running, and is the URL right?`);
 }

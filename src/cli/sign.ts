@@ -2,7 +2,8 @@ import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import type { AppSource } from "../app/app-sources.js";
 import { type SignedRequest, signWebhook } from "../webhooks/sign.js";
-import { type Command, type CommandInput, exitCodes, text, UsageError, type Values } from "./command.js";
+import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
+import { isThisMachine } from "./development-secrets.js";
 import { findSource } from "./find-source.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -44,11 +45,13 @@ export const signCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const { name, scheme, secrets, port } = await findSource(input, positionals[0]);
+    const { name, scheme, secrets, port, localEnv } = await findSource(input, positionals[0]);
+    const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
+    const env = URL.canParse(url) && isThisMachine(new URL(url).hostname) ? localEnv : terminal.env;
     const request = signWebhook(scheme, {
-      url: text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`,
+      url,
       body: await bodyOf(values),
-      secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, input)),
+      secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, env)),
       messageId: text(values, "id") ?? `test-${Date.now()}`,
       topic: text(values, "topic") ?? "test",
       headers: headersOf(values),
@@ -78,12 +81,12 @@ function givenSecret(values: Values, env: NodeJS.ProcessEnv): string | undefined
 /** Of a source that is known, the first of its secrets. */
 async function firstSecret(
   secrets: AppSource["secrets"] | undefined,
-  { terminal }: CommandInput,
+  env: NodeJS.ProcessEnv,
 ): Promise<string> {
   const [first] = [secrets].flat();
   const secret = typeof first === "function" ? [await first()].flat()[0] : first;
   if (secret === undefined || secret === "") throw new UsageError("sign needs --secret or --secret-env.");
-  return typeof secret === "string" ? secret : secretStores(terminal.env)(secret);
+  return typeof secret === "string" ? secret : secretStores(env)(secret);
 }
 
 async function bodyOf(values: Values): Promise<string | Uint8Array> {

@@ -112,6 +112,12 @@ describe("the command line", () => {
     const { code, err } = await cli("status", "--database", database);
     expect(code).toBe(exitCodes.failed);
     expect(err).toMatch(/migrate/);
+    const text = join(folder, "no-database.txt");
+    await writeFile(text, "a text that is long enough not to be taken for an empty file ".repeat(20));
+    expect(await cli("status", "--database", `sqlite:${text}`)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringContaining(`sqlite:${text} is no SQLite database`),
+    });
     expect(await cli("status", "--database", "postgres://nobody@127.0.0.1:1/x")).toMatchObject({
       code: exitCodes.failed,
       err: expect.stringMatching(/postgres:127\.0\.0\.1\/x does not answer .*ECONNREFUSED.*Is it running/),
@@ -282,6 +288,14 @@ describe("the command line", () => {
       "--json",
     );
     expect(JSON.parse(elsewhere).url).toBe("http://127.0.0.1:8080/webhooks/acme"); // where dev listens then
+    // Without the variable the local run has a secret of its own, and only there is it known.
+    const local = await cli("sign", "acme", "--app", app, "--id", "1");
+    expect([local.code, local.out]).toEqual([exitCodes.ok, expect.stringContaining("x-acme-signature: ")]);
+    const url = "https://example.com/webhooks/acme";
+    expect(await cli("sign", "acme", "--app", app, "--url", url)).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringMatching(/ACME_SECRET, which should hold a secret, is not set/),
+    });
     expect(await cliWith(env, "sign", "nobody", "--app", app)).toMatchObject({
       code: exitCodes.usage,
       err: expect.stringMatching(/acme, other, .*stripe/),
