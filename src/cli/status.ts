@@ -1,7 +1,7 @@
 import { appStats } from "../app/app-stats.js";
 import type { QueueStats } from "../queue/work-store.js";
 import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
-import { withExistingDatabase } from "./existing-database.js";
+import { requireFile, withExistingDatabase } from "./existing-database.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -20,6 +20,8 @@ export const statusCommand: Command = {
       const maxAgeMs =
         values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
       const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
+      for (const place of (await app.tenants?.places()) ?? [])
+        requireFile((await app.tenants!.stores(place)).db);
       const { inbox, outbox } = await appStats(app);
       if (values.json) terminal.out(JSON.stringify({ inbox, outbox }));
       else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));

@@ -331,6 +331,11 @@ describe("the command line", () => {
     expect(printed).toMatchObject({ code: exitCodes.ok, err: "" });
     expect(printed.out).toMatch(/^-- tenants: \["a","b"\]\n/);
     expect(printed.out.match(/create table "?Inbox"?\b/gi)).toHaveLength(1);
+    expect(await cli("status", "--app", app)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringContaining(`There is no file ${join(folder, "tenant-a.db")}`),
+    });
+    expect(existsSync(join(folder, "tenant-a.db"))).toBe(false);
     expect((await cli("migrate", "--app", app)).code).toBe(exitCodes.ok);
 
     for (const { id, database } of tenants) {
