@@ -7,8 +7,11 @@ import { type SecretReference, secretReference } from "./secret-reference.js";
 /** What sources may say in JSON; their schemes' own fields are checked where sources are resolved. */
 const sources = () => {
   const secret = z.union([z.string().check(z.minLength(1)), secretReference()]);
-  const secrets = z.union([secret, z.array(secret).check(z.minLength(1))]);
-  const scheme = z.union([z.string(), z.looseObject({})]);
+  const secrets = z.union(
+    [secret, z.array(secret).check(z.minLength(1))],
+    'must be a secret, a reference to one like {"from": "env", "name": …}, or a list of them',
+  );
+  const scheme = z.union([z.string(), z.looseObject({})], "must be the name of a scheme, or a scheme itself");
   return z.catchall(z.object({}), z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }));
 };
 export type SourcesFromJson = z.infer<ReturnType<typeof sources>>;

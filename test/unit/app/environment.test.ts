@@ -39,7 +39,9 @@ describe("the environment", () => {
         PORT: "70710",
       });
     expect(read).toThrow(InvalidArgumentError);
-    expect(read).toThrow(/ONCEBOX_WEBHOOKS: .*stripe\.secrets.*x\.scheme.*PORT/s);
+    expect(read).toThrow(
+      /ONCEBOX_WEBHOOKS: stripe\.secrets.*x\.scheme: must be the name.*x\.secrets: must be a secret, a ref.*PORT/s,
+    );
     expect(read).toThrow(/ONCEBOX_DATABASE_URL is not valid JSON/);
     expect(read).toThrow(/ONCEBOX_LOG_LEVEL must be one of/);
     expect(read).not.toThrow(/hunter2|attic-5|70710/);
