@@ -5,7 +5,7 @@ import { createInbox, type Database, migrate } from "../../src/index.js";
 import { status } from "../../src/sql/dialect.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
-import { cursorTable } from "../../src/sql/sqlite/schema.js";
+import { cursorTable } from "../../src/sql/sqlite/names.js";
 import { bareIngest, bareQueue, type SqliteBinding } from "../bare/sqlite.js";
 import { payloadBytes } from "../messages.js";
 import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";

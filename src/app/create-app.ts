@@ -4,10 +4,11 @@ import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
 import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
+import type { Platform } from "./app-frame.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
-import { openApp, type Platform } from "./open-app.js";
+import { openApp } from "./open-app.js";
 import { webhookJob } from "./webhook-job.js";
 
 /** A whole app in one process, for the local run and the command line. A cloud's function takes one of the jobs. */

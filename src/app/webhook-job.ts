@@ -1,9 +1,15 @@
+import type { Receiver } from "../inbox/receiver.js";
 import type { Logger } from "../queue/logger.js";
 import { refusedAnswer } from "../webhooks/answers.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
+import type { AppFrame } from "./app-frame.js";
 import { webhookSources } from "./app-sources.js";
-import type { OpenApp } from "./open-app.js";
 import { coalesced } from "./wake-up.js";
+
+/** The inbox is of the app's own database, where it has one. */
+export interface WebhookApp extends AppFrame {
+  readonly inbox: Receiver | undefined;
+}
 
 /** Receives webhooks, and wakes the dispatcher for them. */
 export function webhookJob({
@@ -14,7 +20,7 @@ export function webhookJob({
   logger,
   tenants,
   wakeUp: waker,
-}: OpenApp): WebhookReceiver {
+}: WebhookApp): WebhookReceiver {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
   if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches needs none
   const wakeUp = waker === undefined ? undefined : coalesced(waker);
@@ -23,7 +29,7 @@ export function webhookJob({
     ...definition.webhooks,
     ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
     ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
-    inbox: tenants === undefined ? inbox : tenants.inboxFor,
+    inbox: tenants === undefined ? inbox! : tenants.inboxFor,
     logger,
     sources,
     ...(tenants !== undefined

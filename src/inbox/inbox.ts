@@ -1,64 +1,26 @@
-import { InvalidArgumentError } from "../errors.js";
-import {
-  optionalDate,
-  optionalHash,
-  optionalHeaders,
-  optionalName,
-  optionalPartitionKey,
-  requireList,
-  requireName,
-  requirePayload,
-} from "../queue/arguments.js";
+import { optionalHash, requireList } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlRow, SqlValue } from "../sql/driver.js";
+import type { SqlExecutor } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
-import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { toStoredError, toStoredText } from "../sql/stored-text.js";
-import { sharedTrips } from "./shared-trips.js";
+import { toStoredError } from "../sql/stored-text.js";
+import { type IncomingMessage, keyOf, toParams } from "./incoming-message.js";
+import {
+  type InboxCallOptions,
+  type InboxOptions,
+  type ReceiveOutcome,
+  type Receiver,
+  receiving,
+  resolveInboxOptions,
+} from "./receiver.js";
 
-/** What arrives. */
-export interface IncomingMessage extends InboxKey {
-  readonly topic: string;
-  /** Any text; it may be empty. */
-  readonly payload: string;
-  /** Of the content, to tell a redelivery from another message under the same id. */
-  readonly hash?: Uint8Array | null | undefined;
-  readonly correlationId?: string | null | undefined;
-  /** Messages with the same one are handled one at a time, in the order in which they were enqueued. */
-  readonly partitionKey?: string | null | undefined;
-  readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** Not before; at once by default. */
-  readonly dueAt?: Date | null | undefined;
-  /** Not after: an unhandled message is dead then. */
-  readonly expiresAt?: Date | null | undefined;
-}
+export type { IncomingMessage } from "./incoming-message.js";
+export type { InboxCallOptions, InboxOptions, ReceiveOutcome } from "./receiver.js";
 
-/**
- * - `enqueued`: new, and claimable from its due time on
- * - `duplicate`: already waiting or being handled
- * - `done`: already handled
- * - `dead`: it died before and stays dead (see `deadOnRedelivery`)
- * - `conflict`: known under another hash; unless it was handled already, the newer content is kept
- */
-export type ReceiveOutcome = "enqueued" | "duplicate" | "done" | "dead" | "conflict";
-
-export interface InboxOptions extends StoreOptions<InboxKey> {
-  /** What a redelivery does to a dead message: `keep` (the default) refreshes its content, `revive` makes it claimable again. */
-  readonly deadOnRedelivery?: "keep" | "revive";
-}
-
-export interface InboxCallOptions extends CallOptions {
-  /** The caller's transaction: what is recorded counts with its commit, and not without. */
-  readonly tx?: SqlExecutor | undefined;
-}
-
-export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor> {
-  /** Deduplicates and enqueues in one round trip. */
-  receive(message: IncomingMessage, options?: InboxCallOptions): Promise<ReceiveOutcome>;
+export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
   /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
   enqueue(
     messages: readonly IncomingMessage[],
@@ -82,16 +44,9 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
  * const outcome = await inbox.receive({ source: "stripe", messageId: event.id, topic: event.type, payload: body });
  */
 export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
-  const resolved = resolveStoreOptions(db, "inbox", options, ["deadOnRedelivery"]);
-  const onRedelivery = options.deadOnRedelivery ?? "keep";
-  if (onRedelivery !== "keep" && onRedelivery !== "revive") {
-    throw new InvalidArgumentError('deadOnRedelivery must be "keep" or "revive".');
-  }
+  const resolved = resolveInboxOptions(db, options);
   const names = db.dialect.names("inbox", resolved.schema, resolved.table);
-  const statements = db.dialect.inbox(names, {
-    reviveDead: onRedelivery === "revive",
-    deadBlocks: resolved.deadBlocks,
-  });
+  const statements = db.dialect.inbox(names, { deadBlocks: resolved.deadBlocks });
   const { kernel, ...store } = createQueueStore({
     db,
     kind: "inbox",
@@ -100,20 +55,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     options: resolved,
   });
   const { logger } = resolved;
-
-  const outcomeOf = (row: SqlRow): ReceiveOutcome => {
-    if (row.outcome !== undefined) return row.outcome as ReceiveOutcome;
-    if (isTrue(row.content_changed)) return "conflict";
-    if (isTrue(row.enqueued)) return "enqueued";
-    const before = Number(row.old_status);
-    return before === status.done ? "done" : before === status.dead ? "dead" : "duplicate";
-  };
-
-  const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
-    const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
-    logger.info("enqueue", fields);
-    if (outcome === "conflict") logger.warn("the same id arrived with other content", fields);
-  };
+  const { receive, receiveMany, logReceived } = receiving(db, resolved, kernel);
 
   const mark = async (
     key: InboxKey,
@@ -125,52 +67,17 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     return (await kernel.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
-  /** No key may come twice. The outcomes are in the messages' order. */
-  const receiveMany = async (
-    incoming: readonly SqlParams[],
-    call: InboxCallOptions,
-  ): Promise<readonly ReceiveOutcome[]> => {
-    const hasPartitions = incoming.some((params) => params.partition_key !== undefined);
-    // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
-    // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
-    const sent = hasPartitions ? incoming : [...incoming].sort(byKey);
-    const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
-    const items = JSON.stringify(sent.map(toItem));
-    const rows = await kernel.executeIn(call.tx, statement, { items }, call);
-    const outcomes = new Map(rows.map((row) => [inboxShape.keyText(inboxShape.keyOf(row)), outcomeOf(row)]));
-    return incoming.map((params) => outcomes.get(keyOf(params))!);
-  };
-
-  const receiveAlone = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
-    params.partition_key === undefined
-      ? outcomeOf((await kernel.executeIn(call.tx, statements.receive, params, call))[0]!)
-      : (await receiveMany([params], call))[0]!;
-
-  const receiveShared = sharedTrips<SqlParams, ReceiveOutcome>({
-    alone: (params, signal) => receiveAlone(params, { signal }),
-    together: (group, signal) => receiveMany(group, { signal }),
-    keyOf,
-    sizeOf: (params) => (params.payload as string).length,
-    isOutage: (error) => db.dialect.classify(error) !== "permanent",
-  });
-
   return {
     ...store,
 
-    async receive(message, call = {}) {
-      const params = toParams(db, message);
-      const mayShare = !db.dialect.embedded && call.tx === undefined && params.partition_key === undefined;
-      const outcome = await (mayShare ? receiveShared(params, call.signal) : receiveAlone(params, call));
-      logReceived(message, outcome);
-      return outcome;
-    },
+    receive,
 
     async enqueue(messages, call = {}) {
       requireList(messages, "messages");
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       const entries = messages.map((message, index) => {
-        const params = toParams(db, message);
+        const params = toParams(db.dialect, message);
         return { params, index, key: keyOf(params) };
       });
       const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
@@ -221,15 +128,6 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   };
 }
 
-const keyOf = ({ source, message_id: messageId }: SqlParams): string =>
-  inboxShape.keyText({ source: source as string, messageId: messageId as string });
-
-const byKey = (a: SqlParams, b: SqlParams): number =>
-  compared(a.source as string, b.source as string) ||
-  compared(a.message_id as string, b.message_id as string);
-
-const compared = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
-
 /** One statement cannot touch a row twice, so a key that comes again goes into a later one. */
 function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
   const waves: Entry[][] = [];
@@ -242,31 +140,3 @@ function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry
   }
   return waves;
 }
-
-function toParams(db: Database, message: IncomingMessage): SqlParams {
-  requireName(message?.topic, "topic");
-  inboxShape.key(message);
-  requirePayload(message.payload);
-  const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
-  const headers = optionalHeaders(message.headers);
-  const partitionKey = optionalPartitionKey(message.partitionKey);
-  const params: Record<string, SqlValue> = {
-    source: message.source,
-    message_id: message.messageId,
-    topic: message.topic,
-    payload: toStoredText(message.payload),
-    hash: optionalHash(message.hash),
-    correlation_id: optionalName(message.correlationId, "correlationId"),
-    headers: headers === null ? null : toStoredText(JSON.stringify(headers)),
-    due_at: time(optionalDate(message.dueAt, "dueAt")),
-    expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
-  };
-  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
-  return params;
-}
-
-/** As part of a JSON array: bytes travel as hexadecimal. */
-const toItem = (params: SqlParams) =>
-  Object.assign({}, params, {
-    hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
-  });

@@ -144,20 +144,35 @@ function sourceOf(path: string): string {
 const oneDatabase = (database: BundledDatabase): Plugin => ({
   name: "one database",
   setup({ onLoad }) {
-    onLoad({ filter: /[\\/](src|oncebox[\\/]dist)[\\/]config[\\/]database-openers\.[jt]s$/ }, ({ path }) => ({
-      contents: `import { ${openers[database]} } from "../sql/${database}/index.js";
+    for (const [file, { list, module, names }] of Object.entries(openers)) {
+      const filter = new RegExp(`[\\\\/](src|oncebox[\\\\/]dist)[\\\\/]config[\\\\/]${file}\\.[jt]s$`);
+      onLoad({ filter }, ({ path }) => ({
+        contents: `import { ${names[database]} } from "../sql/${database}/${module}.js";
 const refuse = (name) => async () => {
   throw new Error(\`This bundle was built for ${database}. Build it with --database \${name} for this database.\`);
 };
-export const databaseOpeners = {
-  ${databases.map((name) => `${name}: ${name === database ? `async () => ${openers[name]}` : `refuse("${name}")`}`).join(",\n  ")},
+export const ${list} = {
+  ${databases.map((name) => `${name}: ${name === database ? `async () => ${names[name]}` : `refuse("${name}")`}`).join(",\n  ")},
 };`,
-      resolveDir: dirname(path),
-    }));
+        resolveDir: dirname(path),
+      }));
+    }
   },
 });
 
-const openers = { sqlserver: "openSqlServer", postgres: "openPostgres", sqlite: "openSqlite" } as const;
+/** The files in `config` that know all dialects, and what they export. */
+const openers = {
+  "database-openers": {
+    list: "databaseOpeners",
+    module: "index",
+    names: { sqlserver: "openSqlServer", postgres: "openPostgres", sqlite: "openSqlite" },
+  },
+  "receiving-openers": {
+    list: "receivingOpeners",
+    module: "open",
+    names: { sqlserver: "connectSqlServer", postgres: "connectPostgres", sqlite: "connectSqlite" },
+  },
+} as const;
 
 /**
  * What pg can do and a function never does: use a native library, read passwords from a file in a home folder, and ask

@@ -48,13 +48,16 @@ export interface QueueStatements {
   readonly replay: SqlStatement;
 }
 
-export interface InboxStatements extends QueueStatements {
+export interface ReceiveStatements {
   /** One message, scalar parameters → outcome; or content_changed, enqueued, old_status, of which it is made */
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */
   readonly receiveMany: SqlStatement;
   /** As receiveMany, when some have a partition key: they get in line in their order */
   readonly receiveKeyed: SqlStatement;
+}
+
+export interface InboxStatements extends QueueStatements {
   /** → processed, content_changed */
   readonly alreadyProcessed: SqlStatement;
   /** → seq, when it changed something */
@@ -75,7 +78,7 @@ export interface QueueStatementOptions {
   readonly deadBlocks: boolean;
 }
 
-export interface InboxStatementOptions extends QueueStatementOptions {
+export interface ReceiveStatementOptions {
   /** A dead message that arrives again becomes claimable, with attempt 0. */
   readonly reviveDead: boolean;
 }
@@ -87,14 +90,23 @@ export interface Migration {
   readonly up: (names: QueueNames) => readonly string[];
 }
 
-/** A database as data: its names, schema and statements, and how values cross the boundary. */
-export interface Dialect {
+/** What there is to know of a database to put messages into its inbox. */
+export interface ReceivingDialect {
   readonly name: "sqlserver" | "postgres" | "sqlite";
   /** It answers within the process: there are no round trips that calls could share. */
   readonly embedded: boolean;
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
-  readonly inbox: (names: QueueNames, options: InboxStatementOptions) => InboxStatements;
+  readonly receiving: (names: QueueNames, options: ReceiveStatementOptions) => ReceiveStatements;
+  readonly toTime: (date: Date) => SqlValue;
+  readonly classify: (error: unknown) => Fault;
+  /** The tables are not there, or are older than this version. */
+  readonly isSchemaMissing: (error: unknown) => boolean;
+}
+
+/** A database as data: its names, schema and statements, and how values cross the boundary. */
+export interface Dialect extends ReceivingDialect {
+  readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. For a dispatcher of many databases. */
   readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
@@ -104,11 +116,7 @@ export interface Dialect {
   readonly ledger: LedgerStatements;
   /** What stands between two batches of a rendered schema. */
   readonly batchSeparator: string;
-  readonly toTime: (date: Date) => SqlValue;
   readonly fromTime: (value: unknown) => Date;
-  readonly classify: (error: unknown) => Fault;
-  /** The tables are not there, or are older than this version. */
-  readonly isSchemaMissing: (error: unknown) => boolean;
 }
 
 export interface LedgerEntry {
@@ -127,15 +135,20 @@ export interface LedgerStatements {
   readonly record: (schema: string, entry: LedgerEntry) => string;
 }
 
-/** An open database: a dialect and a driver that speaks it. Made by `oncebox/postgres` and its siblings. */
-export interface Database {
-  readonly dialect: Dialect;
+/** A database that a function only puts messages into: its bundle holds nothing else of the dialect. */
+export interface ReceivingDatabase {
+  readonly dialect: ReceivingDialect;
   readonly driver: SqlDriver;
   /** For logs; never a secret. */
   readonly id: string;
+  close(): Promise<void>;
+}
+
+/** An open database: a dialect and a driver that speaks it. Made by `oncebox/postgres` and its siblings. */
+export interface Database extends ReceivingDatabase {
+  readonly dialect: Dialect;
   /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */
   exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
-  close(): Promise<void>;
 }
 
 export type Rows = readonly SqlRow[];

@@ -1,6 +1,3 @@
-import { InvalidArgumentError } from "../errors.js";
-import { requireName } from "../queue/arguments.js";
-import { isGuid } from "../queue/guid.js";
 import {
   type InboxKey,
   type InboxMessage,
@@ -14,20 +11,13 @@ import {
 } from "../queue/message.js";
 import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
-import type { SqlParams, SqlRow } from "./driver.js";
+import type { SqlRow } from "./driver.js";
+import { inboxKey, type KeyShape, outboxKey } from "./queue-keys.js";
 import { fromStoredText } from "./stored-text.js";
 
 /** What tells an inbox from an outbox: the key, the names of the states, and the columns beside the shared ones. */
-export interface QueueShape<Key, Message, State extends string> {
+export interface QueueShape<Key, Message, State extends string> extends KeyShape<Key> {
   readonly states: readonly State[];
-  /** Checks a key from outside. */
-  readonly key: (value: Key) => Key;
-  /** The same string for the same key. */
-  readonly keyText: (key: Key) => string;
-  readonly keyParams: (key: Key) => SqlParams;
-  readonly keyOf: (row: SqlRow) => Key;
-  /** For logs. */
-  readonly describe: (key: Key) => Readonly<Record<string, string>>;
   /** `owner`: of claimed rows, which may leave out what the claim itself says. */
   readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
   /** Which rows a state means: status codes and, where they do not tell, whether a lease is held. */
@@ -101,16 +91,8 @@ const inboxStateOf = (code: number): InboxState =>
         : "Processing";
 
 export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
+  ...inboxKey,
   states: inboxStates,
-  key(value) {
-    requireName(value?.source, "source");
-    requireName(value.messageId, "messageId");
-    return value;
-  },
-  keyText: (key) => JSON.stringify([key.source, key.messageId]),
-  keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
-  keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
-  describe: (key) => ({ source: key.source, messageId: key.messageId }),
   // Set one by one: Object.assign, and even more a literal that spreads so many properties, cost twice as much or
   // more, for every message.
   toMessage(row, dialect, owner) {
@@ -139,17 +121,8 @@ const outboxStateOf = (code: number, leased: boolean): OutboxState =>
   code === status.done ? "Done" : code === status.dead ? "Failed" : leased ? "InProgress" : "Ready";
 
 export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
+  ...outboxKey,
   states: outboxStates,
-  key(value) {
-    if (!isGuid(value?.id)) {
-      throw new InvalidArgumentError("An outbox message is named by { id }, the GUID that enqueue answered.");
-    }
-    return value;
-  },
-  keyText: (key) => key.id.toLowerCase(),
-  keyParams: (key) => ({ id: key.id.toLowerCase() }),
-  keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
-  describe: (key) => ({ id: key.id }),
   toMessage(row, dialect, owner) {
     const message = common(row, rareColumns(row), dialect, owner) as Writable<OutboxMessage>;
     message.state = outboxStateOf(Number(row.status ?? status.held), isLeased(row));

@@ -2,6 +2,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import type { SqlExecutor } from "./driver.js";
+import { migrate } from "./migrate.js";
 import { type QueueOperations, type QueueStoreParts, queueOperations } from "./queue-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
@@ -22,7 +23,11 @@ export function createQueueStore<
   parts: QueueStoreParts<Key, Message, State>,
 ): WorkStore<Key, Message, State, SqlExecutor> & { readonly kernel: StoreKernel<Key> } {
   const { db, kind, shape, options } = parts;
-  const runner = statementRunner(db, kind, options);
+  const runner = statementRunner(db, kind, options, () => {
+    const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
+    const schema = options.schema === "" ? {} : { schema: options.schema };
+    return migrate(db, { ...schema, [kind]: options.table, ...other });
+  });
   const announceDead = announceDeadTo(options, shape);
   let made: QueueOperations<Key, Message, State> | undefined;
   const all = (): QueueOperations<Key, Message, State> => {

@@ -2,9 +2,8 @@ import { InvalidOperationError, SchemaMissingError } from "../errors.js";
 import { safeReason } from "../queue/safe-reason.js";
 import { retryAfter } from "../queue/transient-retry.js";
 import type { CallOptions } from "../queue/work-store.js";
-import type { Database, Rows } from "./dialect.js";
+import type { ReceivingDatabase, Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
-import { migrate } from "./migrate.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 
 /** Runs a queue's statements with its policy, its clock, transient retries, and a readable error for a missing schema. */
@@ -24,10 +23,12 @@ export interface StatementRunner {
 
 const noOptions: CallOptions = {};
 
+/** `deploySchema` is for those who may: it is called where the options ask for it, until it succeeds. */
 export function statementRunner(
-  db: Database,
+  db: ReceivingDatabase,
   kind: "inbox" | "outbox",
   options: Omit<ResolvedStoreOptions<never>, "onDead">,
+  deploySchema?: () => Promise<unknown>,
 ): StatementRunner {
   const { dialect, driver } = db;
   const { logger, retry } = options;
@@ -39,12 +40,11 @@ export function statementRunner(
     jitter_ms: retry.jitterMs,
   };
 
+  const deploying = options.enableSchemaDeployment ? deploySchema : undefined;
   let deployed: Promise<unknown> | undefined;
   let isDeployed = false;
-  const deploy = (): Promise<unknown> => {
-    const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
-    const schema = options.schema === "" ? {} : { schema: options.schema };
-    deployed ??= migrate(db, { ...schema, [kind]: options.table, ...other })
+  const deploy = (deployment: () => Promise<unknown>): Promise<unknown> => {
+    deployed ??= deployment()
       .then(() => {
         isDeployed = true;
       })
@@ -90,7 +90,7 @@ export function statementRunner(
     call: CallOptions = noOptions,
   ): Promise<Rows> => {
     call.signal?.throwIfAborted();
-    if (options.enableSchemaDeployment) await deploy();
+    if (deploying !== undefined) await deploy(deploying);
     try {
       return await driver.query(statement, withPolicy(params), call);
     } catch (error) {
@@ -101,7 +101,7 @@ export function statementRunner(
 
   const atomically = async <T>(work: (tx: SqlExecutor) => Promise<T>, call: CallOptions): Promise<T> => {
     call.signal?.throwIfAborted();
-    if (options.enableSchemaDeployment) await deploy();
+    if (deploying !== undefined) await deploy(deploying);
     const attempt = () => driver.transaction(work, call);
     try {
       return await attempt();
@@ -120,7 +120,7 @@ export function statementRunner(
     params: SqlParams,
     call: CallOptions,
   ): Promise<Rows> => {
-    if (options.enableSchemaDeployment && !isDeployed) {
+    if (deploying !== undefined && !isDeployed) {
       throw new InvalidOperationError(
         `The schema cannot be deployed inside of a transaction. Await ${kind}.init() before the first one.`,
       );
@@ -145,7 +145,7 @@ export function statementRunner(
     atomically,
     async ready(call) {
       call.signal?.throwIfAborted();
-      if (options.enableSchemaDeployment) await deploy();
+      if (deploying !== undefined) await deploy(deploying);
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Logger } from "../queue/logger.js";
 import { guardedLogger, silentLogger, withFields } from "../queue/logger.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
-import type { Database } from "./dialect.js";
+import type { ReceivingDatabase } from "./dialect.js";
 import { requireIdentifier } from "./names.js";
 
 export interface StoreOptions<Key> {
@@ -12,7 +12,10 @@ export interface StoreOptions<Key> {
   readonly schema?: string;
   /** "Inbox" or "Outbox" by default ("inbox", "outbox" on PostgreSQL). */
   readonly table?: string;
-  /** Create or update the schema before first use. Off by default: run `migrate` when you deploy. */
+  /**
+   * Create or update the schema before first use. Off by default: run `migrate` when you deploy. A Lambda function that
+   * only receives webhooks leaves it to those that dispatch.
+   */
   readonly enableSchemaDeployment?: boolean;
   /** 10 attempts, min(2^attempt s, 60 s) between them, by default. */
   readonly retry?: Partial<RetryPolicy>;
@@ -89,7 +92,7 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
 }
 
 export function resolveStoreOptions<Key>(
-  db: Database,
+  db: ReceivingDatabase,
   kind: "inbox" | "outbox",
   options: StoreOptions<Key>,
   extra: readonly string[] = [],

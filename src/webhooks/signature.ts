@@ -99,13 +99,13 @@ function signedContents(
 ): readonly Uint8Array[] | Refusal {
   const digest = rule.bodyDigestQuery === undefined ? null : delivery.query.get(rule.bodyDigestQuery);
   if (digest !== null && !isDigestOf(delivery.body, digest)) return "signature wrong";
-  const form = digest === null ? sortedForm(delivery) : "";
   const contents: Uint8Array[] = [];
   for (const parts of signed) {
-    const hasForm = parts.some((part) => part.place === "sortedForm");
-    if (hasForm && form === undefined) return "body not signed";
+    const needsForm = digest === null && parts.some((part) => part.place === "sortedForm");
+    const form = needsForm ? sortedForm(delivery) : "";
+    if (form === undefined) return "body not signed";
     for (const url of urlsOf(delivery, parts)) {
-      const content = signedBytes(parts, delivery, { timestamp, url, sortedForm: form ?? "" });
+      const content = signedBytes(parts, delivery, { timestamp, url, sortedForm: form });
       if (content === undefined) return "signed header missing";
       contents.push(content);
     }

@@ -1,17 +1,26 @@
 import type { AppDefinition } from "../../app/app-definition.js";
-import { type OpenApp, openApp } from "../../app/open-app.js";
+import type { AppFrame, Platform } from "../../app/app-frame.js";
 import { retriable } from "../../app/retriable.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
 import { readEnvironment } from "../../config/environment.js";
+import type { ReceivingDatabase } from "../../sql/dialect.js";
 import { awsFanOut } from "./fan-out.js";
 import { awsSecrets } from "./secrets-manager.js";
 import { awsWakeUp } from "./wake-up.js";
+
+interface StartedApp extends AppFrame {
+  readonly db: ReceivingDatabase | undefined;
+}
 
 /**
  * The function's job, made once for all invocations of an instance, and begun while the module loads, when Lambda
  * gives the most processor; so is the connection. What failed then, or hung because it was frozen, is tried again by the first invocation.
  */
-export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) => Job): () => Promise<Job> {
+export function coldStart<App extends StartedApp, Job>(
+  definition: AppDefinition,
+  openApp: (definition: AppDefinition, platform: Platform) => Promise<App>,
+  jobOf: (app: App) => Job,
+): () => Promise<Job> {
   const job = retriable(async () => {
     const environment = readEnvironment();
     const settings = readAwsSettings(environment.env);
@@ -23,7 +32,7 @@ export function coldStart<Job>(definition: AppDefinition, jobOf: (app: OpenApp) 
       ...(wakeUp === undefined ? {} : { wakeUp }),
       ...(fanOut === undefined ? {} : { fanOut }),
     });
-    if (app.tenants === undefined) app.db.driver.open?.().catch(() => {}); // told by the call that needs it
+    if (app.tenants === undefined) app.db?.driver.open?.().catch(() => {}); // told by the call that needs it
     return jobOf(app);
   });
   const early = job().catch(() => undefined);

@@ -1,6 +1,6 @@
 import middy, { type MiddyfiedHandler } from "@middy/core";
 import type { AppDefinition } from "../../app/app-definition.js";
-import type { OpenApp } from "../../app/open-app.js";
+import { type OpenApp, openApp } from "../../app/open-app.js";
 import type { Budget } from "../../queue/budget.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
@@ -13,7 +13,7 @@ export function jobFunction<Report>(
   definition: AppDefinition,
   jobOf: (app: OpenApp) => (budget: Budget, event: unknown) => Promise<Report>,
 ): JobFunction<Report> {
-  const job = coldStart(definition, jobOf);
+  const job = coldStart(definition, openApp, jobOf);
   // The job itself ends in time; middy's timer could only cut it off.
   return middy<unknown, Report>({ timeoutEarlyInMillis: 0 })
     .use(afterThaw)

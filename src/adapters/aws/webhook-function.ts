@@ -1,6 +1,7 @@
 import middy, { type MiddyfiedHandler } from "@middy/core";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import type { AppDefinition } from "../../app/app-definition.js";
+import { openReceivingApp } from "../../app/receiving-app.js";
 import { webhookJob } from "../../app/webhook-job.js";
 import { safeReason } from "../../queue/safe-reason.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
@@ -25,7 +26,7 @@ const answerEarlyMs = 100;
  * export const handler = webhookFunction(app);
  */
 export function webhookFunction(definition: AppDefinition): WebhookFunction {
-  const route = coldStart(definition, webhookJob);
+  const route = coldStart(definition, openReceivingApp, webhookJob);
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
     timeoutEarlyInMillis: answerEarlyMs,
     timeoutEarlyResponse: () => unavailable("the function's time is up"),

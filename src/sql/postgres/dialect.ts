@@ -1,40 +1,11 @@
-import type { Fault } from "../../queue/transient-retry.js";
 import type { Dialect } from "../dialect.js";
 import { due } from "./due.js";
-import { names } from "./names.js";
+import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
-/** Serialization failure, deadlock, lock not available, too many connections, server starting or out of reach. */
-const rolledBack = new Set([
-  "40001",
-  "40P01",
-  "55P03",
-  "53300",
-  "57P03",
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-]);
-/** The session ended under the statement. */
-const connectionLost = new Set(["57P01", "57P02", "57P05", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
-
-function classify(error: unknown): Fault {
-  const fault = (error ?? {}) as { code?: unknown; message?: string };
-  const code = String(fault.code ?? ""); // a number in what fetch throws, which a password's function may call
-  const message = fault.message ?? "";
-  // no connection was to be had, so nothing was sent
-  const notConnected = /timeout exceeded when trying to connect|due to connection timeout/.test(message);
-  if (rolledBack.has(code) || notConnected) return "rolledBack";
-  const lost = connectionLost.has(code) || code.startsWith("08") || /Connection terminated/.test(message);
-  return lost ? "unknown" : "permanent";
-}
-
 export const postgresDialect: Dialect = {
-  name: "postgres",
-  embedded: false,
-  defaults: { schema: "infra", inbox: "inbox", outbox: "outbox" },
-  names,
+  ...postgresReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
   due,
@@ -42,10 +13,6 @@ export const postgresDialect: Dialect = {
   routines,
   ledger,
   batchSeparator: ";\n",
-  toTime: (date) => date.toISOString(),
   // a Date cuts off microseconds; 0.0005 is what a double of epoch seconds may lack to the whole millisecond
   fromTime: (value) => new Date((value as number) + 0.0005),
-  classify,
-  isSchemaMissing: (error) =>
-    ["42P01", "3F000", "42703", "42883"].includes((error as { code?: string })?.code ?? ""),
 };

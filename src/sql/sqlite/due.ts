@@ -2,7 +2,8 @@ import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { databaseClock } from "./client.js";
-import { cursorTable, isFresh, leaseTable } from "./schema.js";
+import { cursorTable, leaseTable } from "./names.js";
+import { isFresh } from "./schema.js";
 
 /** What a claim would find: fresh messages behind the cursor, ready ones, and lost ones. */
 const anyDue = (n: QueueNames) => `(

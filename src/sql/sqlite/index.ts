@@ -1,18 +1,12 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { refuseUnknown } from "../../queue/arguments.js";
 import type { Database } from "../dialect.js";
 import type { SqlExecutor } from "../driver.js";
-import { type SqliteConnection, type Synchronous, sqliteClient, stepRunner } from "./client.js";
+import { type SqliteConnection, stepRunner } from "./client.js";
 import { sqliteDialect } from "./dialect.js";
+import { connectSqlite, type SqliteOptions } from "./open.js";
 
 export { sqliteDialect } from "./dialect.js";
-
-export interface SqliteOptions {
-  /** A path, or ":memory:". */
-  readonly file: string;
-  /** `normal` (the default) survives a crash of the process, `full` also one of the machine. */
-  readonly synchronous?: Synchronous;
-}
+export type { SqliteOptions } from "./open.js";
 
 /**
  * A SQLite database, opened at first use.
@@ -21,22 +15,12 @@ export interface SqliteOptions {
  * const db = openSqlite({ file: "app.db" });
  */
 export function openSqlite(options: SqliteOptions): Database {
-  refuseUnknown(options, ["file", "synchronous"], "openSqlite");
-  if (typeof options.file !== "string" || options.file === "") {
-    throw new InvalidArgumentError('openSqlite: file must be a path or ":memory:".');
-  }
-  const synchronous = options.synchronous ?? "normal";
-  if (synchronous !== "normal" && synchronous !== "full") {
-    throw new InvalidArgumentError('openSqlite: synchronous must be "normal" or "full".');
-  }
-  const driver = sqliteClient({ file: options.file, synchronous });
+  const opened = connectSqlite(options);
   return {
+    ...opened,
     dialect: sqliteDialect,
-    driver,
-    id: `sqlite:${options.file}`,
     // begin immediate is the lock: one writer at a time among all processes on the file
-    exclusively: (_schema, work) => driver.transaction(work),
-    close: () => driver.close(),
+    exclusively: (_schema, work) => opened.driver.transaction(work),
   };
 }
 

@@ -3,25 +3,8 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-
-const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
-
-/** SQLite has no schemas within a file: a schema's name becomes part of the table's. */
-const inSchema = (schema: string, name: string) => quote(schema === "" ? name : `${schema}.${name}`);
-
-export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
-  const object = (suffix: string) => inSchema(schema, `${table}${suffix}`);
-  return {
-    kind,
-    schema,
-    table,
-    message: object(""),
-    state: object("State"),
-    view: object("Messages"),
-    object,
-    bare: object,
-  };
-}
+import { unclaimable } from "./expressions.js";
+import { cursorTable, inSchema, leaseTable, lineTable } from "./names.js";
 
 /** Narrow, so that some sixty rows share a page: a page is what SQLite writes for a claim or an ack. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -45,11 +28,6 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.behind})`,
 ];
 
-/**
- * A message without a state row is fresh: due since its birth and never claimed. Every one up to the cursor has
- * a state row or is in a lease, so a claim looks for fresh ones behind it only. See docs/decisions/0009.
- */
-export const cursorTable = (n: QueueNames) => n.object("Cursor");
 export const isFresh = (n: QueueNames, seq: string) =>
   `not exists (select 1 from ${n.state} where seq = ${seq})`;
 
@@ -66,11 +44,6 @@ const createCursor = (n: QueueNames) => [
   `insert into ${cursorTable(n)} (id, seq, last_deleted) values (1, 0, 0)`,
 ];
 
-/**
- * A claim of fresh messages alone, packed: one row with their numbers instead of a held state row for each. Settled as
- * a whole, they go from fresh to done; whatever else becomes of one of them unpacks it first. See docs/decisions/0012.
- */
-export const leaseTable = (n: QueueNames) => n.object("Leases");
 const createLeases = (n: QueueNames) => `create table ${leaseTable(n)} (
   id integer primary key,
   owner text not null,
@@ -100,18 +73,6 @@ from ${packed(n)} s
 join ${n.message} m on m.seq = s.seq
 where ${where}`;
 
-/**
- * The next message's number: never one that was used before, as `autoincrement` would promise too, but by writing
- * a page more for every message.
- */
-export const nextSeq = (n: QueueNames) =>
-  `(select max(last_deleted, coalesce((select max(seq) from ${n.message}), 0)) + 1 from ${cursorTable(n)})`;
-
-/**
- * Messages with a partition key, in the order of their turns. Only the head of a line is ready or held, so claims need
- * not know of lines; whoever finishes it takes it out, and the next one is ready. See docs/decisions/0010.
- */
-export const lineTable = (n: QueueNames) => n.object("Line");
 const createLine = (n: QueueNames) => [
   `create table ${lineTable(n)} (
   place integer primary key,
@@ -186,9 +147,6 @@ begin
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from ${n.message} where seq > old.seq);
 end`;
-
-/** Seen, or Processing by hand only: nobody would ever claim it as it is. */
-export const unclaimable = `(status = ${status.seen} or (status = ${status.held} and locked_until is null and crashes = 0))`;
 
 /** Another delivery of a known message: Seen becomes claimable, an unleased one takes the new times. */
 const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("Redelivered")}

@@ -1,29 +1,12 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { refuseUnknown } from "../../queue/arguments.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
-import {
-  type MssqlConfig,
-  type MssqlTransaction,
-  mssqlClient,
-  type TransactionExecutor,
-  transactionExecutor,
-} from "./client.js";
-import { describe, describeConnectionString, parseMssqlUrl } from "./connection-settings.js";
+import { type MssqlTransaction, type TransactionExecutor, transactionExecutor } from "./client.js";
 import { sqlServerDialect } from "./dialect.js";
+import { connectSqlServer, type SqlServerOptions } from "./open.js";
 
 export { sqlServerDialect } from "./dialect.js";
-
-export interface SqlServerOptions {
-  /** `mssql://user:password@host:1433/database?trustServerCertificate=false` */
-  readonly url?: string;
-  /** `Server=tcp:host,1433;Database=orders;User Id=app;Password=…;Encrypt=true` */
-  readonly connectionString?: string;
-  /** Anything else `mssql` takes: authentication for Microsoft Entra, timeouts, … The url or connectionString wins over it. */
-  readonly config?: Partial<MssqlConfig>;
-  /** Connections of this instance: 4 by default. */
-  readonly maxConnections?: number;
-}
+export type { SqlServerOptions } from "./open.js";
 
 /**
  * A SQL Server or Azure SQL database; the driver is loaded and the pool made at first use.
@@ -33,34 +16,12 @@ export interface SqlServerOptions {
  * const db = openSqlServer({ url: "mssql://app:secret@db.example/orders" });
  */
 export function openSqlServer(options: SqlServerOptions): Database {
-  const { url, connectionString } = options;
-  refuseUnknown(options, ["url", "connectionString", "config", "maxConnections"], "openSqlServer");
-  if (url !== undefined && connectionString !== undefined) {
-    throw new InvalidArgumentError("openSqlServer takes a url or a connectionString, not both.");
-  }
-  if (url === undefined && connectionString === undefined && !options.config?.server) {
-    throw new InvalidArgumentError(
-      "openSqlServer needs a url, a connectionString, or a config with a server.",
-    );
-  }
-  const fromUrl: Partial<MssqlConfig> = url === undefined ? {} : parseMssqlUrl(url);
-  const config: Partial<MssqlConfig> = {
-    connectionTimeout: 15_000,
-    requestTimeout: 30_000,
-    // The socket is looked at before use; asking the server as well would double the round trips.
-    validateConnection: "socket",
-    ...options.config,
-    ...fromUrl,
-    pool: { max: 4, min: 0, idleTimeoutMillis: 30_000, ...options.config?.pool },
-    options: { appName: "oncebox", encrypt: true, ...options.config?.options, ...fromUrl.options },
-  };
-  const driver = mssqlClient({ connectionString, config, maxConnections: options.maxConnections });
+  const opened = connectSqlServer(options);
   return {
+    ...opened,
     dialect: sqlServerDialect,
-    driver,
-    id: `sqlserver:${connectionString === undefined ? describe(config.server, config.database) : describeConnectionString(connectionString)}`,
     exclusively: (schema, work) =>
-      driver.transaction(
+      opened.driver.transaction(
         async (tx) => {
           const [row] = await tx.query(lock, { key: `oncebox:${schema}` });
           if (Number(row?.result) < 0) throw notLocked(schema, Number(row?.result));
@@ -68,7 +29,6 @@ export function openSqlServer(options: SqlServerOptions): Database {
         },
         { requestTimeoutMs: migrationTimeoutMs },
       ),
-    close: () => driver.close(),
   };
 }
 

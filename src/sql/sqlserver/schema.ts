@@ -5,25 +5,9 @@ import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { laneTables } from "./lanes.js";
+import { quote } from "./names.js";
 import { inboxProcedures } from "./procedures/inbox.js";
 import { outboxProcedures } from "./procedures/outbox.js";
-
-export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
-
-export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
-  const bare = (suffix: string) => quote(`${table}${suffix}`);
-  const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return {
-    kind,
-    schema,
-    table,
-    message: object(""),
-    state: object("State"),
-    view: object("Messages"),
-    object,
-    bare,
-  };
-}
 
 /** The row that claim and ack rewrite: narrow, so that they write little and many share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (

@@ -1,35 +1,12 @@
 import type {
-  InboxStatementOptions,
   InboxStatements,
   OutboxStatements,
   QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
-import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { type ParameterName, signatures } from "./signatures.js";
-
-/** Calls a procedure with the parameters of the same names; `given` says otherwise for some. */
-function call(
-  n: QueueNames,
-  name: string,
-  procedure: string,
-  parameters: readonly ParameterName[],
-  given: Partial<Record<ParameterName, string>> = {},
-): SqlStatement {
-  const list = parameters
-    .map((parameter) => `@${parameter} = ${given[parameter] ?? `@${parameter}`}`)
-    .join(", ");
-  return statement(name, `exec ${n.object(`_${procedure}`)} ${list}`);
-}
-
-/** An absent hash comes as a null of type nvarchar, which becomes no varbinary unless it is converted. */
-const withHash = (called: SqlStatement): SqlStatement =>
-  statement(
-    called.name,
-    `declare @bytes varbinary(max) = convert(varbinary(max), @hash);
-${called.steps[0]}`,
-  );
+import { call, withHash } from "./call-procedure.js";
+import { signatures } from "./signatures.js";
 
 /** One procedure each, so that a database user needs no right but EXECUTE. Their bodies are in procedures/. */
 function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
@@ -52,17 +29,12 @@ function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): 
   };
 }
 
-export function inboxStatements(n: QueueNames, options: InboxStatementOptions): InboxStatements {
-  const revive = options.reviveDead ? "1" : "0";
-  const hash = "@bytes";
+export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
   const blocks = options.deadBlocks ? "1" : "0";
   return {
     ...queueStatements(n, options),
-    receive: withHash(call(n, "receive", "Receive", signatures.Receive, { hash, revive })),
-    receiveMany: call(n, "receive many", "ReceiveMany", signatures.ReceiveMany, { revive }),
-    receiveKeyed: call(n, "receive keyed", "ReceiveKeyed", signatures.ReceiveKeyed, { revive }),
     alreadyProcessed: withHash(
-      call(n, "already processed", "AlreadyProcessed", signatures.AlreadyProcessed, { hash }),
+      call(n, "already processed", "AlreadyProcessed", signatures.AlreadyProcessed, { hash: "@bytes" }),
     ),
     mark: call(n, "mark", "Mark", signatures.Mark, { blocks }),
   };

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { InvalidArgumentError, SchemaMissingError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
+import { createReceiver } from "../../inbox/receiver.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../sql/migrate.js";
@@ -43,6 +44,23 @@ export function deploymentContract(harness: ContractHarness): void {
       expect(await exists(database(), namesOf(database(), "inbox", inboxTable).message)).toBe(true);
       expect((await outbox.stats()).counts.Ready).toBe(2);
       expect(db.calls.filter((call) => call === "exclusively")).toHaveLength(2);
+    });
+
+    it("OBX-091 IBX-114 FUN-09 what only receives leaves the schema to others, and receives as the inbox does once it is there", async () => {
+      const { db } = database();
+      const options = { ...inSchemaOf(database()), table: newName(), enableSchemaDeployment: true };
+      const receiver = createReceiver(db, options);
+      await expect(receiver.receive(incoming)).rejects.toBeInstanceOf(SchemaMissingError);
+
+      const inbox = createInbox(db, options);
+      await inbox.init();
+      expect(await receiver.receive(incoming)).toBe("enqueued");
+      expect(await receiver.receive(incoming)).toBe("duplicate");
+      expect(await inbox.receive(incoming)).toBe("duplicate");
+      const keyed = { ...incoming, messageId: "2", partitionKey: "k" };
+      expect(await receiver.receive(keyed)).toBe("enqueued");
+      const claimed = await inbox.claim({ owner: newOwnerToken() });
+      expect(claimed.map(({ messageId }) => messageId).sort()).toEqual(["1", "2"]);
     });
 
     it("OBX-091 IBX-114 a store deploys its own queue and nothing else", async () => {

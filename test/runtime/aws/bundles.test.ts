@@ -97,6 +97,14 @@ describe("bundles for Lambda", () => {
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
   });
 
+  it("FUN-09 a webhook's function holds what receives, and neither the rest of the inbox nor the schema", () => {
+    const rest = /src\/(sql\/(queue-operations|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
+    for (const metafile of built.values()) {
+      expect(contentsOf(metafile, "webhook").filter((file) => rest.test(file))).toEqual([]);
+      expect(contentsOf(metafile, "dispatch").filter((file) => rest.test(file))).not.toEqual([]);
+    }
+  });
+
   it("FUN-09 on SQL Server the packages of Microsoft Entra are there only when they are wanted", async () => {
     const webhook = join(root, "functions/aws/webhook.ts");
     const settings = { database: "sqlserver", entryPoints: [webhook], external: ["@aws-sdk/*"] } as const;

@@ -1,0 +1,9 @@
+import type { ReceivingDatabase } from "../sql/dialect.js";
+import type { DatabaseOpeners } from "./database-url.js";
+
+/** For a function that only receives. A bundle is built with another file in this one's place, which knows one of them. */
+export const receivingOpeners: DatabaseOpeners<ReceivingDatabase> = {
+  sqlserver: async () => (await import("../sql/sqlserver/open.js")).connectSqlServer,
+  postgres: async () => (await import("../sql/postgres/open.js")).connectPostgres,
+  sqlite: async () => (await import("../sql/sqlite/open.js")).connectSqlite,
+};

@@ -1,0 +1,64 @@
+import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
+import { status } from "../dialect.js";
+import { statement } from "../driver.js";
+import { lazily } from "../lazily.js";
+import type { QueueNames } from "../names.js";
+import { now } from "./expressions.js";
+import { doneTable } from "./names.js";
+
+export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
+  const revive = String(options.reviveDead);
+  return lazily({
+    // The usual cases, a new message and the same one again, are one statement; only what changes something known
+    // goes through the function, which decides step by step. Neither state nor Done to be seen: another delivery
+    // committed it while this one ran.
+    receive: () =>
+      statement(
+        "receive",
+        `with arrived as (
+  insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
+    first_seen_at, last_seen_at)
+  values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
+    :expires_at::timestamptz, ${now}, ${now})
+  on conflict (source, message_id) do update
+  set last_seen_at = excluded.last_seen_at, deliveries = m.deliveries + 1, content_changed = false
+  where m.topic = excluded.topic and m.payload = excluded.payload and coalesce(m.hash = excluded.hash, excluded.hash is null)
+    and m.headers is not distinct from excluded.headers and m.correlation_id is not distinct from excluded.correlation_id
+    and m.due_at is not distinct from excluded.due_at and m.expires_at is not distinct from excluded.expires_at${
+      options.reviveDead
+        ? `
+    and not exists (select from ${n.state} s where s.seq = m.seq and s.status = ${status.dead})`
+        : ""
+    }
+  returning m.seq, m.deliveries = 1 as is_new, coalesce(m.due_at, m.first_seen_at) as visible_at, m.expires_at
+), placed as (
+  insert into ${n.state} (seq, status, visible_at, expires_at)
+  select seq, ${status.ready}, visible_at, expires_at
+  from arrived
+  where is_new
+)
+select case
+  when a.seq is null then ${n.object("_receive")}(:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers,
+    :due_at::timestamptz, :expires_at::timestamptz, null, ${revive}, :now::timestamptz)
+  when a.is_new then 'enqueued'
+  else coalesce(
+    (select case s.status when ${status.dead} then 'dead' else 'duplicate' end from ${n.state} s where s.seq = a.seq),
+    (select 'done' from ${doneTable(n)} d where d.seq = a.seq),
+    'duplicate'
+  )
+end as outcome
+from (values (1)) always
+left join arrived a on true`,
+      ),
+    receiveMany: () =>
+      statement(
+        "receive many",
+        `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
+      ),
+    receiveKeyed: () =>
+      statement(
+        "receive keyed",
+        `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
+      ),
+  });
+}

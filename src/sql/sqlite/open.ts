@@ -1,0 +1,31 @@
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { ReceivingDatabase } from "../dialect.js";
+import { type Synchronous, sqliteClient } from "./client.js";
+import { sqliteReceiving } from "./receiving-dialect.js";
+
+export interface SqliteOptions {
+  /** A path, or ":memory:". */
+  readonly file: string;
+  /** `normal` (the default) survives a crash of the process, `full` also one of the machine. */
+  readonly synchronous?: Synchronous;
+}
+
+/** Without what only those need who do more than receive. */
+export function connectSqlite(options: SqliteOptions): ReceivingDatabase {
+  refuseUnknown(options, ["file", "synchronous"], "openSqlite");
+  if (typeof options.file !== "string" || options.file === "") {
+    throw new InvalidArgumentError('openSqlite: file must be a path or ":memory:".');
+  }
+  const synchronous = options.synchronous ?? "normal";
+  if (synchronous !== "normal" && synchronous !== "full") {
+    throw new InvalidArgumentError('openSqlite: synchronous must be "normal" or "full".');
+  }
+  const driver = sqliteClient({ file: options.file, synchronous });
+  return {
+    dialect: sqliteReceiving,
+    driver,
+    id: `sqlite:${options.file}`,
+    close: () => driver.close(),
+  };
+}

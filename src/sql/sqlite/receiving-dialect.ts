@@ -1,0 +1,15 @@
+import type { ReceivingDialect } from "../dialect.js";
+import { isBusy } from "./client.js";
+import { names } from "./names.js";
+import { receiveStatements } from "./receive-statements.js";
+
+export const sqliteReceiving: ReceivingDialect = {
+  name: "sqlite",
+  embedded: true,
+  defaults: { schema: "", inbox: "Inbox", outbox: "Outbox" },
+  names,
+  receiving: receiveStatements,
+  toTime: (date) => date.getTime(),
+  classify: (error) => (isBusy(error) ? "rolledBack" : "permanent"),
+  isSchemaMissing: (error) => /no such (table|column)/.test((error as Error)?.message ?? ""),
+};

@@ -1,0 +1,53 @@
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { ReceivingDatabase } from "../dialect.js";
+import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
+import { describe, describeConnectionString, parseMssqlUrl } from "./connection-settings.js";
+import { sqlServerReceiving } from "./receiving-dialect.js";
+
+export interface SqlServerOptions {
+  /** `mssql://user:password@host:1433/database?trustServerCertificate=false` */
+  readonly url?: string;
+  /** `Server=tcp:host,1433;Database=orders;User Id=app;Password=…;Encrypt=true` */
+  readonly connectionString?: string;
+  /** Anything else `mssql` takes: authentication for Microsoft Entra, timeouts, … The url or connectionString wins over it. */
+  readonly config?: Partial<MssqlConfig>;
+  /** Connections of this instance: 4 by default. */
+  readonly maxConnections?: number;
+}
+
+export interface SqlServerConnection extends ReceivingDatabase {
+  readonly driver: MssqlDriver;
+}
+
+/** Without what only those need who do more than receive. */
+export function connectSqlServer(options: SqlServerOptions): SqlServerConnection {
+  const { url, connectionString } = options;
+  refuseUnknown(options, ["url", "connectionString", "config", "maxConnections"], "openSqlServer");
+  if (url !== undefined && connectionString !== undefined) {
+    throw new InvalidArgumentError("openSqlServer takes a url or a connectionString, not both.");
+  }
+  if (url === undefined && connectionString === undefined && !options.config?.server) {
+    throw new InvalidArgumentError(
+      "openSqlServer needs a url, a connectionString, or a config with a server.",
+    );
+  }
+  const fromUrl: Partial<MssqlConfig> = url === undefined ? {} : parseMssqlUrl(url);
+  const config: Partial<MssqlConfig> = {
+    connectionTimeout: 15_000,
+    requestTimeout: 30_000,
+    // The socket is looked at before use; asking the server as well would double the round trips.
+    validateConnection: "socket",
+    ...options.config,
+    ...fromUrl,
+    pool: { max: 4, min: 0, idleTimeoutMillis: 30_000, ...options.config?.pool },
+    options: { appName: "oncebox", encrypt: true, ...options.config?.options, ...fromUrl.options },
+  };
+  const driver = mssqlClient({ connectionString, config, maxConnections: options.maxConnections });
+  return {
+    dialect: sqlServerReceiving,
+    driver,
+    id: `sqlserver:${connectionString === undefined ? describe(config.server, config.database) : describeConnectionString(connectionString)}`,
+    close: () => driver.close(),
+  };
+}
