@@ -108,6 +108,34 @@ describe("challenges that are answered with an HMAC", () => {
     expect(await messages()).toHaveLength(2);
   });
 
+  it("FUN-02 so it is whatever a scheme signs beside the body", async () => {
+    const time = String(now.getTime() / 1_000);
+    const timestamp = { header: "x-time" };
+    const contents: [rule: object, content: string, body: string][] = [
+      [{ signed: "{timestamp}.{body}", timestamp }, `${time}.1`, "1"],
+      [{ signed: "{header:x-id}.{timestamp}.{body}", timestamp }, `id.${time}.true`, "true"],
+      [{ signed: "{body}{header:x-id}" }, "wordid", "word"],
+      [{ signed: "{query:q}={body}" }, "q=1", "1"],
+      [{ signed: "{sortedForm}" }, "amount100", "amount=100"],
+      [{ signed: ["{timestamp}:{body}", "{timestamp}.{body}"], timestamp }, `${time}.1`, "1"],
+    ];
+    for (const [rule, content, body] of contents) {
+      const scheme = { ...x, verify: { ...x.verify, ...rule } as WebhookScheme["verify"] };
+      const { route, messages } = await reception({ sources: { x: { ...sources.x, scheme } } });
+      const asked = await route(get("x", `crc_token=${encodeURIComponent(content)}`));
+      const { response_token: signature } = (await asked.json()) as { response_token: string };
+      const headers = {
+        "content-type": "application/x-www-form-urlencoded",
+        "x-twitter-webhooks-signature": signature,
+        "x-time": time,
+        "x-id": "id",
+      };
+      const forged = await route(post("x", { body, headers, url: `${address("x")}?q=q` }));
+      expect([asked.status, forged.status], content).toEqual([200, 401]);
+      expect(await messages()).toEqual([]);
+    }
+  });
+
   it("FUN-02 without a secret there is no answer", async () => {
     const away = { ...sources.x, secrets: () => Promise.reject(new Error("hunter2 is away")) };
     const empty = { ...sources.x, secrets: async () => [] };
