@@ -21,24 +21,47 @@ export async function openByUrl<Opened>(
   url: string,
   options: OpenDatabaseOptions = {},
 ): Promise<Opened> {
-  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
-  if (scheme === "sqlite" || scheme === "file") {
-    const open = await openers.sqlite();
-    return open({ file: sqliteFile(url) });
+  switch (kindOf(url)) {
+    case "sqlite": {
+      const open = await openers.sqlite();
+      return open({ file: sqliteFile(url) });
+    }
+    case "postgres": {
+      const open = await openers.postgres();
+      return open({ url, ...options });
+    }
+    case "mssql": {
+      const open = await openers.sqlserver();
+      return open({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
+    }
+    case "ado": {
+      const open = await openers.sqlserver();
+      return open({ connectionString: url, ...options });
+    }
   }
+}
+
+/** What is wrong with it, as far as can be told without a driver; undefined when nothing is. */
+export function databaseUrlProblem(url: string): string | undefined {
+  try {
+    if (kindOf(url) === "sqlite") sqliteFile(url);
+    return undefined;
+  } catch (error) {
+    return (error as InvalidArgumentError).message;
+  }
+}
+
+function kindOf(url: string): "sqlite" | "postgres" | "mssql" | "ado" {
+  const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
+  if (scheme === "sqlite" || scheme === "file") return "sqlite";
   if (scheme === "postgres" || scheme === "postgresql") {
     requireReadable(url);
-    const open = await openers.postgres();
-    return open({ url, ...options });
+    return "postgres";
   }
-  if (scheme === "mssql" || scheme === "sqlserver") {
-    const open = await openers.sqlserver();
-    return open({ url: url.replace(/^sqlserver:/i, "mssql:"), ...options });
-  }
+  if (scheme === "mssql" || scheme === "sqlserver") return "mssql";
   if (/(^|;)\s*(server|data source|addr|address|network address)\s*=/i.test(url)) {
     requireValues(url);
-    const open = await openers.sqlserver();
-    return open({ connectionString: url, ...options });
+    return "ado";
   }
   throw refused("is of no known kind");
 }

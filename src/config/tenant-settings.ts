@@ -1,9 +1,11 @@
 import * as z from "zod/mini";
 import type { InvalidArgumentError } from "../errors.js";
+import { identifierRule, isIdentifier } from "../sql/names.js";
+import { databaseUrlProblem } from "./database-url.js";
 import { checked } from "./problems.js";
 import { secretReference } from "./secret-reference.js";
 
-const text = z.string().check(z.minLength(1));
+const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
 const id = z.string().check(
   z.minLength(1),
   z.maxLength(255),
@@ -12,27 +14,47 @@ const id = z.string().check(
   }),
 );
 
+const tables = {
+  schema: z.optional(identifier),
+  inbox: z.optional(identifier),
+  outbox: z.optional(identifier),
+};
 const tenant = z.strictObject({
   id,
   /** A URL, or where it is kept. */
-  database: z.union([text, secretReference()], "must be a database URL or a reference to a secret"),
-  schema: z.optional(text),
-  inbox: z.optional(text),
-  outbox: z.optional(text),
+  database: z.union([z.string(), secretReference()], "must be a database URL or a reference to a secret"),
+  ...tables,
 });
+/** References are for what is written down: whoever finds tenants can resolve them, and has. */
+const foundTenant = z.strictObject({ id, database: z.string(), ...tables });
 
 export type TenantSettings = z.infer<typeof tenant>;
 
-/** Tenants as somebody wrote them down: everything that is wrong in one error. */
-export const checkTenants = (value: unknown, what: string): readonly TenantSettings[] =>
-  checked(z.array(tenant), value, what);
+/** Tenants as somebody wrote them down: everything that is wrong in one error, and `others` with it. */
+export const checkTenants = (
+  value: unknown,
+  what: string,
+  others: readonly string[] = [],
+): readonly TenantSettings[] => {
+  const urls = listOf(value).flatMap((one, index) => urlProblem(one, `${index}.database`));
+  return checked(z.array(tenant), value, what, [...urls, ...others]);
+};
 
 /** One of many that were found: what is wrong with it, or undefined. The others can still be served. */
-export function tenantProblem(value: unknown): string | undefined {
+export function tenantProblem(value: unknown, { anyUrl = false } = {}): string | undefined {
   try {
-    checked(tenant, value, "tenant");
+    checked(foundTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
     return undefined;
   } catch (error) {
     return (error as InvalidArgumentError).message;
   }
+}
+
+export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+/** In words of its own: of a union, which a text or a reference is, a schema says only that it is neither. */
+function urlProblem(value: unknown, where: string): readonly string[] {
+  const { database } = Object(value) as Partial<TenantSettings>;
+  const problem = typeof database === "string" ? databaseUrlProblem(database) : undefined;
+  return problem === undefined ? [] : [`${where}: ${problem.replace(/\.$/, "")}`];
 }

@@ -3,18 +3,17 @@ import { InvalidArgumentError } from "../errors.js";
 /** The longest name a user may give: PostgreSQL cuts at 63 bytes, and we append to it. */
 const maxNameBytes = 40;
 
+export const identifierRule = `must be a name of 1 to ${maxNameBytes} bytes without NUL characters`;
+
+export const isIdentifier = (value: unknown): value is string =>
+  typeof value === "string" &&
+  value !== "" &&
+  !value.includes("\0") &&
+  value.isWellFormed() &&
+  Buffer.byteLength(value) <= maxNameBytes;
+
 export function requireIdentifier(value: unknown, what: string): asserts value is string {
-  const fits =
-    typeof value === "string" &&
-    value !== "" &&
-    !value.includes("\0") &&
-    value.isWellFormed() &&
-    Buffer.byteLength(value) <= maxNameBytes;
-  if (!fits) {
-    throw new InvalidArgumentError(
-      `${what} must be a name of 1 to ${maxNameBytes} bytes without NUL characters.`,
-    );
-  }
+  if (!isIdentifier(value)) throw new InvalidArgumentError(`${what} ${identifierRule}.`);
 }
 
 /** The quoted names of one queue's objects, ready to stand in a statement. */

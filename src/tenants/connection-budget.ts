@@ -73,6 +73,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
   const seats = new Map<Pool, Seat>();
   const retired = new Set<Pool>();
   const closings = new Set<Promise<void>>();
+  let settling: (() => void)[] = [];
   let waiting: Waiter[] = [];
 
   const mostOf = (cap: string): number =>
@@ -99,9 +100,14 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
         seats.delete(seat.pool);
         closings.delete(closing);
         serve();
+        if (closings.size > 0 || isRetiredInUse()) return;
+        for (const settled of settling) settled();
+        settling = [];
       });
     closings.add(closing);
   };
+
+  const isRetiredInUse = (): boolean => [...seats.keys()].some((pool) => retired.has(pool));
 
   const idlestOf = (cap: string): Seat | undefined => {
     for (const seat of seats.values())
@@ -188,7 +194,10 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
       if (seat !== undefined && seat.uses === 0 && !seat.closing) close(seat);
     },
     async settled() {
-      while (closings.size > 0) await Promise.all(closings);
+      if (closings.size > 0 || isRetiredInUse())
+        await new Promise<void>((resolve) => {
+          settling.push(resolve);
+        });
     },
   };
 }

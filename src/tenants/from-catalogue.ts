@@ -79,11 +79,12 @@ function nameOf({ schema, table = "tenants" }: Omit<CatalogueOptions, "database"
     .join(".");
 }
 
+/** A view may have numbers for keys, and lack what a table cannot: what is missing is told of that tenant. */
 function toTenant(row: SqlRow): Tenant {
-  const text = (name: string) => (row[name] === null ? undefined : (row[name] as string));
+  const text = (name: string) => (row[name] === null ? undefined : String(row[name]));
   return {
-    id: String(row.id),
-    database: String(row.database_url),
+    id: text("id")!,
+    database: text("database_url")!,
     schema: text("schema_name"),
     inbox: text("inbox_table"),
     outbox: text("outbox_table"),

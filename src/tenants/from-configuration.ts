@@ -1,9 +1,11 @@
 import type { SecretReference } from "../config/secret-reference.js";
-import { checkTenants } from "../config/tenant-settings.js";
-import { InvalidArgumentError } from "../errors.js";
+import { checkTenants, listOf } from "../config/tenant-settings.js";
 import { safeReason } from "../queue/safe-reason.js";
 import type { TenantDiscovery } from "./discovery.js";
-import { type Tenant, tenantKey } from "./tenant.js";
+import { normalKey, type Tenant } from "./tenant.js";
+
+/** Secrets that are asked for at once. */
+const readersAtOnce = 20;
 
 export interface ConfiguredTenant extends Omit<Tenant, "database"> {
   /** A URL, or where the URL is kept. */
@@ -20,33 +22,44 @@ export interface ConfiguredTenant extends Omit<Tenant, "database"> {
  * ]);
  */
 export function tenantsFromConfiguration(tenants: readonly ConfiguredTenant[]): TenantDiscovery {
-  const checked = checkTenants(tenants, "tenants") as readonly ConfiguredTenant[];
-  const twice = repeated(checked.map(({ id }) => tenantKey(id)));
-  if (twice.length > 0) throw new InvalidArgumentError(`tenants: ${twice.join(", ")}: there more than once.`);
+  const checked = checkTenants(tenants, "tenants", repeated(tenants)) as readonly ConfiguredTenant[];
   /** What was read last: a secret that is away for the moment leaves its tenant as it was. */
   const read = new Map<string, string>();
   return async ({ resolveSecret, logger }) => {
     const failures: unknown[] = [];
-    const found = await Promise.all(
-      checked.map(async ({ database, ...rest }): Promise<Tenant | undefined> => {
-        if (typeof database === "string") return { ...rest, database };
+    const left = checked.values();
+    const reader = async (): Promise<void> => {
+      for (const { id, database } of left) {
+        if (typeof database === "string") continue;
         try {
-          read.set(rest.id, await resolveSecret(database));
+          read.set(id, await resolveSecret(database));
         } catch (error) {
           failures.push(error);
           const reason = safeReason(error);
-          logger.warn("the database of a tenant could not be read", { tenant: rest.id, reason });
+          logger.warn("the database of a tenant could not be read", { tenant: id, reason });
         }
-        const url = read.get(rest.id);
-        return url === undefined ? undefined : { ...rest, database: url };
-      }),
-    );
+      }
+    };
+    await Promise.all(Array.from({ length: readersAtOnce }, reader));
     // Nobody could be read: it is the store of secrets that is away.
     if (checked.length > 0 && failures.length === checked.length) throw failures[0];
-    return found.filter((tenant) => tenant !== undefined);
+    return checked.flatMap(({ database, ...rest }): Tenant | [] => {
+      const url = typeof database === "string" ? database : read.get(rest.id);
+      return url === undefined ? [] : { ...rest, database: url };
+    });
   };
 }
 
-const repeated = (ids: readonly string[]): readonly string[] => [
-  ...new Set(ids.filter((id, index) => ids.indexOf(id) !== index)),
-];
+/** Who is there more than once. What is not even a key is told of otherwise. */
+function repeated(tenants: unknown): readonly string[] {
+  const seen = new Set<string>();
+  const twice = new Set<string>();
+  for (const one of listOf(tenants)) {
+    const { id } = Object(one) as Partial<Tenant>;
+    if (typeof id !== "string") continue;
+    const key = normalKey(id);
+    if (seen.has(key)) twice.add(key);
+    seen.add(key);
+  }
+  return [...twice].map((key) => `${JSON.stringify(key)} is there more than once`);
+}

@@ -6,6 +6,9 @@ import type { SelectionStrategy } from "./selection.js";
 import type { SetAside } from "./set-aside.js";
 import { type TimeLimits, timeLimits } from "./time-limits.js";
 
+/** Runs work within both what is left of all the time and the turn's own. */
+export type TurnTime = <T>(work: (limit: Budget) => Promise<T>) => Promise<T>;
+
 export interface TenantRun {
   readonly ids: readonly string[];
   readonly selection: SelectionStrategy;
@@ -14,8 +17,11 @@ export interface TenantRun {
   readonly budget: Budget;
   /** The most that one turn may take. */
   readonly turnMs: number;
-  /** Answers whether there may be more. What it throws is the tenant's own fault. */
-  readonly turn: (id: string, budget: Budget) => Promise<boolean>;
+  /**
+   * Answers whether there may be more. What it throws is the tenant's own fault. Whatever is not sure to end by itself,
+   * and soon, is to be `timed`.
+   */
+  readonly turn: (id: string, timed: TurnTime) => Promise<boolean>;
   readonly aside: SetAside;
   readonly logger: Logger;
   /** For simulations: instead of a timer. */
@@ -57,9 +63,11 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 
   const hasTime = (): boolean => !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs;
 
+  const timed: TurnTime = (work) => within(run.turnMs, budget, limits, work);
+
   const takeTurn = async (id: string): Promise<void> => {
     try {
-      const more = await within(run.turnMs, budget, limits, (limit) => run.turn(id, limit));
+      const more = await run.turn(id, timed);
       if (!more) left.delete(id);
       aside.recovered(id);
       chosen.ended(id, more ? "more" : "empty");
@@ -76,7 +84,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   const nextId = (): string | undefined => {
     for (;;) {
       const id = chosen.next();
-      if (id === undefined || !aside.has(id)) return id;
+      if (id === undefined || !(failed.has(id) || aside.has(id))) return id;
       chosen.ended(id, "failed");
     }
   };
@@ -130,7 +138,6 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   return { turns, failed: [...failed], setAside: waiting, left: [...left] };
 }
 
-/** Both what is left of all the time and the turn's own. */
 function within<T>(
   turnMs: number,
   budget: Budget,

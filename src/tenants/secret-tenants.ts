@@ -21,14 +21,18 @@ export interface ListedSecret {
   readonly version: string;
 }
 
-export type FetchTexts = (
-  names: readonly string[],
-  refused: (name: string, error: unknown) => void,
-) => Promise<ReadonlyMap<string, string>>;
+/** Tells of each as soon as it is there: when the time is over, what was told is kept. */
+export type FetchTexts = (names: readonly string[], told: SecretsTold) => Promise<void>;
+
+export interface SecretsTold {
+  found(name: string, text: string): void;
+  refused(name: string, error: unknown): void;
+}
 
 /**
  * Tenants from a store of secrets, whose texts are fetched once for each version: asking anew costs the list alone.
- * One that cannot be read keeps what it was, or is left out; the others are served.
+ * One that cannot be read keeps what it was, or is left out; the others are served. Thousands may need more time than
+ * there is at once: the next time goes on with the others.
  */
 export function secretTenants(filter: SecretFilter) {
   let known = new Map<string, { readonly version: string; readonly tenant: Tenant }>();
@@ -37,27 +41,27 @@ export function secretTenants(filter: SecretFilter) {
     fetchTexts: FetchTexts,
     logger: Logger,
   ): Promise<readonly Tenant[]> => {
-    const wanted = listed.filter((secret) => isWanted(secret, filter));
-    const next = new Map([...known].filter(([name]) => wanted.some((secret) => secret.name === name)));
+    const wanted = new Map(
+      listed.filter((secret) => isWanted(secret, filter)).map((secret) => [secret.name, secret]),
+    );
+    known = new Map([...known].filter(([name]) => wanted.has(name)));
     const refused = (name: string, error: unknown): void =>
       logger.warn("the secret of a tenant could not be read", { secret: name, reason: safeReason(error) });
-    const changed = wanted.filter(({ name, version }) => next.get(name)?.version !== version);
-    const texts = await fetchTexts(
-      changed.map(({ name }) => name),
-      refused,
-    );
-    for (const secret of changed) {
-      const text = texts.get(secret.name);
-      if (text === undefined) continue; // told already
+    const found = (name: string, text: string): void => {
+      const secret = wanted.get(name);
+      if (secret === undefined) return; // nobody asked for it
       try {
-        const tenant = tenantOfSecret(idOf(secret, filter), text);
-        next.set(secret.name, { version: secret.version, tenant });
+        known.set(name, { version: secret.version, tenant: tenantOfSecret(idOf(secret, filter), text) });
       } catch (error) {
-        refused(secret.name, error);
+        refused(name, error);
       }
-    }
-    known = next;
-    return [...next.values()].map(({ tenant }) => tenant);
+    };
+    const changed = [...wanted.values()].filter(({ name, version }) => known.get(name)?.version !== version);
+    await fetchTexts(
+      changed.map(({ name }) => name),
+      { found, refused },
+    );
+    return [...known.values()].map(({ tenant }) => tenant);
   };
 }
 

@@ -60,7 +60,7 @@ async function runShare(
   { tenants, woken }: TenantShare,
   budget: Budget,
 ): Promise<TenantDispatchReport> {
-  const report = await dispatcher.run(budget, tenants);
+  const report = await dispatcher.run(budget, tenants, woken ? { woken } : {});
   if (!woken || report.left.length > 0 || budget.remainingMs() < 2 * lookAgainMs) return report;
   const waited = await sleep(lookAgainMs, true, { signal: budget.signal }).catch(() => false);
   return waited ? joinedReports(report, await dispatcher.run(budget, tenants)) : report;

@@ -4,10 +4,10 @@ import type { Budget } from "../queue/budget.js";
 import type { DispatchResult } from "../queue/dispatch-run.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import { NoRoomError } from "./connection-budget.js";
-import { dueQuestion } from "./due.js";
+import { type Due, dueQuestion } from "./due.js";
 import { fair, inTurns } from "./fair.js";
 import { resultSum } from "./result-sum.js";
-import { runTenants, type TenantRunResult } from "./run-tenants.js";
+import { runTenants, type TenantRunResult, type TurnTime } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
 import { setAside } from "./set-aside.js";
 import { normalKey } from "./tenant.js";
@@ -15,7 +15,7 @@ import type { TenantStoreProvider, TenantStores } from "./tenant-stores.js";
 import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
 
 export interface TenantDispatcherOptions {
-  readonly tenants: Pick<TenantStoreProvider, "places" | "list" | "find" | "refresh">;
+  readonly tenants: Pick<TenantStoreProvider, "places" | "list" | "find" | "ready" | "refresh">;
   /** For all tenants, or made for each of them when it first has a turn. */
   readonly dispatchers: TenantDispatchers | ((stores: TenantStores) => TenantDispatchers);
   /** Which tenant is next: `fair()` by default, `roundRobin()`, `drainFirst()`, or your own. */
@@ -37,9 +37,14 @@ export interface TenantDispatchReport extends TenantRunResult {
   readonly outbox: DispatchResult | null;
 }
 
+export interface TenantRunOptions {
+  /** Something has just come for these tenants, so they answer: they are looked at though they were set aside. */
+  readonly woken?: boolean;
+}
+
 export interface TenantDispatcher {
   /** All tenants, or those of a share, within the budget. */
-  run(budget: Budget, ids?: readonly string[]): Promise<TenantDispatchReport>;
+  run(budget: Budget, ids?: readonly string[], options?: TenantRunOptions): Promise<TenantDispatchReport>;
   /** Another job for each tenant, or those of a share; it answers whether there is more to do. */
   each(
     budget: Budget,
@@ -47,6 +52,8 @@ export interface TenantDispatcher {
     ids?: readonly string[],
   ): Promise<TenantRunResult>;
 }
+
+const isSome = ({ inbox, outbox }: Due): boolean => inbox || outbox;
 
 export const dispatchDefaults = { concurrency: 8, turnMs: 15_000, pollMs: 2_000 } as const;
 
@@ -87,7 +94,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
 
   /** A share may name one that this instance has not heard of yet, or one that has gone. */
   const stillThere = async (named: readonly string[]): Promise<readonly string[]> => {
-    const ids = named.map(normalKey);
+    const ids = [...new Set(named.map(normalKey))];
     const isUnknown = (known: ReadonlySet<string>) => (id: string) => !known.has(id);
     let all = new Set(await tenants.list());
     if (ids.some(isUnknown(all))) {
@@ -101,39 +108,75 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     ids === undefined ? tenants.places() : stillThere(ids);
 
   /** One turn, with a place for its connections from the beginning to the end. */
-  const turnOf =
-    (work: (stores: TenantStores, limit: Budget) => Promise<boolean>) =>
-    async (id: string, limit: Budget): Promise<boolean> => {
-      const stores = await tenants.find(id);
-      if (stores === undefined) return false; // removed meanwhile
-      let release: () => void;
-      try {
-        release = await stores.db.reserve(limit.remainingMs());
-      } catch (error) {
-        if (!(error instanceof NoRoomError)) throw error;
-        // Others have all connections. It stays in line, and is not set aside for it.
-        logger.warn("a tenant waits for a free connection", { store: id });
-        return true;
+  const inPlace = async (
+    id: string,
+    limit: Budget,
+    work: (stores: TenantStores, limit: Budget) => Promise<boolean>,
+  ): Promise<boolean> => {
+    const stores = await tenants.find(id);
+    if (stores === undefined) return false; // removed meanwhile
+    let release: () => void;
+    try {
+      release = await stores.db.reserve(limit.remainingMs());
+    } catch (error) {
+      if (!(error instanceof NoRoomError)) throw error;
+      // Others have all connections. It stays in line, and is not set aside for it.
+      logger.warn("a tenant waits for a free connection", { store: id });
+      return true;
+    }
+    try {
+      return await work(stores, limit);
+    } finally {
+      release();
+    }
+  };
+
+  type Work = (stores: TenantStores, found: Due, limit: Budget) => Promise<boolean>;
+
+  /**
+   * Asks whether there is work, and does it. A tenant that has none, and whose connection is open, costs that question
+   * and hardly more: the turn's own time and what it needs begin with the work.
+   */
+  const lookedAt =
+    (budget: Budget, work: Work) =>
+    (id: string, timed: TurnTime): Promise<boolean> => {
+      const look = (stores: TenantStores, { remainingMs }: Budget): Promise<Due> =>
+        due(stores, Math.min(pollMs, remainingMs()));
+      const stores = tenants.ready(id);
+      const release = stores?.db.reserveNow();
+      if (stores === undefined || release === undefined) {
+        return timed((limit) =>
+          inPlace(id, limit, async (found, rest) => {
+            const seen = await look(found, rest);
+            return isSome(seen) && work(found, seen, rest);
+          }),
+        );
       }
-      try {
-        return await work(stores, limit);
-      } finally {
-        release();
-      }
+      return look(stores, budget).then(
+        (seen) => {
+          if (isSome(seen)) return timed((limit) => work(stores, seen, limit)).finally(release);
+          release();
+          return false;
+        },
+        (error: unknown) => {
+          release();
+          throw error;
+        },
+      );
     };
 
   return {
-    async run(budget, ids) {
+    async run(budget, ids, { woken = false } = {}) {
       const sums = { inbox: resultSum(), outbox: resultSum() };
       const result = await runTenants({
         ...common,
+        aside: woken ? { ...aside, has: () => false } : aside,
         ids: await chosen(ids),
         selection,
         budget,
-        turn: turnOf((stores, limit) =>
-          tenantTurn(stores, limit, {
+        turn: lookedAt(budget, (stores, found, limit) =>
+          tenantTurn(stores, found, limit, {
             dispatchers: dispatchersOf(stores),
-            due,
             pollMs,
             onResult: (queue, one) => sums[queue].add(one),
           }),
@@ -148,7 +191,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         ids: await chosen(ids),
         selection: inTurns(),
         budget,
-        turn: turnOf(work),
+        turn: (id, timed) => timed((limit) => inPlace(id, limit, work)),
       }),
   };
 }

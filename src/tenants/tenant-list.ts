@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { SecretResolver } from "../config/secret-reference.js";
 import { tenantProblem } from "../config/tenant-settings.js";
+import { InvalidOperationError } from "../errors.js";
 import type { Logger } from "../queue/logger.js";
 import { safeReason } from "../queue/safe-reason.js";
 import { abortable } from "../sql/abortable.js";
@@ -13,6 +15,8 @@ export interface TenantListOptions {
   /** The time that the source has to answer. */
   readonly discoverMs: number;
   readonly logger: Logger;
+  /** URLs are opened by the user's own function, which may know other kinds of them. */
+  readonly anyUrl: boolean;
   /** Told of every new list. */
   readonly changed: (tenants: ReadonlyMap<string, Tenant>) => void;
   readonly now: () => number;
@@ -25,10 +29,15 @@ export interface TenantList {
   known(): ReadonlyMap<string, Tenant> | undefined;
   /** Asks now. One that is under way may have looked too early, so it is waited for and another one follows. */
   refresh(): Promise<ReadonlyMap<string, Tenant>>;
+  /** The same for a key that nobody knows, of which there may be many, one after the other: once in a second. */
+  seek(): Promise<ReadonlyMap<string, Tenant>>;
 }
 
 /** After a failure the source is asked again sooner. */
 const retryMs = 30_000;
+/** Who has a list waits no longer for a newer one. */
+const patienceMs = 1_000;
+const seekEveryMs = 1_000;
 
 /** By key. One flight at a time; a source that fails leaves the last list as it is. */
 export function tenantList(options: TenantListOptions): TenantList {
@@ -41,7 +50,9 @@ export function tenantList(options: TenantListOptions): TenantList {
     const signal = AbortSignal.timeout(options.discoverMs);
     const { resolveSecret } = options;
     const asked = Promise.resolve().then(() => options.discover({ signal, resolveSecret, logger }));
-    return byKey(await abortable(asked, signal), logger);
+    const found: unknown = await abortable(asked, signal);
+    if (!Array.isArray(found)) throw noList();
+    return byKey(found, options);
   };
 
   const fly = async (): Promise<ReadonlyMap<string, Tenant>> => {
@@ -66,26 +77,58 @@ export function tenantList(options: TenantListOptions): TenantList {
 
   const isOld = (): boolean => now() >= refreshAt;
 
+  const refresh = async (): Promise<ReadonlyMap<string, Tenant>> => {
+    await flight?.catch(() => {});
+    return start();
+  };
+
+  let seekAt = Number.NEGATIVE_INFINITY;
+  let seeking: Promise<void> | undefined;
+  const pauseBeforeSeeking = async (): Promise<void> => {
+    const ms = seekAt - now();
+    if (ms > 0) await sleep(ms);
+    seekAt = now() + seekEveryMs;
+  };
+
   return {
     async current() {
-      return tenants === undefined || isOld() ? start() : tenants;
+      if (tenants === undefined) return start();
+      return isOld() ? patiently(start(), () => tenants!) : tenants;
     },
     known() {
       if (tenants !== undefined && isOld()) start().catch(() => {}); // told by the flight itself
       return tenants;
     },
-    async refresh() {
-      await flight?.catch(() => {});
-      return start();
+    refresh,
+    async seek() {
+      seeking ??= pauseBeforeSeeking().finally(() => {
+        seeking = undefined;
+      });
+      await seeking;
+      return refresh();
     },
   };
 }
 
+/** What comes in time, or else what there is. */
+async function patiently<T>(coming: Promise<T>, otherwise: () => T): Promise<T> {
+  const over = new AbortController();
+  const late = sleep(patienceMs, undefined, { signal: over.signal }).then(otherwise);
+  late.catch(() => {}); // nobody waits for it any more
+  return Promise.race([coming, late]).finally(() => over.abort());
+}
+
+const noList = () =>
+  new InvalidOperationError("discover must answer a list of tenants: [{ id, database }, …].");
+
 /** One that is wrong, or there twice, is told and left out: the others are served. */
-function byKey(found: readonly Tenant[], logger: Logger): ReadonlyMap<string, Tenant> {
+function byKey(
+  found: readonly Tenant[],
+  { logger, anyUrl }: Pick<TenantListOptions, "logger" | "anyUrl">,
+): ReadonlyMap<string, Tenant> {
   const tenants = new Map<string, Tenant>();
   for (const tenant of found) {
-    const problem = tenantProblem(tenant);
+    const problem = tenantProblem(tenant, { anyUrl });
     const key = problem === undefined ? tenantKey(tenant.id) : "";
     if (problem !== undefined) logger.warn("a tenant is left out", { tenant: idOf(tenant), reason: problem });
     else if (tenants.has(key)) logger.warn("a tenant is there twice; the first is used", { tenant: key });

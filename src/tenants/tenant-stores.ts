@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { openDatabase } from "../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
@@ -48,13 +49,15 @@ export interface TenantStoreProvider {
   stores(key: string): Promise<TenantStores>;
   /** Undefined for one that is not, or no longer, in the list as it is known now. */
   find(key: string): Promise<TenantStores | undefined>;
+  /** The same without waiting, by a key as `list` has it: undefined, too, for one that nobody has asked for yet. */
+  ready(id: string): TenantStores | undefined;
   /** The keys of all tenants. */
   list(): Promise<readonly string[]>;
   /** One key for each place that has tables: tenants that share them are polled once. */
   places(): Promise<readonly string[]>;
   refresh(): Promise<void>;
   readonly connections: Pick<ConnectionBudget, "taken" | "openFiles">;
-  /** Lets what runs finish, and closes all pools. */
+  /** Lets what runs finish, for half a minute at most, and closes all pools. */
   close(): Promise<void>;
 }
 
@@ -71,9 +74,13 @@ const known = [
   "now",
 ];
 
+const longestCloseMs = 30_000;
+
 interface Opened {
   readonly tenant: Tenant;
   readonly stores: Promise<TenantStores>;
+  /** The same once they are there. */
+  made: TenantStores | undefined;
 }
 
 /**
@@ -128,9 +135,14 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     const before = opened.get(tenant.id);
     if (before !== undefined) return before.stores;
     const stores = create(tenant);
-    const entry = { tenant, stores };
+    const entry: Opened = { tenant, stores, made: undefined };
     opened.set(tenant.id, entry);
-    stores.catch(() => opened.get(tenant.id) === entry && opened.delete(tenant.id));
+    stores.then(
+      (made) => {
+        entry.made = made;
+      },
+      () => opened.get(tenant.id) === entry && opened.delete(tenant.id),
+    );
     return stores;
   };
 
@@ -154,6 +166,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     refreshMs,
     discoverMs,
     logger,
+    anyUrl: options.open !== undefined,
     changed,
     now: options.now ?? (() => performance.now()),
   });
@@ -162,7 +175,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
 
   const stores = async (key: string): Promise<TenantStores> => {
     const id = tenantKey(key);
-    const tenant = list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.refresh()).get(id);
+    const tenant = list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.seek()).get(id);
     if (tenant === undefined) {
       throw new InvalidOperationError(`There is no tenant "${id}", even after the list was asked for anew.`);
     }
@@ -175,6 +188,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
       const tenant = (list.known() ?? (await list.current())).get(tenantKey(key));
       return tenant === undefined ? undefined : storesOf(tenant);
     },
+    ready: (id) => (list.known()?.has(id) ? opened.get(id)?.made : undefined),
     inbox: async (key) => (await stores(key)).inbox,
     outbox: async (key) => (await stores(key)).outbox,
     list: async () => [...(await list.current()).keys()],
@@ -193,7 +207,11 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
       opened.clear();
       for (const db of databases.values()) await db.then((one) => one.close()).catch(() => {});
       databases.clear();
-      await budget.settled();
+      // What never ends must not keep a process from it.
+      const over = new AbortController();
+      const late = sleep(longestCloseMs, undefined, { signal: over.signal }).catch(() => {});
+      await Promise.race([budget.settled(), late]);
+      over.abort();
     },
   };
 }

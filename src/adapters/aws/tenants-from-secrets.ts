@@ -10,8 +10,9 @@ import {
   secretTenants,
 } from "../../tenants/secret-tenants.js";
 
-/** So many may be asked for at once. */
+/** So many may be asked for by one call, and so many calls are made at once. */
 const batchSize = 20;
+const fetchersAtOnce = 4;
 
 /**
  * Tenants from AWS Secrets Manager: the secrets whose names begin with a prefix, or that have a tag. Each holds a
@@ -52,19 +53,22 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
       return listed;
     };
 
-    const fetchTexts: FetchTexts = async (names, refused) => {
-      const texts = new Map<string, string>();
-      for (let first = 0; first < names.length; first += batchSize) {
-        const ids = names.slice(first, first + batchSize);
-        const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
-        const { SecretValues: values, Errors: errors } = await client.send(command, call);
-        for (const { Name: name, SecretString: text } of values ?? []) {
-          if (text !== undefined) texts.set(name!, text);
-          else refused(name!, new InvalidOperationError("It holds no text."));
+    const fetchTexts: FetchTexts = async (names, { found, refused }) => {
+      const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
+        names.slice(index * batchSize, (index + 1) * batchSize),
+      ).values();
+      const fetcher = async (): Promise<void> => {
+        for (const ids of batches) {
+          const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
+          const { SecretValues: values, Errors: errors } = await client.send(command, call);
+          for (const { Name: name, SecretString: text } of values ?? []) {
+            if (text !== undefined) found(name!, text);
+            else refused(name!, new InvalidOperationError("It holds no text."));
+          }
+          for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
         }
-        for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
-      }
-      return texts;
+      };
+      await Promise.all(Array.from({ length: fetchersAtOnce }, fetcher));
     };
 
     return tenantsOf(await list(), fetchTexts, logger);

@@ -60,15 +60,14 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
       return listed;
     };
 
-    const fetchTexts: FetchTexts = async (names, refused) => {
-      const texts = new Map<string, string>();
+    const fetchTexts: FetchTexts = async (names, { found, refused }) => {
       const left = names.values();
       const fetcher = async (): Promise<void> => {
         for (const name of left) {
           try {
             const { value } = await client.getSecret(name, { abortSignal });
             if (!value) throw new InvalidOperationError("It is empty.");
-            texts.set(name, value);
+            found(name, value);
           } catch (error) {
             if (abortSignal.aborted) throw error; // the time is over: the last list is better than half of one
             refused(name, error);
@@ -76,7 +75,6 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
         }
       };
       await Promise.all(Array.from({ length: fetchersAtOnce }, fetcher));
-      return texts;
     };
 
     return tenantsOf(await list(), fetchTexts, logger);

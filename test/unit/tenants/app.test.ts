@@ -219,6 +219,48 @@ describe("an app with many tenants", () => {
     expect(shares.every((share) => share.woken)).toBe(true);
   });
 
+  it("FUN-06 FUN-07 a wake-up looks at once at a tenant that is set aside: its webhook could be stored, so it answers again", async () => {
+    const handled: string[] = [];
+    let isAway = false;
+    const app = await running(
+      { handlers: { t: (_, { store }) => void handled.push(store) } },
+      {
+        tenants: {
+          connections: { files: 1 }, // so that each turn opens its file
+          async open(url) {
+            if (isAway && url.includes("acme")) throw new Error("away");
+            return openSqlite({ file: url.slice("sqlite:".length) });
+          },
+        },
+      },
+    );
+    await (await app.tenants!.inbox("acme")).receive(message("1"));
+    await (await app.tenants!.inbox("globex")).stats(); // so acme's is closed
+    isAway = true;
+    const failed = await app.dispatch(timeBudget(20_000));
+    expect(failed.tenants).toMatchObject({ failed: 1 });
+    isAway = false;
+    const until = Date.now() + 60_000;
+    const share = { tenants: ["acme"], until };
+    expect((await app.dispatch(timeBudget(20_000), { shares: [share] })).tenants).toMatchObject({
+      setAside: 1,
+    });
+    expect(handled).toEqual([]);
+    await app.dispatch(timeBudget(20_000), { shares: [{ ...share, woken: true }] });
+    expect(handled).toEqual(["acme"]);
+  });
+
+  it("FUN-07 a share that names a tenant in two spellings of its GUID gives it one turn", async () => {
+    const guid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+    const app = await running(
+      { handlers: { t: () => {} } },
+      { tenants: { discover: () => [{ id: guid, database: `sqlite:${join(folder, "guid.db")}` }] } },
+    );
+    const share = { tenants: [guid, guid.toUpperCase()], until: Date.now() + 60_000 };
+    const report = await app.dispatch(timeBudget(20_000), { shares: [share] });
+    expect(report.tenants).toMatchObject({ turns: 1, failed: 0 });
+  });
+
   it("FUN-06 FUN-07 a GUID that comes in capital letters wakes a worker for the tenant that it is", async () => {
     const shares: TenantShare[] = [];
     const handled: string[] = [];

@@ -114,6 +114,24 @@ describe("connection budget", () => {
     expect([a.closed, budget.taken()]).toEqual([1, 0]);
   });
 
+  it("ADD-08 who waits for retired pools to be closed waits for those in use as well", async () => {
+    const budget = connectionBudget(limits(2));
+    const [a, b] = [pool("a"), pool("b")];
+    await budget.acquire(a);
+    await budget.acquire(b);
+    budget.retire(a);
+    budget.release(b); // not retired: nobody waits for it
+    let isSettled = false;
+    const settled = budget.settled().then(() => {
+      isSettled = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isSettled).toBe(false);
+    budget.release(a);
+    await settled;
+    expect([a.closed, b.closed]).toEqual([1, 0]);
+  });
+
   it("ADD-08 refuses limits that cannot hold one pool", () => {
     expect(() => connectionBudget({ perInstance: 1, perDatabase: 2 })).toThrow(/perDatabase/);
     expect(() => connectionBudget({ perInstance: 0, perServer: 1.5 })).toThrow(/perInstance.*perServer/);

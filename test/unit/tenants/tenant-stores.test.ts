@@ -135,6 +135,57 @@ describe("stores of tenants", () => {
     expect(await tenants.list()).toEqual(["acme", "globex"]);
   });
 
+  it("FUN-08 a source that hangs keeps nobody waiting who has a list", async () => {
+    let nowMs = 0;
+    let isHanging = false;
+    const tenants = stores({
+      discover: () => (isHanging ? new Promise<never>(() => {}) : [tenant("acme")]),
+      discoverMs: 3_600_000,
+      now: () => nowMs,
+    });
+    await tenants.list();
+    isHanging = true;
+    nowMs = 300_000;
+    expect(await tenants.list()).toEqual(["acme"]);
+    expect(await tenants.places()).toEqual(["acme"]);
+  });
+
+  it("FUN-08 a source that answers no list is told so", async () => {
+    for (const answer of [undefined, null, {}, "acme"]) {
+      const tenants = stores({ discover: (() => answer) as unknown as TenantStoresOptions["discover"] });
+      await expect(tenants.list()).rejects.toThrow(/discover must answer a list of tenants/);
+    }
+  });
+
+  it("FUN-08 IBX-092 keys that nobody knows, one after the other, ask the source once in a second", async () => {
+    const list = source(tenant("acme"));
+    const tenants = stores({ discover: list.discover, now: () => 0 });
+    await tenants.list();
+    const asks = Array.from({ length: 20 }, async (_, index) => {
+      for (let turn = 0; turn < index; turn++) await new Promise((resolve) => setImmediate(resolve));
+      await expect(tenants.inbox(`nobody-${index}`)).rejects.toThrow(InvalidOperationError);
+    });
+    await Promise.all(asks);
+    expect(list.asked).toBeLessThanOrEqual(3);
+  });
+
+  it("FUN-08 closing waits for what still runs", async () => {
+    await migrated("acme");
+    const tenants = stores({ discover: source(tenant("acme")).discover });
+    const { inbox, outbox } = await tenants.stores("acme");
+    const order: string[] = [];
+    let isClosed = Promise.resolve();
+    await inbox.transaction(async (tx) => {
+      isClosed = tenants.close().then(() => void order.push("closed"));
+      await new Promise((resolve) => setImmediate(resolve));
+      await outbox.enqueue({ topic: "t", payload: "" }, { tx });
+      order.push("enqueued");
+    });
+    await isClosed;
+    expect(order).toEqual(["enqueued", "closed"]);
+    expect(tenants.connections.openFiles()).toBe(0);
+  });
+
   it("FUN-08 many who ask at once are one flight", async () => {
     const list = source(tenant("acme"));
     const tenants = stores({ discover: list.discover });

@@ -1,0 +1,128 @@
+import { inspect } from "node:util";
+import { describe, expect, it } from "vitest";
+import type { SqlRow } from "../../../src/sql/driver.js";
+import type { DiscoveryContext } from "../../../src/tenants/discovery.js";
+import {
+  type CatalogueOptions,
+  createTenantStores,
+  type Tenant,
+  tenantsFromCatalogue,
+  tenantsFromConfiguration,
+} from "../../../src/tenants/index.js";
+import { type ListedSecret, secretTenants } from "../../../src/tenants/secret-tenants.js";
+import { serverOf } from "../../../src/tenants/server-of.js";
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const context = (parts: Partial<DiscoveryContext> = {}): DiscoveryContext => ({
+  signal: new AbortController().signal,
+  resolveSecret: () => Promise.reject(new Error("none")),
+  logger: silent,
+  ...parts,
+});
+
+describe("where tenants come from", () => {
+  it("FUN-08 says of written tenants everything at once: fields, URLs, names, and who is there twice, and quotes no URL", () => {
+    const wrong = [
+      { id: "a", database: "sqlite:a.db" },
+      { id: "a", database: "mysql://user:hidden@host/db" },
+      { id: "c", database: "postgres://user:hid#den@host/db" },
+      { id: "d", database: "sqlite:d.db", schema: "x".repeat(41), inbox: "" },
+    ];
+    let problem = "";
+    try {
+      tenantsFromConfiguration(wrong);
+    } catch (error) {
+      problem = inspect(error);
+    }
+    expect(problem).toMatch(/3\.schema.*3\.inbox.*1\.database.*2\.database.*"a" is there more than once/s);
+    expect(problem).not.toMatch(/hid/);
+  });
+
+  it("FUN-08 a tenant that was found and whose URL or names cannot be right is left out, and the reason says why", async () => {
+    const reasons: unknown[] = [];
+    const tenants = createTenantStores({
+      discover: () => [
+        { id: "good", database: "sqlite:good.db" },
+        { id: "typo", database: "postgre://user:hidden@host/db" },
+        { id: "long", database: "sqlite:long.db", outbox: "x".repeat(41) },
+        { id: "reference", database: { from: "env", name: "URL" } as unknown as string },
+      ],
+      logger: { ...silent, warn: (_, { tenant, reason }) => void reasons.push([tenant, reason]) },
+    });
+    expect(await tenants.list()).toEqual(["good"]);
+    expect(reasons).toEqual([
+      ["typo", expect.stringMatching(/database.*kind/)],
+      ["long", expect.stringMatching(/outbox.*40 bytes/)],
+      ["reference", expect.stringMatching(/database.*string/)],
+    ]);
+    expect(String(reasons)).not.toContain("hidden");
+    await tenants.close();
+  });
+
+  it("FUN-08 secrets that thousands of written tenants refer to are fetched some at a time", async () => {
+    let now = 0;
+    let most = 0;
+    const discover = tenantsFromConfiguration(
+      Array.from({ length: 500 }, (_, index) => ({
+        id: `t${index}`,
+        database: { from: "env", name: `T${index}` } as const,
+      })),
+    );
+    const found = await discover(
+      context({
+        async resolveSecret() {
+          most = Math.max(most, ++now);
+          await new Promise((resolve) => setImmediate(resolve));
+          now--;
+          return "sqlite:a.db";
+        },
+      }),
+    );
+    expect(found.map(({ id }) => id)).toEqual(Array.from({ length: 500 }, (_, index) => `t${index}`));
+    expect(most).toBeLessThanOrEqual(50);
+  });
+
+  it("FUN-08 a row of a catalogue without a key or a URL is no tenant of that name", async () => {
+    const rows: SqlRow[] = [
+      { id: 7, database_url: "sqlite:7.db", schema_name: null, inbox_table: null, outbox_table: null },
+      { id: null, database_url: "sqlite:x.db", schema_name: null, inbox_table: null, outbox_table: null },
+      { id: "b", database_url: null, schema_name: null, inbox_table: null, outbox_table: null },
+    ];
+    const database = { driver: { query: async () => rows } } as unknown as CatalogueOptions["database"];
+    const tenants = createTenantStores({ discover: tenantsFromCatalogue({ database }) });
+    expect(await tenants.list()).toEqual(["7"]);
+    await tenants.close();
+  });
+
+  it("FUN-08 secrets that were read before the time was over are not read again", async () => {
+    const listed: readonly ListedSecret[] = ["a", "b", "c"].map((id) => ({
+      name: `t/${id}`,
+      tags: {},
+      version: "1",
+    }));
+    const tenantsOf = secretTenants({ prefix: "t/" });
+    const asked: string[] = [];
+    let breaksAfter = 2;
+    const fetchTexts = async (
+      names: readonly string[],
+      { found }: { found: (name: string, text: string) => void },
+    ) => {
+      for (const name of names) {
+        if (breaksAfter-- === 0) throw new Error("the time is over");
+        asked.push(name);
+        found(name, `sqlite:${name.slice(2)}.db`);
+      }
+    };
+    await expect(tenantsOf(listed, fetchTexts, silent)).rejects.toThrow("over");
+    const tenants: readonly Tenant[] = await tenantsOf(listed, fetchTexts, silent);
+    expect(tenants.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+    expect(asked).toEqual(["t/a", "t/b", "t/c"]);
+  });
+
+  it("ADD-08 every URL that can be opened has a server to count for, and no error quotes it", () => {
+    expect(serverOf("postgres://u:hidden@DB.example/a")).toBe("db.example:5432");
+    expect(serverOf("Server=tcp:Db.example,1444;Database=a;Password=hidden")).toBe("db.example:1444");
+    expect(serverOf("postgres://u:hidden@/a")).toBe(serverOf("postgres://u:hidden@/b")); // a local socket
+    expect(serverOf("of a kind that an open of their own knows")).toBe("unknown");
+  });
+});
