@@ -21,3 +21,5 @@ export { createTenantDispatcher } from "./tenant-dispatcher.js";
 export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./tenant-stores.js";
 export { createTenantStores } from "./tenant-stores.js";
 export type { TenantDispatchers } from "./tenant-turn.js";
+export type { TenantWorker, TenantWorkerOptions } from "./tenant-worker.js";
+export { createTenantWorker } from "./tenant-worker.js";

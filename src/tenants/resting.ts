@@ -49,7 +49,11 @@ export function resting(
   };
   if (memory.size > 0) {
     const own = new Set(ids);
-    for (const [id, rest] of memory) if (own.has(id) && rest.until > now()) put(rest);
+    for (const [id, rest] of memory) {
+      if (rest.until > now()) {
+        if (own.has(id)) put(rest);
+      } else if (rest.until + longestMs < now()) memory.delete(id); // it has gone, or nobody had the time for it
+    }
   }
 
   const earliest = (): Line<Rest> | undefined => {
