@@ -90,6 +90,13 @@ export function fannedOut<Report extends TenantRunResult>(
     report.left.length < share.tenants.length || options.hasDone(report);
 
   const work: FannedOut<Report>["work"] = async (share, budget) => {
+    // Timers add shares whether workers keep up or not: what the next one has made anew would only hold up those.
+    if (options.job === undefined && now() >= share.until) {
+      logger.warn("a share of tenants came too late; the next timer has made it anew", {
+        tenants: share.tenants.length,
+      });
+      return { ...options.nothing, handedOut: 0 };
+    }
     const runMs = budget.remainingMs();
     // A run that has used half of its time is likely to use all of it.
     const halfTime = Number.isFinite(runMs) ? setTimeout(() => fanOut.prepare?.(), runMs / 2) : undefined;

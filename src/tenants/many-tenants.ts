@@ -123,7 +123,8 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
         return reports.reduce(together);
       }
       if (wokenUp && context.fanOut === undefined) {
-        const all = { tenants: await stores.places(), until: Date.now() + periodMs, woken: true };
+        const tenants = await stores.places();
+        const all = { tenants, until: Date.now() + periodMs, woken: true, anyOfThem: true };
         return toReport(await shares.work(all, budget));
       }
       return toReport(await shares.start(budget));

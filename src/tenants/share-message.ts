@@ -7,6 +7,8 @@ export interface TenantShare {
   readonly until: number;
   /** A webhook has come for it: looked at once more after a moment, because a burst is announced once. */
   readonly woken?: boolean;
+  /** Of one that is woken and was never sent: nobody knows for which of them. */
+  readonly anyOfThem?: boolean;
   /** What is to be done for them, if it is not dispatching. */
   readonly job?: "reap" | "cleanup";
 }

@@ -57,10 +57,10 @@ const lookAgainMs = 500;
 
 async function runShare(
   dispatcher: FanOutOptions["dispatcher"],
-  { tenants, woken }: TenantShare,
+  { tenants, woken, anyOfThem }: TenantShare,
   budget: Budget,
 ): Promise<TenantDispatchReport> {
-  const report = await dispatcher.run(budget, tenants, woken ? { woken } : {});
+  const report = await dispatcher.run(budget, tenants, { woken: woken === true && anyOfThem !== true });
   if (!woken || report.left.length > 0 || budget.remainingMs() < 2 * lookAgainMs) return report;
   const waited = await sleep(lookAgainMs, true, { signal: budget.signal }).catch(() => false);
   return waited ? joinedReports(report, await dispatcher.run(budget, tenants)) : report;

@@ -246,6 +246,11 @@ describe("an app with many tenants", () => {
       setAside: 1,
     });
     expect(handled).toEqual([]);
+    // Without workers nobody knows for whom a wake-up is: it is no reason to ask those that failed.
+    expect((await app.dispatch(timeBudget(20_000), { wokenUp: true })).tenants).toMatchObject({
+      setAside: 1,
+    });
+    expect(handled).toEqual([]);
     await app.dispatch(timeBudget(20_000), { shares: [{ ...share, woken: true }] });
     expect(handled).toEqual(["acme"]);
   });

@@ -72,6 +72,17 @@ describe("fan-out", () => {
     expect(sent).toHaveLength(1);
   });
 
+  it("FUN-07 a share that waited until the next timer has handed out everything anew is not worked on: a queue that is too long ends", async () => {
+    const { made, run, clock } = fanOut({ count: 2, shareSize: 250 });
+    const share = { tenants: ["t0", "t1"], until: 61_000 };
+    clock.nowMs = 61_000;
+    expect(await made.work(share, timeBudget(1_000))).toMatchObject({ turns: 0, left: [], handedOut: 0 });
+    expect(run).toEqual([]);
+    clock.nowMs = 60_999;
+    await made.work(share, timeBudget(1_000));
+    expect(run).toEqual([["t0", "t1"]]);
+  });
+
   it("FUN-07 a share that cannot be sent does not keep the others, and the next timer makes it again", async () => {
     const { made, sent } = fanOut({ count: 1_000, shareSize: 250, fails: 1 });
     expect((await made.start(timeBudget(1_000))).handedOut).toBe(3);
