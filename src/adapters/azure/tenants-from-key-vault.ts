@@ -69,7 +69,8 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
             if (!value) throw new InvalidOperationError("It is empty.");
             found(name, value);
           } catch (error) {
-            if (abortSignal.aborted) throw error; // the time is over: the last list is better than half of one
+            // The time is over, or there were too many questions: the last list is better than half of one.
+            if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
             refused(name, error);
           }
         }

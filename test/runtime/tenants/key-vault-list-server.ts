@@ -10,6 +10,8 @@ export interface VaultSecret {
   updated?: number;
   /** The status that is answered instead of giving it. */
   refusal?: number;
+  /** So many times it is answered that there were too many questions. */
+  throttled?: number;
 }
 
 const pageSize = 3;
@@ -26,7 +28,11 @@ export async function startVault(secrets: Map<string, VaultSecret>) {
     const url = new URL(request.url!, origin());
     paths.push(url.pathname);
     const [status, body] = answer(url);
-    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    const headers = {
+      "content-type": "application/json",
+      ...(status === 429 ? { "retry-after-ms": "1" } : {}),
+    };
+    response.writeHead(status, headers).end(JSON.stringify(body));
   });
   const origin = () => `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const entry = (name: string, { tags, enabled = true, updated = 1 }: VaultSecret) => ({
@@ -46,6 +52,8 @@ export async function startVault(secrets: Map<string, VaultSecret>) {
     }
     const secret = secrets.get(name);
     if (secret === undefined) return [404, { error: { code: "SecretNotFound", message: name } }];
+    if (secret.throttled !== undefined && secret.throttled-- > 0)
+      return [429, { error: { code: "Throttled", message: name } }];
     if (secret.refusal !== undefined)
       return [secret.refusal, { error: { code: "Forbidden", message: name } }];
     return [200, { ...entry(`${name}/1`, secret), value: secret.text }];

@@ -23,6 +23,8 @@ afterEach(async () => {
 });
 
 interface Found {
+  /** Until there was a list. */
+  readonly flights: number;
   readonly databases: Readonly<Record<string, string>>;
   readonly again: readonly string[];
   readonly warned: readonly LogFields[];
@@ -65,6 +67,16 @@ describe("tenants in Azure Key Vault", () => {
     expect(databases).toEqual({ "Acme Ltd": "sqlite:a.db" });
     expect(warned.map((fields) => fields.secret)).toContain("c");
     expect(JSON.stringify(warned)).not.toContain("hidden");
+  });
+
+  it("FUN-08 a vault that is asked too much leaves nobody out: what was read is kept, and the next flight goes on", async () => {
+    for (let index = 0; index < 7; index++) secrets.set(`tenant-t${index}`, { text: `sqlite:${index}.db` });
+    secrets.get("tenant-t6")!.throttled = 4; // the client itself tries three times
+    const { databases, flights, warned } = await find({ prefix: "tenant-" });
+    expect(Object.keys(databases)).toHaveLength(7);
+    expect({ flights, warned }).toEqual({ flights: 2, warned: [] });
+    const reads = vault.paths.filter((path) => path.startsWith("/secrets/tenant-"));
+    expect(reads.filter((path) => !path.startsWith("/secrets/tenant-t6"))).toHaveLength(6);
   });
 
   it("FUN-08 refuses a vault without a URL, and a filter that would take every secret", () => {
