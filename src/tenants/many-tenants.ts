@@ -9,6 +9,7 @@ import { createDispatcher } from "../queue/dispatcher.js";
 import type { Handlers } from "../queue/handlers.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import type { TenantDiscovery } from "./discovery.js";
 import { fannedOut, requireShareSize } from "./fanned-out.js";
 import {
   cleanUpTenants,
@@ -23,7 +24,7 @@ import { migrateTenants } from "./migrate-tenants.js";
 import { onePerInterval } from "./one-per-interval.js";
 import type { FanOut, TenantShare } from "./share-message.js";
 import { createFanOutDispatcher, type FanOutReport, shareDefaults } from "./shares.js";
-import { tenantKey } from "./tenant.js";
+import { type Tenant, tenantKey } from "./tenant.js";
 import { createTenantDispatcher, type TenantDispatcherOptions } from "./tenant-dispatcher.js";
 import { createTenantStores, type TenantStores, type TenantStoresOptions } from "./tenant-stores.js";
 import type { TenantDispatchers } from "./tenant-turn.js";
@@ -55,6 +56,10 @@ export function manyTenants(options: ManyTenantsOptions): AppTenants {
   const { shareSize, periodMs } = { ...shareDefaults, ...options };
   requireDuration(periodMs, "periodMs");
   requireShareSize(shareSize);
+  // Made for their checks: neither does anything before it is called.
+  const tenants = createTenantStores(picked(options, storeOptions));
+  const dispatchers = { inbox: undefined, outbox: undefined };
+  createTenantDispatcher({ ...picked(options, turnOptions), tenants, dispatchers });
   return { open: (context) => openTenants(options, context) };
 }
 
@@ -63,6 +68,7 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
   const tables = ({ table: _, ...rest }: { table?: string } = {}) => rest;
   const stores = createTenantStores({
     ...picked(options, storeOptions),
+    discover: withTables(options.discover, definition),
     resolveSecret,
     logger,
     inbox: tables(definition.inbox),
@@ -140,6 +146,27 @@ function openTenants(options: ManyTenantsOptions, context: TenantsContext): Open
     },
     migrate: () => migrateTenants(stores),
     close: () => stores.close(),
+  };
+}
+
+/** The app's names of schema and tables, for tenants that have none of their own. */
+function withTables(
+  discover: TenantDiscovery,
+  { schema, inbox, outbox }: TenantsContext["definition"],
+): TenantDiscovery {
+  const usual = { schema, inbox: inbox?.table, outbox: outbox?.table };
+  const own = (tenant: Tenant): Tenant =>
+    Object(tenant) !== tenant
+      ? tenant // it is told of as it is
+      : {
+          ...tenant,
+          schema: tenant.schema ?? usual.schema,
+          inbox: tenant.inbox ?? usual.inbox,
+          outbox: tenant.outbox ?? usual.outbox,
+        };
+  return async (context) => {
+    const found = await discover(context);
+    return Array.isArray(found) ? found.map(own) : found;
   };
 }
 

@@ -12,6 +12,7 @@ import {
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 import { newOwnerToken, timeBudget } from "../../../src/index.js";
 import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
+import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   type FanOut,
@@ -360,12 +361,49 @@ describe("an app with many tenants", () => {
     expect(woken).toBe(1); // whoever is woken looks at both
   });
 
+  it("FUN-07 FUN-09 the app's names of tables are every tenant's that has none of its own", async () => {
+    const handled: string[] = [];
+    const own = { id: "own", database: `sqlite:${join(folder, "own.db")}`, inbox: "Mine" };
+    const app = await running(
+      {
+        inbox: { table: "Incoming" },
+        outbox: { table: "Outgoing" },
+        handlers: { t: (_, { store }) => void handled.push(store) },
+      },
+      { tenants: { discover: async (context) => [...(await discover()(context)), own] } },
+    );
+    const tables = async (id: string) => (await app.tenants!.stores(id)).tables;
+    expect(await tables("acme")).toEqual({ schema: undefined, inbox: "Incoming", outbox: "Outgoing" });
+    expect(await tables("own")).toEqual({ schema: undefined, inbox: "Mine", outbox: "Outgoing" });
+    for (const id of ["acme", "own"]) await (await app.tenants!.inbox(id)).receive(message(id));
+    await app.dispatch(timeBudget(20_000));
+    expect(handled.sort()).toEqual(["acme", "own"]);
+    const db = openSqlite({ file: join(folder, "acme.db") });
+    const rows = await db.driver.query(
+      statement("tables", "select name from sqlite_master where name like 'I%'"),
+      {},
+    );
+    await db.close();
+    expect(rows.map(({ name }) => name)).toContain("Incoming");
+    expect(rows.map(({ name }) => name)).not.toContain("Inbox");
+  });
+
   it("FUN-09 refuses a database beside tenants, and what it does not know", async () => {
     const tenants = manyTenants({ discover: discover() });
     expect(() => defineApp({ database: "sqlite::memory:", tenants })).toThrow(InvalidArgumentError);
     expect(() => defineApp({ tenants: {} as never })).toThrow(/manyTenants/);
     expect(() => manyTenants({ discover: discover(), size: 1 } as never)).toThrow(/size/);
     for (const wrong of [{ periodMs: 0 }, { periodMs: Number.NaN }, { shareSize: 0 }, { shareSize: 1.5 }])
+      expect(() => manyTenants({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
+    expect(() => manyTenants({} as never)).toThrow(/discover/);
+    for (const wrong of [
+      { concurrency: 0 },
+      { turnMs: -1 },
+      { pollMs: Number.NaN },
+      { refreshMs: 0 },
+      { discoverMs: 0 },
+      { connections: { perInstance: 0 } },
+    ])
       expect(() => manyTenants({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
     const app = await running({});
     expect(() => app.inbox.id).toThrow(InvalidOperationError);
