@@ -36,10 +36,7 @@ export const fair = (
 export function fairly(ids: readonly string[], { random, now, ...run }: FairRun): Selection {
   const idle = resting(ids, { ...run, firstMs: rests.firstMs, now });
   const first = line(
-    shuffled(
-      ids.filter((id) => !idle.has(id)),
-      random,
-    ),
+    shuffled(idle.fromBefore.size === 0 ? ids : ids.filter((id) => !idle.fromBefore.has(id)), random),
   );
   const busy = line<string>();
   /** Turns that run, by when they began, the oldest first; and those of them that are sure to have work. */
@@ -73,7 +70,7 @@ export function fairly(ids: readonly string[], { random, now, ...run }: FairRun)
     },
     ended(id, end) {
       running.delete(id);
-      working.delete(id);
+      if (working.size > 0) working.delete(id);
       if (end === "empty") idle.add(id);
       if (end !== "more") return;
       idle.worked(id);

@@ -6,7 +6,8 @@ export interface Resting {
   add(id: string): void;
   /** It had something: its next rest is a short one again. */
   worked(id: string): void;
-  has(id: string): boolean;
+  /** Those that rest from runs before. */
+  readonly fromBefore: ReadonlySet<string>;
   /** Whose rest has been over for the longest time. */
   take(): string | undefined;
   /** Until a rest is over, 0 when one is; undefined when nobody rests. */
@@ -40,10 +41,9 @@ export function resting(
 ): Resting {
   /** One for each length of a rest, so that who came first is also the first to be rested. */
   const lines: Line<Rest>[] = [];
-  const here = new Set<string>();
+  const fromBefore = new Set<string>();
 
   const put = (rest: Rest): void => {
-    here.add(rest.id);
     lines[rest.looks] ??= line();
     lines[rest.looks]!.add(rest);
   };
@@ -51,7 +51,9 @@ export function resting(
     const own = new Set(ids);
     for (const [id, rest] of memory) {
       if (rest.until > now()) {
-        if (own.has(id)) put(rest);
+        if (!own.has(id)) continue;
+        fromBefore.add(id);
+        put(rest);
       } else if (rest.until + longestMs < now()) memory.delete(id); // it has gone, or nobody had the time for it
     }
   }
@@ -71,18 +73,16 @@ export function resting(
       const isLongest = before !== undefined && firstMs * 2 ** before.looks >= longestMs;
       const looks = before === undefined ? 0 : before.looks + (isLongest ? 0 : 1);
       const rest = { id, looks, until: now() + Math.min(longestMs, firstMs * 2 ** looks) };
-      memory.delete(id); // so that it comes last
+      if (before !== undefined) memory.delete(id); // so that it comes last
       memory.set(id, rest);
       put(rest);
     },
     worked: (id) => void memory.delete(id),
-    has: (id) => here.has(id),
+    fromBefore,
     take() {
       const those = earliest();
       if (those === undefined || those.first()!.until > now()) return undefined;
-      const { id } = those.take()!;
-      here.delete(id);
-      return id;
+      return those.take()!.id;
     },
     nextMs() {
       const rest = earliest()?.first();
