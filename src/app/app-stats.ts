@@ -5,17 +5,34 @@ import type { App } from "./create-app.js";
 export interface AppStats {
   readonly inbox: QueueStats<InboxState>;
   readonly outbox: QueueStats<OutboxState>;
+  /** Tenants that did not answer, where there are such: the numbers are of the others. */
+  readonly failed?: readonly string[];
 }
+
+/** Tenants that are asked at once. */
+const atOnce = 8;
 
 /** How both queues stand; of an app with many tenants, all of them together. */
 export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStats> {
   if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
   const all: AppStats[] = [];
-  for (const place of await tenants.places()) {
-    const stores = await tenants.stores(place);
-    all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
-  }
+  const failures = new Map<string, unknown>();
+  const places = (await tenants.places()).values();
+  const asker = async (): Promise<void> => {
+    for (const place of places) {
+      try {
+        const stores = await tenants.stores(place);
+        all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
+      } catch (error) {
+        failures.set(place, error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, asker));
+  const [failure] = failures.values();
+  if (failures.size > 0 && all.length === 0) throw failure; // the schema is missing, say: nobody is to be named for that
   return {
+    ...(failures.size === 0 ? {} : { failed: [...failures.keys()].sort() }),
     inbox: sumOf(
       inboxStates,
       all.map((one) => one.inbox),

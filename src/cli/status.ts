@@ -22,11 +22,15 @@ export const statusCommand: Command = {
       const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
       for (const place of (await app.tenants?.places()) ?? [])
         requireFile((await app.tenants!.stores(place)).db);
-      const { inbox, outbox } = await appStats(app);
-      if (values.json) terminal.out(JSON.stringify({ inbox, outbox }));
+      const { inbox, outbox, failed } = await appStats(app);
+      if (values.json) terminal.out(JSON.stringify({ inbox, outbox, failed }));
       else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));
       const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
       const tooMany = inbox.counts.Dead + outbox.counts.Failed > maxDead;
+      if (failed !== undefined) {
+        terminal.err(`Not of ${failed.length} tenants that did not answer: ${failed.join(", ")}`);
+        return exitCodes.failed;
+      }
       return tooOld || tooMany ? exitCodes.exceeded : exitCodes.ok;
     }),
 };

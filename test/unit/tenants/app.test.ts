@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { appStats } from "../../../src/app/app-stats.js";
 import {
   type App,
   type AppDefinition,
@@ -299,6 +300,18 @@ describe("an app with many tenants", () => {
     apps.push(app);
     await expect(app.migrate()).rejects.toThrow(/^1 of 4 tenants could not be migrated: "a-broken"/);
     for (const id of ids) expect((await (await app.tenants!.inbox(id)).stats()).due).toBe(0);
+  });
+
+  it("ADD-07 FUN-07 the numbers of all tenants together are of those that answer, and name those that do not", async () => {
+    const away = { id: "away", database: `sqlite:${join(folder, "no-such-folder", "a.db")}` };
+    const list = [...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }))];
+    const app = await running({}, { tenants: { discover: () => list } });
+    for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
+    expect(await appStats(app)).toMatchObject({ inbox: { due: 3 }, outbox: { due: 0 } });
+    expect(await appStats(app)).not.toHaveProperty("failed");
+    list.unshift(away);
+    await app.tenants!.refresh();
+    expect(await appStats(app)).toMatchObject({ inbox: { due: 3 }, failed: ["away"] });
   });
 
   it("FUN-04 FUN-07 without workers to start, maintenance that ran out of time is the next timer's, and wakes no dispatcher", async () => {
