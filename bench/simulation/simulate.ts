@@ -116,7 +116,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
           ...common,
           ids: share,
           budget,
-          turn,
+          turn: (id, timed) => timed(() => turn(id)),
           aside,
           logger: silentLogger,
           limits: time,

@@ -48,11 +48,33 @@ export interface SqlExecutor {
   readonly pipelines?: boolean;
 }
 
+/** A question that is on its way. */
+export interface Asked {
+  readonly rows: Promise<readonly SqlRow[]>;
+  /** Nobody waits for the answer any more: `rows` rejects with this, unless it has come. */
+  cancel(reason: Error): void;
+}
+
 export interface SqlDriver extends SqlExecutor {
+  /**
+   * A statement without parameters, as thousands of tenants are asked again and again. A driver has it where `query`
+   * with a signal would take noticeably longer than the question: see `ask`.
+   */
+  ask?(statement: SqlStatement): Asked;
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
   /** Makes a connection ahead of the first call, which waits for it if it comes meanwhile. */
   open?(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Asks by whichever way the driver has. */
+export function ask(driver: Pick<SqlDriver, "ask" | "query">, question: SqlStatement): Asked {
+  if (driver.ask !== undefined) return driver.ask(question);
+  const over = new AbortController();
+  const rows = driver.query(question, noParams, { signal: over.signal });
+  return { rows, cancel: (reason) => over.abort(reason) };
+}
+
+const noParams: SqlParams = {};
 
 export const statement = (name: string, ...steps: string[]): SqlStatement => ({ name, steps });

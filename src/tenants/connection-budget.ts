@@ -29,6 +29,8 @@ export interface ConnectionBudget {
   readonly perDatabase: number;
   /** Waits until this pool may be open; it stays so until `release`, and after that until its place is needed. */
   acquire(pool: Pool, signal?: AbortSignal, withinMs?: number): Promise<void>;
+  /** The same for one that is open, and nothing for any other: answers whether it is. */
+  acquireNow(pool: Pool): boolean;
   release(pool: Pool): void;
   /** Closes it as soon as nobody uses it. */
   retire(pool: Pool): void;
@@ -160,8 +162,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
     taken: (server) => counts().get(server === undefined ? instance : `server ${server}`) ?? 0,
     openFiles: () => counts().get(files) ?? 0,
     async acquire(pool, signal, withinMs = waitMs) {
-      const seat = seats.get(pool);
-      if (seat !== undefined && !seat.closing) return use(seat);
+      if (this.acquireNow(pool)) return;
       let waiter: Waiter | undefined;
       const granted = new Promise<void>((resolve) => {
         waiter = { pool, grant: resolve };
@@ -180,6 +181,12 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
       } finally {
         limit.clear();
       }
+    },
+    acquireNow(pool) {
+      const seat = seats.get(pool);
+      if (seat === undefined || seat.closing) return false;
+      use(seat);
+      return true;
     },
     release(pool) {
       const seat = seats.get(pool)!;

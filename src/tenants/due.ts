@@ -1,8 +1,9 @@
-import type { CallOptions } from "../queue/work-store.js";
+import { InvalidOperationError } from "../errors.js";
 import type { Database, Dialect } from "../sql/dialect.js";
-import type { SqlRow, SqlStatement } from "../sql/driver.js";
+import { ask, type SqlRow, type SqlStatement } from "../sql/driver.js";
 import type { QueueNames } from "../sql/names.js";
 import type { TenantStores } from "./tenant-stores.js";
+import { timeLimits } from "./time-limits.js";
 
 export interface Due {
   readonly inbox: boolean;
@@ -14,7 +15,10 @@ export interface DueStores extends Pick<TenantStores, "tables"> {
   readonly db: Pick<Database, "dialect" | "driver">;
 }
 
-export type DueQuestion = (stores: DueStores, call: CallOptions) => Promise<Due>;
+/** Rejects when there is no answer within this time. */
+export type DueQuestion = (stores: DueStores, withinMs: number) => Promise<Due>;
+
+const limits = timeLimits();
 
 /**
  * Asks both queues in one round trip, which is all that a tenant with nothing to do costs. A database whose dialect
@@ -30,17 +34,39 @@ export function dueQuestion(): DueQuestion {
     byStores.set(stores, byTables.get(key));
     return byTables.get(key);
   };
-  return async (stores, { signal }) => {
+  return (stores, withinMs) => {
     const question = byStores.get(stores) ?? statementFor(stores);
-    if (question === undefined) return { inbox: true, outbox: true };
-    const rows = await stores.db.driver.query(question, noParams, { signal });
-    return rows.length === 0 ? nothing : { inbox: has(rows, "inbox"), outbox: has(rows, "outbox") };
+    if (question === undefined) return Promise.resolve(everything);
+    const { rows, cancel } = ask(stores.db.driver, question);
+    return new Promise<Due>((resolve, reject) => {
+      const ended = limits.after(withinMs, () => {
+        const reason = tooSlow(withinMs);
+        reject(reason); // also where a driver does not give up when it is told to
+        cancel(reason);
+      });
+      rows.then(
+        (found) => {
+          ended();
+          resolve(found.length === 0 ? nothing : dueOf(found));
+        },
+        (error: unknown) => {
+          ended();
+          reject(error);
+        },
+      );
+    });
   };
 }
 
-const noParams = {};
+const everything: Due = { inbox: true, outbox: true };
 const nothing: Due = { inbox: false, outbox: false };
-const has = (rows: readonly SqlRow[], queue: keyof Due) => rows.some((row) => row.queue === queue);
+const dueOf = (rows: readonly SqlRow[]): Due => ({
+  inbox: rows.some(({ queue }) => queue === "inbox"),
+  outbox: rows.some(({ queue }) => queue === "outbox"),
+});
+
+const tooSlow = (ms: number) =>
+  new InvalidOperationError(`The database did not say within ${Math.round(ms)} ms whether it has work.`);
 
 function makeStatement(dialect: Dialect, { schema, inbox, outbox }: TenantStores["tables"]) {
   const names = (kind: QueueNames["kind"], table: string | undefined) =>

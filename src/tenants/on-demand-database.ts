@@ -1,4 +1,5 @@
 import type { Database } from "../sql/dialect.js";
+import { ask, type SqlDriver } from "../sql/driver.js";
 import type { ConnectionBudget, Pool } from "./connection-budget.js";
 import { serverOf } from "./server-of.js";
 
@@ -11,6 +12,8 @@ export interface OnDemandOptions {
 export interface OnDemandDatabase extends Database {
   /** Waits for a place, which is then kept until the answer is called: the time of waiting is not the database's fault. */
   reserve(withinMs: number): Promise<() => void>;
+  /** The same where there is a place, and the pool is open already: nothing has to be waited for. */
+  reserveNow(): (() => void) | undefined;
 }
 
 /**
@@ -21,8 +24,10 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
   const openOne = () => open(url, { maxConnections: budget.perDatabase });
   const first = await openOne(); // without a connection: that comes with its first use
   const { dialect, id } = first;
-  if (isInMemory(url)) return { ...first, reserve: async () => () => {} }; // closing it would delete it
+  if (isInMemory(url)) return { ...first, reserve: async () => keepIt, reserveNow: () => keepIt };
   let current: Promise<Database> | undefined = Promise.resolve(first);
+  /** The same once it is there: a look at a tenant need not wait for the promise. */
+  let opened: Database | undefined = first;
 
   const isFile = dialect.name === "sqlite";
   const pool: Pool = {
@@ -31,6 +36,7 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
     async close() {
       const closing = current;
       current = undefined;
+      opened = undefined;
       await (await closing)?.close();
     },
   };
@@ -42,28 +48,38 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
         current = undefined;
         throw error;
       });
-      return await work(await current);
+      opened = await current;
+      return await work(opened);
     } finally {
       budget.release(pool);
     }
   };
 
+  const query: SqlDriver["query"] = (statement, params, options) =>
+    using((db) => db.driver.query(statement, params, options), options?.signal);
+  const release = (): void => budget.release(pool);
+
   return {
     dialect,
     id,
     driver: {
-      query: (statement, params, options) =>
-        using((db) => db.driver.query(statement, params, options), options?.signal),
+      query,
+      // Without a place of its own where it is open: whoever asks has reserved one.
+      ask: (question) => ask(opened?.driver ?? { query }, question),
       transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
       close: async () => budget.retire(pool),
     },
     async reserve(withinMs) {
       await budget.acquire(pool, undefined, withinMs);
-      return () => budget.release(pool);
+      return release;
     },
+    reserveNow: () => (opened !== undefined && budget.acquireNow(pool) ? release : undefined),
     exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),
     close: async () => budget.retire(pool),
   };
 }
+
+/** Closing it would delete it. */
+const keepIt = (): void => {};
 
 const isInMemory = (url: string): boolean => /^(sqlite|file):.*:memory:/i.test(url);

@@ -12,6 +12,7 @@ export function statementSharer(): <Db extends Database>(db: Db) => Db {
     if (dialect === undefined) {
       dialect = {
         ...db.dialect,
+        receiving: remembered(db.dialect.receiving),
         inbox: remembered(db.dialect.inbox),
         outbox: remembered(db.dialect.outbox),
       };

@@ -5,8 +5,7 @@ import type { Dispatcher } from "../queue/dispatcher.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { DueQuestion } from "./due.js";
-import { limited } from "./limited.js";
+import type { Due } from "./due.js";
 import { oneBatch } from "./one-batch.js";
 import type { TenantStores } from "./tenant-stores.js";
 
@@ -18,21 +17,18 @@ export interface TenantDispatchers {
 
 export interface TurnOptions {
   readonly dispatchers: TenantDispatchers;
-  readonly due: DueQuestion;
-  /** The most that a database may take to say whether it has work; one that takes longer to answer a claim hangs. */
+  /** A database that takes longer to answer a claim hangs. */
   readonly pollMs: number;
   readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
 }
 
-/** Asks the tenant's database, and handles a batch of each queue that has something. Answers whether there may be more. */
+/** Handles a batch of each queue that has something. Answers whether there may be more. */
 export async function tenantTurn(
   stores: TenantStores,
+  found: Due,
   budget: Budget,
-  { dispatchers, due, pollMs, onResult }: TurnOptions,
+  { dispatchers, pollMs, onResult }: TurnOptions,
 ): Promise<boolean> {
-  const found = await limited(Math.min(pollMs, budget.remainingMs()), (signal) => due(stores, { signal }));
-  if (!found.inbox && !found.outbox) return false;
-
   const batch = async <Message extends QueueMessage>(
     queue: "inbox" | "outbox",
     dispatcher: Dispatcher<Message, SqlExecutor> | undefined,

@@ -168,8 +168,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     });
     expect(sent.sort()).toEqual(["0", "1", "2", "3", "4"]);
     const stores = { db, tables: { schema: admin.schema, inbox: undefined, outbox: undefined } };
-    const { signal } = new AbortController();
-    expect(await dueQuestion()(stores, { signal })).toEqual({ inbox: false, outbox: false });
+    expect(await dueQuestion()(stores, 60_000)).toEqual({ inbox: false, outbox: false });
     expect(await app.reap(timeBudget(60_000))).toMatchObject({ inbox: { done: 0 } });
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });

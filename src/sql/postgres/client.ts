@@ -1,8 +1,16 @@
 import { createHash } from "node:crypto";
-import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
+import type { Client, ClientConfig, Pool, PoolClient, PoolConfig, Query } from "pg";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import { abortable } from "../abortable.js";
-import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import {
+  type Asked,
+  ask,
+  type SqlDriver,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlRow,
+  type SqlStatement,
+} from "../driver.js";
 import { toPositional } from "../named-parameters.js";
 import { transactionSlots } from "../slots.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
@@ -36,23 +44,52 @@ const toPg = (value: SqlParams[string] | undefined): unknown =>
     ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     : (value ?? null);
 
+/** On a connection of the caller's, whose session may be any pooler's: nothing is prepared in it. */
 export async function pgQuery(
   on: PgQueryable,
   statement: SqlStatement,
   params: SqlParams,
-  prepare: boolean,
 ): Promise<readonly SqlRow[]> {
-  const { text, order, name } = compile(statement);
+  const { text, order } = compile(statement);
   const values = order.map((parameter) => toPg(params[parameter]));
-  const named = prepare && !statement.unprepared;
   try {
-    const result = await on.query(named ? { name, text, values } : { text, values });
-    return result.rows as SqlRow[];
+    return (await on.query({ text, values })).rows as SqlRow[];
   } catch (error) {
-    // "Failing row contains (…)": a payload must not get into a caller's log with the error.
-    if (error instanceof Error && "detail" in error) delete error.detail;
-    throw error;
+    throw withoutDetail(error);
   }
+}
+
+type Answered = (error: Error | null | undefined, result: { readonly rows: unknown[] }) => void;
+
+/** Sends a statement on a connection of our own. */
+type Send = (client: PoolClient, statement: SqlStatement, params: SqlParams, answered: Answered) => void;
+
+/**
+ * Made of a text: of settings, pg would make a copy first, property by property with their descriptors, which takes as
+ * long as all else that it does to send them.
+ */
+const sender =
+  (PgQuery: typeof Query, prepare: boolean): Send =>
+  (client, statement, params, answered) => {
+    const { text, order, name } = compile(statement);
+    const values = order.map((parameter) => toPg(params[parameter]));
+    const query: Query & { name?: string } = new PgQuery(text, values, answered);
+    if (prepare && !statement.unprepared) query.name = name;
+    client.query(query);
+  };
+
+const sent = (send: Send, client: PoolClient, statement: SqlStatement, params: SqlParams) =>
+  new Promise<readonly SqlRow[]>((resolve, reject) => {
+    send(client, statement, params, (error, result) => {
+      if (error) reject(withoutDetail(error));
+      else resolve(result.rows as SqlRow[]);
+    });
+  });
+
+/** "Failing row contains (…)": a payload must not get into a caller's log with the error. */
+function withoutDetail(error: unknown): unknown {
+  if (error instanceof Error && "detail" in error) delete error.detail;
+  return error;
 }
 
 export interface PgClientOptions {
@@ -60,19 +97,24 @@ export interface PgClientOptions {
   readonly prepare: boolean;
 }
 
+interface Opened {
+  readonly pool: Pool;
+  readonly send: Send;
+}
+
 /** A pool, made at first use; the driver is loaded then too. */
 export function pgClient(options: PgClientOptions): SqlDriver {
-  let opening: Promise<Pool> | undefined;
+  let opening: Promise<Opened> | undefined;
   /** The same when it is there: each message would wait for the promise once more. */
-  let opened: Pool | undefined;
+  let opened: Opened | undefined;
   let closed = false;
   /** The first connection while it is made ahead: the pool would make another for whoever comes meanwhile. */
   let connecting: Promise<void> | undefined;
   const slots = transactionSlots(options.config.max ?? 10); // pg's own default
 
-  const pool = async (): Promise<Pool> => {
+  const open = async (): Promise<Opened> => {
     if (closed) throw closedError();
-    opening ??= loadPool(options.config).catch((error) => {
+    opening ??= loadPool(options).catch((error) => {
       opening = undefined;
       throw error;
     });
@@ -82,22 +124,23 @@ export function pgClient(options: PgClientOptions): SqlDriver {
   };
 
   const connectOnce = async (): Promise<void> => {
-    const client = await (await pool()).connect();
+    const { pool } = await open();
+    const client = await pool.connect();
     client.release();
   };
 
   const withClient = async <T>(
-    work: (client: PoolClient) => Promise<T>,
+    work: (client: PoolClient, send: Send) => Promise<T>,
     signal?: AbortSignal,
   ): Promise<T> => {
     signal?.throwIfAborted();
-    const from = opened ?? (await pool());
+    const { pool: from, send } = opened ?? (await open());
     if (connecting !== undefined) await abortable(connecting.catch(ignored), signal);
     const client =
       signal === undefined || isOneFree(from) ? await from.connect() : await connected(from, signal);
     let failed: Error | undefined;
     try {
-      return await (signal === undefined ? work(client) : abortable(work(client), signal));
+      return await (signal === undefined ? work(client, send) : abortable(work(client, send), signal));
     } catch (error) {
       if (signal?.aborted) void cancel(from, client);
       if (signal?.aborted || isConnectionError(error)) failed = error as Error;
@@ -109,7 +152,11 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     }
   };
 
-  const runTransaction = async <T>(client: PoolClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> => {
+  const runTransaction = async <T>(
+    client: PoolClient,
+    send: Send,
+    work: (tx: SqlExecutor) => Promise<T>,
+  ): Promise<T> => {
     let begun = false;
     // The first statement brings the begin along: one round trip less where pg pipelines, and none for no statement.
     const scope = transactionScope({
@@ -118,7 +165,7 @@ export function pgClient(options: PgClientOptions): SqlDriver {
       async query(statement, params) {
         const begin = begun ? undefined : client.query("begin");
         begun = true;
-        const [rows] = await Promise.all([pgQuery(client, statement, params, options.prepare), begin]);
+        const [rows] = await Promise.all([sent(send, client, statement, params), begin]);
         return rows;
       },
     });
@@ -141,13 +188,19 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     }
   };
 
+  const query: SqlDriver["query"] = (statement, params, queryOptions) =>
+    withClient((client, send) => sent(send, client, statement, params), queryOptions?.signal);
+
   return {
-    query: (statement, params, queryOptions) =>
-      withClient((client) => pgQuery(client, statement, params, options.prepare), queryOptions?.signal),
+    query,
+    ask: (question) =>
+      opened !== undefined && connecting === undefined && isOneFree(opened.pool)
+        ? askNow(opened, question)
+        : ask({ query }, question),
     async transaction(work, queryOptions) {
       const release = await slots.take(queryOptions?.signal);
       try {
-        return await withClient((client) => runTransaction(client, work), queryOptions?.signal);
+        return await withClient((client, send) => runTransaction(client, send, work), queryOptions?.signal);
       } finally {
         release();
       }
@@ -161,15 +214,54 @@ export function pgClient(options: PgClientOptions): SqlDriver {
     async close() {
       closed = true;
       opened = undefined;
-      const open = await opening?.catch(() => undefined);
+      const last = await opening?.catch(() => undefined);
       opening = undefined;
-      if (open !== undefined) await endAll(open);
+      if (last !== undefined) await endAll(last.pool);
     },
   };
 }
 
 /** Then it comes within the same turn of the event loop, and need not be waited for with one eye on the signal. */
 const isOneFree = (from: Pool): boolean => from.idleCount > from.waitingCount;
+
+/**
+ * By callbacks on a connection that is free: a signal with a listener, and a promise for each step on the way, would
+ * take as long as the server takes to say that there is nothing.
+ */
+function askNow({ pool, send }: Opened, question: SqlStatement): Asked {
+  let isOver = false;
+  let giveUp = (_reason: Error): void => {};
+  const rows = new Promise<readonly SqlRow[]>((resolve, reject) => {
+    giveUp = reject;
+    pool.connect((failure, client, release) => {
+      if (client === undefined) return reject(failure);
+      if (isOver) return release();
+      giveUp = (reason) => {
+        reject(reason);
+        void cancel(pool, client);
+        Object.assign(client, { pipeline: false });
+        release(reason);
+      };
+      send(client, question, noParams, (error, result) => {
+        if (isOver) return; // and the connection has been given back
+        isOver = true;
+        release(lostClients.get(client) ?? (error && isConnectionError(error) ? error : undefined));
+        if (error) reject(withoutDetail(error));
+        else resolve(result.rows as SqlRow[]);
+      });
+    });
+  });
+  return {
+    rows,
+    cancel(reason) {
+      if (isOver) return;
+      isOver = true;
+      giveUp(reason);
+    },
+  };
+}
+
+const noParams: SqlParams = {};
 
 /** Whoever needs the connection then finds out by its own attempt. */
 const ignored = (): void => {};
@@ -219,8 +311,9 @@ async function loadPg(): Promise<typeof import("pg")["default"]> {
   }
 }
 
-async function loadPool(config: PoolConfig): Promise<Pool> {
-  const made = new (await loadPg()).Pool(config);
+async function loadPool({ config, prepare }: PgClientOptions): Promise<Opened> {
+  const { Pool: PgPool, Query: PgQuery } = await loadPg();
+  const made = new PgPool(config);
   // An idle client that the server closed is dropped by the pool; unheard, the event would end the process.
   made.on("error", () => {});
   const clients = new Set<PoolClient>();
@@ -229,7 +322,7 @@ async function loadPool(config: PoolConfig): Promise<Pool> {
   notGone.set(made, clients);
   // One that is lost while in use tells only whoever listens; its query rejects by itself.
   made.on("connect", (client) => client.on("error", (error: Error) => lostClients.set(client, error)));
-  return made;
+  return { pool: made, send: sender(PgQuery, prepare) };
 }
 
 /** A client outside of any pool, not connected yet: listening belongs to one connection. */

@@ -45,5 +45,5 @@ export function fromPg(client: PgQueryable): SqlExecutor {
       "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
     );
   }
-  return { query: (statement, params) => pgQuery(client, statement, params, false) };
+  return { query: (statement, params) => pgQuery(client, statement, params) };
 }

@@ -2,7 +2,15 @@ import type { AsyncLocalStorage } from "node:async_hooks";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import { sleep } from "../../queue/wait.js";
 import { abortable } from "../abortable.js";
-import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import {
+  ask,
+  type QueryOptions,
+  type SqlDriver,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlRow,
+  type SqlStatement,
+} from "../driver.js";
 import { toAnonymous } from "../named-parameters.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 
@@ -294,6 +302,17 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     }
   };
 
+  /** The common case without any waiting: the file is open, and nobody else has it. */
+  const atOnce = (statement: SqlStatement, params: SqlParams): readonly SqlRow[] | undefined => {
+    if (opened === undefined || waiting > 0 || closing !== undefined) return undefined;
+    try {
+      return runSteps(opened, statement, params);
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      return undefined;
+    }
+  };
+
   const makeStorage = async () => {
     const { AsyncLocalStorage } = await import("node:async_hooks");
     insideTransaction ??= new AsyncLocalStorage();
@@ -329,20 +348,26 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     }
   };
 
+  const query: SqlDriver["query"] = async (statement, params, queryOptions) => {
+    const signal = queryOptions?.signal;
+    signal?.throwIfAborted();
+    const rows = atOnce(statement, params);
+    if (rows !== undefined) return rows;
+    const current = opened ?? (await open());
+    return inTurn(() => whenFree(() => runSteps(current, statement, params), signal), signal);
+  };
+
   return {
-    async query(statement, params, queryOptions) {
-      const signal = queryOptions?.signal;
-      signal?.throwIfAborted();
-      // The common case without any waiting: the file is open, and nobody else has it.
-      if (opened !== undefined && waiting === 0 && closing === undefined) {
-        try {
-          return runSteps(opened, statement, params);
-        } catch (error) {
-          if (!isBusy(error)) throw error;
-        }
+    query,
+    ask(question) {
+      try {
+        const rows = atOnce(question, noParams);
+        return rows === undefined
+          ? ask({ query }, question)
+          : { rows: Promise.resolve(rows), cancel: ignored };
+      } catch (error) {
+        return { rows: Promise.reject(error), cancel: ignored };
       }
-      const current = opened ?? (await open());
-      return inTurn(() => whenFree(() => runSteps(current, statement, params), signal), signal);
     },
     async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) {
       const signal = queryOptions?.signal;
@@ -369,6 +394,11 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     },
   };
 }
+
+const noParams: SqlParams = {};
+
+/** The answer has come. */
+const ignored = (): void => {};
 
 /** How long to wait for another writer, as the recommended busy_timeout of 5 s does. */
 const busyTimeoutMs = 5_000;

@@ -27,7 +27,7 @@ async function freshTables({ db, schema }: TestDatabase) {
   const inbox = createInbox(db, { ...common, table: tables.inbox });
   const outbox = createOutbox(db, { ...common, table: tables.outbox });
   const question = dueQuestion();
-  return { inbox, outbox, due: () => question({ db, tables }, {}) };
+  return { inbox, outbox, due: () => question({ db, tables }, 60_000) };
 }
 
 /** What the question must answer. A dialect that cannot ask it is claimed from, and has nothing to test here. */

@@ -88,9 +88,9 @@ describe("turns of many tenants", () => {
     const result = await run({
       ids: ["hangs", "a", "b", "c"],
       turnMs: 300,
-      turn(id) {
+      turn(id, timed) {
         turns.push(id);
-        return id === "hangs" ? new Promise(() => {}) : Promise.resolve(false);
+        return id === "hangs" ? timed(() => new Promise(() => {})) : Promise.resolve(false);
       },
     });
     expect(turns).toEqual(["hangs", "a", "b", "c"]);
@@ -99,10 +99,11 @@ describe("turns of many tenants", () => {
 
   it("FUN-07 a turn's budget is its own bound, and never more than what is left of all the time", async () => {
     const seen: number[] = [];
-    const turn: TenantRun["turn"] = async (_id, budget) => {
-      seen.push(budget.remainingMs());
-      return false;
-    };
+    const turn: TenantRun["turn"] = (_id, timed) =>
+      timed(async (limit) => {
+        seen.push(limit.remainingMs());
+        return false;
+      });
     await run({ ids: ["a"], turnMs: 700, turn });
     await run({ ids: ["a"], turnMs: 70_000, budget: timeBudget(800), turn });
     await run({ ids: ["a"], turnMs: 900, budget: timeBudget(Number.POSITIVE_INFINITY), turn });
