@@ -2,7 +2,7 @@ import type { MaintenanceReport } from "../app/maintenance-jobs.js";
 import type { Budget } from "../queue/budget.js";
 import type { Logger } from "../queue/logger.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
-import { dueQuestion } from "./due.js";
+import { type Due, dueQuestion } from "./due.js";
 import { limited } from "./limited.js";
 import type { TenantRunResult } from "./run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "./tenant-dispatcher.js";
@@ -39,11 +39,10 @@ export const nothingMaintained: TenantMaintenanceReport = {
 /** Takes back what was claimed by those who died, and says for how long the oldest message of all of them has waited. */
 export function reapTenants(options: MaintenanceOptions): TenantMaintenance {
   const { pollMs = dispatchDefaults.pollMs, logger } = options;
-  const due = dueQuestion();
+  const maintain = maintenance(options);
   return async (budget, ids) => {
     const oldest = { inbox: noAge, outbox: noAge };
-    const report = await maintain(options, budget, ids, reapWithin, async (stores) => {
-      const found = await limited(pollMs, (signal) => due(stores, { signal }));
+    const report = await maintain(budget, ids, reapWithin, async (stores, found) => {
       for (const queue of queues) {
         if (!found[queue]) continue; // nearly always: its age need not be asked for
         const ageMs = await limited(pollMs, (signal) => stores[queue].oldestDueAgeMs({ signal }));
@@ -62,31 +61,38 @@ const noAge: { readonly oldestDueAgeMs: number; readonly store?: string } = { ol
 /** Deletes what has been done for long enough. */
 export function cleanUpTenants(options: MaintenanceOptions): TenantMaintenance {
   const retention = options.retentionMs === undefined ? {} : { retentionMs: options.retentionMs };
-  return (budget, ids) =>
-    maintain(options, budget, ids, (store, limit) => purgeWithin(store, limit, retention));
+  const maintain = maintenance(options);
+  return (budget, ids) => maintain(budget, ids, (store, limit) => purgeWithin(store, limit, retention));
 }
 
-async function maintain(
-  { dispatcher }: MaintenanceOptions,
-  budget: Budget,
-  ids: readonly string[],
-  work: (store: TenantStores[Queue], limit: Budget) => Promise<MaintenanceResult>,
-  afterwards: (stores: TenantStores) => Promise<void> = async () => {},
-): Promise<TenantMaintenanceReport> {
-  const sums = noSums();
-  const oneTenant = async (stores: TenantStores, limit: Budget): Promise<boolean> => {
-    let more = false;
-    for (const queue of queues) {
-      const one = await work(stores[queue], limit);
-      sums[queue].done += one.done;
-      sums[queue].dead += one.dead;
-      more ||= one.more;
-    }
-    if (!more) await afterwards(stores);
-    return more;
+type Work = (store: TenantStores[Queue], limit: Budget) => Promise<MaintenanceResult>;
+type Afterwards = (stores: TenantStores, found: Due) => Promise<void>;
+
+function maintenance({ dispatcher, pollMs = dispatchDefaults.pollMs }: MaintenanceOptions) {
+  const due = dueQuestion();
+  return async (
+    budget: Budget,
+    ids: readonly string[],
+    work: Work,
+    afterwards: Afterwards = async () => {},
+  ): Promise<TenantMaintenanceReport> => {
+    const sums = noSums();
+    const oneTenant = async (stores: TenantStores, limit: Budget): Promise<boolean> => {
+      // First of all a question that is cut off: the work itself may rightly take its time, and one that hangs has none.
+      const found = await due(stores, pollMs);
+      let more = false;
+      for (const queue of queues) {
+        const one = await work(stores[queue], limit);
+        sums[queue].done += one.done;
+        sums[queue].dead += one.dead;
+        more ||= one.more;
+      }
+      if (!more) await afterwards(stores, found);
+      return more;
+    };
+    const result = await dispatcher.each(budget, oneTenant, ids);
+    return { ...result, sums };
   };
-  const result = await dispatcher.each(budget, oneTenant, ids);
-  return { ...result, sums };
 }
 
 export const hasMaintained = ({ sums }: TenantMaintenanceReport): boolean =>

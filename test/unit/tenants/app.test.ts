@@ -314,6 +314,42 @@ describe("an app with many tenants", () => {
     expect(await appStats(app)).toMatchObject({ inbox: { due: 3 }, failed: ["away"] });
   });
 
+  it("FUN-04 FUN-07 a tenant that hangs costs reaping and clean-up no more than a look at it, and is told by its name", async () => {
+    const failed: unknown[] = [];
+    let isHanging = false;
+    const app = await running(
+      { logger: { ...silentLogger, error: (_, { store, reason }) => void failed.push([store, reason]) } },
+      {
+        tenants: {
+          pollMs: 100,
+          turnMs: 3_600_000,
+          open(url) {
+            const db = openSqlite({ file: url.slice("sqlite:".length) });
+            if (!url.includes("globex")) return db;
+            const hang = (signal: AbortSignal | undefined) =>
+              new Promise<never>((_, reject) =>
+                signal?.addEventListener("abort", () => reject(signal.reason)),
+              );
+            const { driver } = db;
+            return {
+              ...db,
+              driver: {
+                query: (text, params, options) =>
+                  isHanging ? hang(options?.signal) : driver.query(text, params, options),
+                transaction: (work, options) =>
+                  isHanging ? hang(options?.signal) : driver.transaction(work, options),
+                close: () => driver.close(),
+              },
+            };
+          },
+        },
+      },
+    );
+    isHanging = true;
+    await app.reap(timeBudget(3_600_000));
+    expect(failed).toEqual([["globex", expect.stringMatching(/within 100 ms/)]]);
+  });
+
   it("FUN-04 FUN-07 without workers to start, maintenance that ran out of time is the next timer's, and wakes no dispatcher", async () => {
     let woken = 0;
     let opened = 0;
