@@ -33,10 +33,8 @@ export interface TenantList {
   seek(): Promise<ReadonlyMap<string, Tenant>>;
 }
 
-/** After a failure the source is asked again sooner. */
+/** After a failure the source is asked again sooner; after many, ever less soon, because runs wait for it. */
 const retryMs = 30_000;
-/** Who has a list waits no longer for a newer one. */
-const patienceMs = 1_000;
 const seekEveryMs = 1_000;
 
 /** By key. One flight at a time; a source that fails leaves the last list as it is. */
@@ -44,6 +42,7 @@ export function tenantList(options: TenantListOptions): TenantList {
   const { logger, now } = options;
   let tenants: ReadonlyMap<string, Tenant> | undefined;
   let refreshAt = Number.NEGATIVE_INFINITY;
+  let failures = 0;
   let flight: Promise<ReadonlyMap<string, Tenant>> | undefined;
 
   const discover = async (): Promise<ReadonlyMap<string, Tenant>> => {
@@ -59,9 +58,10 @@ export function tenantList(options: TenantListOptions): TenantList {
     try {
       tenants = await discover();
       refreshAt = now() + options.refreshMs;
+      failures = 0;
       options.changed(tenants);
     } catch (error) {
-      refreshAt = now() + Math.min(retryMs, options.refreshMs);
+      refreshAt = now() + Math.min(retryMs * 2 ** failures++, options.refreshMs);
       if (tenants === undefined) throw error;
       logger.warn("tenants could not be refreshed; the last list is used", { reason: safeReason(error) });
     }
@@ -92,8 +92,7 @@ export function tenantList(options: TenantListOptions): TenantList {
 
   return {
     async current() {
-      if (tenants === undefined) return start();
-      return isOld() ? patiently(start(), () => tenants!) : tenants;
+      return tenants === undefined || isOld() ? start() : tenants;
     },
     known() {
       if (tenants !== undefined && isOld()) start().catch(() => {}); // told by the flight itself
@@ -108,14 +107,6 @@ export function tenantList(options: TenantListOptions): TenantList {
       return refresh();
     },
   };
-}
-
-/** What comes in time, or else what there is. */
-async function patiently<T>(coming: Promise<T>, otherwise: () => T): Promise<T> {
-  const over = new AbortController();
-  const late = sleep(patienceMs, undefined, { signal: over.signal }).then(otherwise);
-  late.catch(() => {}); // nobody waits for it any more
-  return Promise.race([coming, late]).finally(() => over.abort());
 }
 
 const noList = () =>

@@ -135,19 +135,37 @@ describe("stores of tenants", () => {
     expect(await tenants.list()).toEqual(["acme", "globex"]);
   });
 
-  it("FUN-08 a source that hangs keeps nobody waiting who has a list", async () => {
+  it("FUN-08 a source that hangs again and again is waited for ever less often, and at last once in five minutes", async () => {
     let nowMs = 0;
+    const list = source(tenant("acme"));
     let isHanging = false;
     const tenants = stores({
-      discover: () => (isHanging ? new Promise<never>(() => {}) : [tenant("acme")]),
-      discoverMs: 3_600_000,
+      discover: async () => {
+        const found = await list.discover();
+        return isHanging ? new Promise<never>(() => {}) : found;
+      },
+      discoverMs: 1,
       now: () => nowMs,
     });
     await tenants.list();
     isHanging = true;
-    nowMs = 300_000;
-    expect(await tenants.list()).toEqual(["acme"]);
-    expect(await tenants.places()).toEqual(["acme"]);
+    const asked: number[] = [];
+    for (nowMs = 300_000; nowMs <= 1_500_000; nowMs += 15_000) {
+      const before = list.asked;
+      expect(await tenants.list()).toEqual(["acme"]);
+      if (list.asked > before) asked.push((nowMs - 300_000) / 1_000);
+    }
+    expect(asked).toEqual([0, 30, 90, 210, 450, 750, 1_050]);
+    isHanging = false;
+    nowMs += 300_000;
+    await tenants.list();
+    isHanging = true; // it answered once: from the beginning
+    nowMs += 300_000;
+    await tenants.list();
+    const before = list.asked;
+    nowMs += 30_000;
+    await tenants.list();
+    expect(list.asked).toBe(before + 1);
   });
 
   it("FUN-08 a source that answers no list is told so", async () => {
