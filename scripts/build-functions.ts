@@ -9,7 +9,7 @@ const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--entra]
 
   --cloud NAME     ${cloudNames.join(", ")}; each by default
-  --database NAME  ${databases.join(", ")}; postgres by default
+  --database NAME  ${databases.join(", ")}, or several with commas between; postgres by default
   --app FILE       your app's definition; functions/app.ts by default
   --out FOLDER     gets a folder per cloud; build by default
   --entra          with the packages for signing in to SQL Server by Microsoft Entra`;
@@ -25,7 +25,7 @@ async function run(): Promise<void> {
     },
   });
   const chosen = values.cloud === undefined ? cloudNames : [oneOf(cloudNames, values.cloud, "--cloud")];
-  const database = oneOf(databases, values.database, "--database");
+  const database = values.database.split(",").map((name) => oneOf(databases, name, "--database"));
   const app = values.app === undefined ? undefined : resolve(values.app);
   if (app !== undefined && !(await stat(app).catch(() => undefined))?.isFile()) {
     throw new Error(`--app: there is no file ${values.app}.`);

@@ -12,7 +12,7 @@ const otherwise = {
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives that are deployed, of the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAME] [--app FILE] [--out FOLDER] [--entra|--no-entra]`,
+  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--entra|--no-entra]`,
   options: {
     database: { type: "string" },
     app: { type: "string" },
@@ -21,7 +21,7 @@ export const packageCommand: Command = {
     "no-entra": { type: "boolean" },
   },
   help: {
-    database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
+    database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants of both; postgres for aws and sqlserver for azure by default`,
     app: "a module whose default export is defineApp({ … }), instead of functions/app.ts",
     out: "build/aws or build/azure by default; it is emptied first",
     entra: "with the packages for signing in to SQL Server by Microsoft Entra, as azure by default",
@@ -31,10 +31,9 @@ export const packageCommand: Command = {
   positionals: 1,
   async run({ values, positionals, terminal }) {
     const cloud = oneOf(scaffoldClouds, positionals[0], "The cloud");
-    const database = oneOf(
-      scaffoldDatabases,
-      text(values, "database") ?? otherwise[cloud].database,
-      "--database",
+    const named = text(values, "database") ?? otherwise[cloud].database;
+    const database = [...new Set(named.split(","))].map((name) =>
+      oneOf(scaffoldDatabases, name.trim(), "--database"),
     );
     const app = text(values, "app");
     if (app !== undefined) await requireFile(app);

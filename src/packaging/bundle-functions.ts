@@ -39,7 +39,8 @@ export type CloudName = keyof typeof clouds;
 
 export interface BundleOptions {
   readonly cloud: CloudName;
-  readonly database: BundledDatabase;
+  /** One, or several for tenants of different ones. */
+  readonly database: BundledDatabase | readonly BundledDatabase[];
   /** Where `functions/` is; for Azure `host.json`, too. This package's own by default. */
   readonly folder?: string;
   /** The file with the app's definition, instead of the one that the functions import. */
@@ -85,7 +86,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
     external: [...settings.external, "@photostructure/sqlite"],
     plugins: [
       ...(isSource ? [ownPackage] : []),
-      oneDatabase(database),
+      onlyDatabases([database].flat()),
       leanPg,
       leanMiddy,
       entraWhenUsed(entra, folder),
@@ -140,19 +141,30 @@ function sourceOf(path: string): string {
   return name === "aws" || name === "azure" ? `src/adapters/${name}/index.ts` : `src/${name}/index.ts`;
 }
 
-/** One dialect, loaded at once: what is loaded later cannot be made as small. The others become a sentence. */
-const oneDatabase = (database: BundledDatabase): Plugin => ({
-  name: "one database",
+/**
+ * One dialect is loaded at once: what is loaded later cannot be made as small. Of several, each is when it is first
+ * asked for. The others become a sentence.
+ */
+const onlyDatabases = (chosen: readonly BundledDatabase[]): Plugin => ({
+  name: "only databases",
   setup({ onLoad }) {
     for (const [file, { list, module, names }] of Object.entries(openers)) {
       const filter = new RegExp(`[\\\\/](src|oncebox[\\\\/]dist)[\\\\/]config[\\\\/]${file}\\.[jt]s$`);
+      const moduleOf = (name: BundledDatabase) => `"../sql/${name}/${module}.js"`;
+      const opener = (name: BundledDatabase): string => {
+        if (!chosen.includes(name)) return `refuse("${name}")`;
+        return chosen.length === 1
+          ? `async () => ${names[name]}`
+          : `async () => (await import(${moduleOf(name)})).${names[name]}`;
+      };
+      const [only, ...more] = chosen;
       onLoad({ filter }, ({ path }) => ({
-        contents: `import { ${names[database]} } from "../sql/${database}/${module}.js";
+        contents: `${more.length === 0 ? `import { ${names[only!]} } from ${moduleOf(only!)};` : ""}
 const refuse = (name) => async () => {
-  throw new Error(\`This bundle was built for ${database}. Build it with --database \${name} for this database.\`);
+  throw new Error(\`This bundle was built for ${chosen.join(" and ")}. Build it with --database \${name} for this database.\`);
 };
 export const ${list} = {
-  ${databases.map((name) => `${name}: ${name === database ? `async () => ${names[name]}` : `refuse("${name}")`}`).join(",\n  ")},
+  ${databases.map((name) => `${name}: ${opener(name)}`).join(",\n  ")},
 };`,
         resolveDir: dirname(path),
       }));

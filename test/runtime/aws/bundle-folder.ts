@@ -16,7 +16,7 @@ export interface BundleFolder {
  * names those that the runtime brings (the AWS SDK) or that are deployed beside them.
  */
 export async function bundleTestApp(
-  database: BundledDatabase,
+  database: BundledDatabase | readonly BundledDatabase[],
   provided: readonly string[] = [],
   app = fileURLToPath(new URL("test-app.ts", import.meta.url)),
 ): Promise<BundleFolder> {
