@@ -9,6 +9,7 @@ export interface StartedPeer {
   close(): Promise<void>;
 }
 
+const typescript = new URL("../typescript.mjs", import.meta.url).href;
 const neededNode = [22, 18] as const;
 
 /** This Node, or one from the npm package "node" where this is too old. */
@@ -27,7 +28,7 @@ function newNode(): string {
 /** Throws when the peer, or a Node that is new enough for it, cannot be had here. */
 export async function startPeer(name: PeerName, url: string, schema: string): Promise<StartedPeer> {
   const file = fileURLToPath(new URL("peer-process.ts", import.meta.url));
-  const child = fork(file, [name, url, schema], { execPath: newNode(), execArgv: ["--import", "tsx"] });
+  const child = fork(file, [name, url, schema], { execPath: newNode(), execArgv: ["--import", typescript] });
   const ended = once(child, "exit");
   const answer = async (): Promise<number> => {
     const first = await Promise.race([once(child, "message"), ended.then(() => undefined)]);

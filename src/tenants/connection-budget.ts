@@ -44,6 +44,8 @@ export interface ConnectionBudget {
 interface Seat {
   readonly pool: Pool;
   uses: number;
+  /** Which use of all was its last one. */
+  lastUse: number;
   closing: boolean;
 }
 
@@ -71,8 +73,8 @@ const defaults = { perInstance: 40, perServer: 20, perDatabase: 2, files: 200, w
 export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudget {
   const settings = checked(limits);
   const { perDatabase, waitMs } = settings;
-  /** The least recently used first. */
   const seats = new Map<Pool, Seat>();
+  let allUses = 0;
   const retired = new Set<Pool>();
   const closings = new Set<Promise<void>>();
   let settling: (() => void)[] = [];
@@ -89,8 +91,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
 
   const use = (seat: Seat): void => {
     seat.uses++;
-    seats.delete(seat.pool);
-    seats.set(seat.pool, seat);
+    seat.lastUse = ++allUses;
   };
 
   const close = (seat: Seat): void => {
@@ -112,9 +113,12 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
   const isRetiredInUse = (): boolean => [...seats.keys()].some((pool) => retired.has(pool));
 
   const idlestOf = (cap: string): Seat | undefined => {
-    for (const seat of seats.values())
-      if (seat.uses === 0 && !seat.closing && capsOf(seat.pool).includes(cap)) return seat;
-    return undefined;
+    let idlest: Seat | undefined;
+    for (const seat of seats.values()) {
+      const isOlder = idlest === undefined || seat.lastUse < idlest.lastUse;
+      if (isOlder && seat.uses === 0 && !seat.closing && capsOf(seat.pool).includes(cap)) idlest = seat;
+    }
+    return idlest;
   };
 
   const isOver = (sums: Counts, pool: Pool, cap: string): boolean =>
@@ -149,7 +153,7 @@ export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudge
           makeRoom(pool, later);
           return true;
         }
-        seats.set(pool, { pool, uses: 1, closing: false });
+        seats.set(pool, { pool, uses: 1, lastUse: ++allUses, closing: false });
         for (const sums of [now, later]) add(sums, pool, pool.size);
       }
       grant();
