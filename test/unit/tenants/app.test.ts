@@ -87,6 +87,46 @@ describe("an app with many tenants", () => {
     expect(due).toEqual([0, 1, 0]);
   });
 
+  it("FUN-01 FUN-07 a webhook that came before its tenant burned nothing: it is stored when it comes again", async () => {
+    const list = [{ id: "acme", database: `sqlite:${join(folder, "acme.db")}` }];
+    const app = await running({ sources }, { tenants: { discover: () => list } });
+    const early = async () => {
+      const answer = await app.webhook(webhook("evt_1", "globex"));
+      return { status: answer.status, retryAfter: answer.headers.get("retry-after") };
+    };
+    expect(await early()).toEqual({ status: 503, retryAfter: "10" });
+    list.push({ id: "globex", database: `sqlite:${join(folder, "globex.db")}` });
+    await app.tenants!.refresh();
+    expect((await early()).status).toBe(503); // its tables are not there yet
+    await app.migrate();
+    const stored = await app.webhook(webhook("evt_1", "globex"));
+    expect(await stored.json()).toMatchObject({ outcome: "enqueued" });
+    const again = await app.webhook(webhook("evt_1", "globex"));
+    expect(await again.json()).toMatchObject({ outcome: "duplicate" });
+    expect((await (await app.tenants!.inbox("acme")).stats()).due).toBe(0);
+  });
+
+  it("FUN-05 FUN-07 a share that comes twice, to two workers at once, is handled once", async () => {
+    const handled: string[] = [];
+    const definition: Omit<AppDefinition, "tenants"> = {
+      handlers: {
+        async t({ messageId }) {
+          handled.push(messageId);
+          await new Promise((resolve) => setImmediate(resolve));
+        },
+      },
+    };
+    const workers = [await running(definition), await running(definition)];
+    const messages = ids.flatMap((id) => Array.from({ length: 40 }, (_, index) => `${id}-${index}`));
+    for (const id of ids) {
+      const own = messages.filter((one) => one.startsWith(id)).map(message);
+      await (await workers[0]!.tenants!.inbox(id)).enqueue(own);
+    }
+    const share = { tenants: ids, until: Date.now() + 60_000 };
+    await Promise.all(workers.map((app) => app.dispatch(timeBudget(20_000), { shares: [share] })));
+    expect(handled.sort()).toEqual(messages.sort());
+  });
+
   it("FUN-07 the tenant comes from a header, the query, the event or the path, as the source says", async () => {
     const app = await running({ sources });
     const accepted = [
