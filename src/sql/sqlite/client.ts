@@ -462,12 +462,8 @@ type SqliteModule = { readonly DatabaseSync: new (file: string) => SqliteHandle 
 
 /** Node's own from 22.13; before that the package with the same API. */
 export async function loadSqlite(): Promise<SqliteModule["DatabaseSync"]> {
-  const builtIn: string = "node:sqlite";
-  try {
-    return ((await import(builtIn)) as SqliteModule).DatabaseSync;
-  } catch {
-    // an older Node
-  }
+  const builtIn = process.getBuiltinModule?.("node:sqlite") as SqliteModule | undefined;
+  if (builtIn !== undefined) return builtIn.DatabaseSync;
   try {
     return ((await import("@photostructure/sqlite")) as unknown as SqliteModule).DatabaseSync;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -12,6 +12,7 @@ import {
   bundleFunctions,
   databases,
 } from "../../../src/packaging/bundle-functions.js";
+import { zodFunctions } from "../../../src/packaging/zod-when-needed.js";
 import { stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);
@@ -119,6 +120,7 @@ describe("bundles for Lambda", () => {
     [database, name]: readonly [BundledDatabase, string],
     url: string,
     event: unknown = {},
+    env: Readonly<Record<string, string>> = {},
   ): Promise<{ readonly answer: unknown; readonly loaded: readonly string[] }> => {
     const file = pathToFileURL(join(folder, database, `${name}.mjs`)).href;
     const code = `const { handler } = await import(${JSON.stringify(file)});
@@ -128,7 +130,12 @@ describe("bundles for Lambda", () => {
       process.exit();`;
     const { stdout } = await run(process.execPath, ["--no-warnings", "--input-type=module", "-e", code], {
       cwd: folder,
-      env: { PATH: process.env.PATH, ONCEBOX_DATABASE_URL: url, STRIPE_WEBHOOK_SECRET: webhookSecret },
+      env: {
+        PATH: process.env.PATH,
+        ONCEBOX_DATABASE_URL: url,
+        STRIPE_WEBHOOK_SECRET: webhookSecret,
+        ...env,
+      },
     });
     return JSON.parse(stdout.split("\n").at(-1)!);
   };
@@ -139,6 +146,30 @@ describe("bundles for Lambda", () => {
     expect((await invoke(["sqlserver", "dispatch"], "mssql://u:p@127.0.0.1:9/x")).answer).toMatch(
       /127\.0\.0\.1:9/,
     );
+  });
+
+  it("FUN-03 FUN-09 zod, which a bundle loads only when it is asked something, finds what is wrong and the words for it", async () => {
+    const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', PORT: "x" };
+    const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);
+    expect(answer).toBe(
+      "ONCEBOX_WEBHOOKS: own: Invalid input: expected object, received number; PORT must be a number from 0 to 65535.",
+    );
+    const right = { ONCEBOX_WEBHOOKS: '{"own": {"scheme": "stripe", "secrets": ["whsec_1"]}}' };
+    const event = stripeHttpEvent({ id: "evt_1", rawPath: "/webhooks/own", secret: "whsec_1" });
+    expect((await invoke(["postgres", "webhook"], nowhere, event, right)).answer).toMatchObject({
+      statusCode: 503,
+    });
+  });
+
+  it("FUN-09 a bundle has every function of zod that this package calls", async () => {
+    const called = new Set<string>();
+    for (const file of await readdir(join(root, "src"), { recursive: true })) {
+      if (!file.endsWith(".ts")) continue;
+      const text = await readFile(join(root, "src", file), "utf8");
+      if (!/^import \* as z from "zod\/mini";/m.test(text)) continue;
+      for (const [, name] of text.matchAll(/\bz\.(\w+)\(/g)) called.add(name!);
+    }
+    expect([...called].sort()).toEqual(zodFunctions);
   });
 
   it("FUN-09 a webhook function does without Node's fetch, which takes longer to load than all of its own code", async () => {
