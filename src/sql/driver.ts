@@ -50,8 +50,9 @@ export interface SqlExecutor {
 
 /** A question that is on its way. */
 export interface Asked {
-  readonly rows: Promise<readonly SqlRow[]>;
-  /** Nobody waits for the answer any more: `rows` rejects with this, unless it has come. */
+  /** The first column of each row, as text. */
+  readonly answers: Promise<readonly string[]>;
+  /** Nobody waits for the answers any more: they reject with this, unless they have come. */
   cancel(reason: Error): void;
 }
 
@@ -71,9 +72,12 @@ export interface SqlDriver extends SqlExecutor {
 export function ask(driver: Pick<SqlDriver, "ask" | "query">, question: SqlStatement): Asked {
   if (driver.ask !== undefined) return driver.ask(question);
   const over = new AbortController();
-  const rows = driver.query(question, noParams, { signal: over.signal });
-  return { rows, cancel: (reason) => over.abort(reason) };
+  const answers = driver.query(question, noParams, { signal: over.signal }).then(firstColumn);
+  return { answers, cancel: (reason) => over.abort(reason) };
 }
+
+export const firstColumn = (rows: readonly SqlRow[]): readonly string[] =>
+  rows.map((row) => String(Object.values(row)[0]));
 
 const noParams: SqlParams = {};
 

@@ -1,6 +1,6 @@
 import { InvalidOperationError } from "../errors.js";
 import type { Database, Dialect } from "../sql/dialect.js";
-import { ask, type SqlRow, type SqlStatement } from "../sql/driver.js";
+import { ask, type SqlStatement } from "../sql/driver.js";
 import type { QueueNames } from "../sql/names.js";
 import type { TenantStores } from "./tenant-stores.js";
 import { timeLimits } from "./time-limits.js";
@@ -37,14 +37,14 @@ export function dueQuestion(): DueQuestion {
   return (stores, withinMs) => {
     const question = byStores.get(stores) ?? statementFor(stores);
     if (question === undefined) return Promise.resolve(everything);
-    const { rows, cancel } = ask(stores.db.driver, question);
+    const { answers, cancel } = ask(stores.db.driver, question);
     return new Promise<Due>((resolve, reject) => {
       const ended = limits.after(withinMs, () => {
         const reason = tooSlow(withinMs);
         reject(reason); // also where a driver does not give up when it is told to
         cancel(reason);
       });
-      rows.then(
+      answers.then(
         (found) => {
           ended();
           resolve(found.length === 0 ? nothing : dueOf(found));
@@ -60,9 +60,9 @@ export function dueQuestion(): DueQuestion {
 
 const everything: Due = { inbox: true, outbox: true };
 const nothing: Due = { inbox: false, outbox: false };
-const dueOf = (rows: readonly SqlRow[]): Due => ({
-  inbox: rows.some(({ queue }) => queue === "inbox"),
-  outbox: rows.some(({ queue }) => queue === "outbox"),
+const dueOf = (queues: readonly string[]): Due => ({
+  inbox: queues.includes("inbox"),
+  outbox: queues.includes("outbox"),
 });
 
 const tooSlow = (ms: number) =>

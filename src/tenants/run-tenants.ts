@@ -65,19 +65,24 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 
   const timed: TurnTime = (work) => within(run.turnMs, budget, limits, work);
 
-  const takeTurn = async (id: string): Promise<void> => {
+  const turnOf = (id: string): Promise<boolean> => {
     try {
-      const more = await run.turn(id, timed);
-      if (!more) left.delete(id);
-      aside.recovered(id);
-      chosen.ended(id, more ? "more" : "empty");
+      return run.turn(id, timed);
     } catch (error) {
-      left.delete(id);
-      failed.add(id);
-      const forMs = aside.failed(id);
-      logger.error("a tenant failed and is set aside", { store: id, forMs, reason: safeReason(error) });
-      chosen.ended(id, "failed");
+      return Promise.reject(error);
     }
+  };
+  const succeeded = (id: string, more: boolean): void => {
+    if (!more) left.delete(id);
+    aside.recovered(id);
+    chosen.ended(id, more ? "more" : "empty");
+  };
+  const hasFailed = (id: string, error: unknown): void => {
+    left.delete(id);
+    failed.add(id);
+    const forMs = aside.failed(id);
+    logger.error("a tenant failed and is set aside", { store: id, forMs, reason: safeReason(error) });
+    chosen.ended(id, "failed");
   };
 
   /** A strategy that goes round and round may name one that has failed meanwhile. */
@@ -104,7 +109,10 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
         }
         busy++;
         turns++;
-        takeTurn(id).then(ended, reject);
+        turnOf(id).then(
+          (more) => ended(() => succeeded(id, more)),
+          (error: unknown) => ended(() => hasFailed(id, error)),
+        );
       }
       if (busy === 0) resolve();
     };
@@ -120,8 +128,14 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
         reject(error); // a strategy of the user's own
       }
     };
-    const ended = (): void => {
+    const ended = (settle: () => void): void => {
       busy--;
+      try {
+        settle();
+      } catch (error) {
+        reject(error); // a strategy of the user's own
+        return;
+      }
       if (isPausing) return;
       if (performance.now() - loopSince < longestLoopMs) startSafely();
       else {

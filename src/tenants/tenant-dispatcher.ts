@@ -133,6 +133,9 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
 
   type Work = (stores: TenantStores, found: Due, limit: Budget) => Promise<boolean>;
 
+  const look = (stores: TenantStores, { remainingMs }: Budget): Promise<Due> =>
+    due(stores, Math.min(pollMs, remainingMs()));
+
   /**
    * Asks whether there is work, and does it. A tenant that has none, and whose connection is open, costs that question
    * and hardly more: the turn's own time and what it needs begin with the work.
@@ -140,8 +143,6 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
   const lookedAt =
     (budget: Budget, work: Work) =>
     (id: string, timed: TurnTime): Promise<boolean> => {
-      const look = (stores: TenantStores, { remainingMs }: Budget): Promise<Due> =>
-        due(stores, Math.min(pollMs, remainingMs()));
       const stores = tenants.ready(id);
       const release = stores?.db.reserveNow();
       if (stores === undefined || release === undefined) {

@@ -78,6 +78,52 @@ const sender =
     client.query(query);
   };
 
+type SendQuestion = (
+  client: PoolClient,
+  question: SqlStatement,
+  answered: (error: Error | null | undefined, answers: readonly string[]) => void,
+) => void;
+
+interface PgConnection {
+  describe: unknown;
+}
+const noDescription = (): void => {};
+
+/**
+ * Takes only the first column, as it came, and asks for no description of it: for rows that nearly never come, that
+ * takes server and driver longer than to find out that there are none.
+ */
+function questioner(PgQuery: typeof Query, prepare: boolean): SendQuestion {
+  const Prepared = PgQuery as unknown as new (
+    ...values: ConstructorParameters<typeof Query>
+  ) => Query & { prepare(connection: PgConnection): void };
+  class Question extends Prepared {
+    readonly answers: string[] = [];
+    declare name?: string;
+    override prepare(connection: PgConnection): void {
+      const { describe } = connection;
+      connection.describe = noDescription;
+      try {
+        super.prepare(connection);
+      } finally {
+        connection.describe = describe;
+      }
+    }
+    handleRowDescription(): void {}
+    handleDataRow({ fields }: { readonly fields: readonly unknown[] }): void {
+      this.answers.push(String(fields[0]));
+    }
+  }
+  return (client, question, answered) => {
+    const { text, name } = compile(question);
+    const query: Question = new Question(text, noValues, (error) => answered(error, query.answers));
+    if (prepare) query.name = name;
+    client.query(query);
+  };
+}
+
+const noValues: unknown[] = [];
+
 const sent = (send: Send, client: PoolClient, statement: SqlStatement, params: SqlParams) =>
   new Promise<readonly SqlRow[]>((resolve, reject) => {
     send(client, statement, params, (error, result) => {
@@ -100,6 +146,7 @@ export interface PgClientOptions {
 interface Opened {
   readonly pool: Pool;
   readonly send: Send;
+  readonly sendQuestion: SendQuestion;
 }
 
 /** A pool, made at first use; the driver is loaded then too. */
@@ -228,10 +275,10 @@ const isOneFree = (from: Pool): boolean => from.idleCount > from.waitingCount;
  * By callbacks on a connection that is free: a signal with a listener, and a promise for each step on the way, would
  * take as long as the server takes to say that there is nothing.
  */
-function askNow({ pool, send }: Opened, question: SqlStatement): Asked {
+function askNow({ pool, sendQuestion }: Opened, question: SqlStatement): Asked {
   let isOver = false;
   let giveUp = (_reason: Error): void => {};
-  const rows = new Promise<readonly SqlRow[]>((resolve, reject) => {
+  const answers = new Promise<readonly string[]>((resolve, reject) => {
     giveUp = reject;
     pool.connect((failure, client, release) => {
       if (client === undefined) return reject(failure);
@@ -242,17 +289,17 @@ function askNow({ pool, send }: Opened, question: SqlStatement): Asked {
         Object.assign(client, { pipeline: false });
         release(reason);
       };
-      send(client, question, noParams, (error, result) => {
+      sendQuestion(client, question, (error, found) => {
         if (isOver) return; // and the connection has been given back
         isOver = true;
         release(lostClients.get(client) ?? (error && isConnectionError(error) ? error : undefined));
         if (error) reject(withoutDetail(error));
-        else resolve(result.rows as SqlRow[]);
+        else resolve(found);
       });
     });
   });
   return {
-    rows,
+    answers,
     cancel(reason) {
       if (isOver) return;
       isOver = true;
@@ -260,8 +307,6 @@ function askNow({ pool, send }: Opened, question: SqlStatement): Asked {
     },
   };
 }
-
-const noParams: SqlParams = {};
 
 /** Whoever needs the connection then finds out by its own attempt. */
 const ignored = (): void => {};
@@ -322,7 +367,7 @@ async function loadPool({ config, prepare }: PgClientOptions): Promise<Opened> {
   notGone.set(made, clients);
   // One that is lost while in use tells only whoever listens; its query rejects by itself.
   made.on("connect", (client) => client.on("error", (error: Error) => lostClients.set(client, error)));
-  return { pool: made, send: sender(PgQuery, prepare) };
+  return { pool: made, send: sender(PgQuery, prepare), sendQuestion: questioner(PgQuery, prepare) };
 }
 
 /** A client outside of any pool, not connected yet: listening belongs to one connection. */

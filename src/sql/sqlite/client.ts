@@ -4,6 +4,7 @@ import { sleep } from "../../queue/wait.js";
 import { abortable } from "../abortable.js";
 import {
   ask,
+  firstColumn,
   type QueryOptions,
   type SqlDriver,
   type SqlExecutor,
@@ -362,11 +363,10 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
     ask(question) {
       try {
         const rows = atOnce(question, noParams);
-        return rows === undefined
-          ? ask({ query }, question)
-          : { rows: Promise.resolve(rows), cancel: ignored };
+        if (rows === undefined) return ask({ query }, question);
+        return { answers: Promise.resolve(firstColumn(rows)), cancel: ignored };
       } catch (error) {
-        return { rows: Promise.reject(error), cancel: ignored };
+        return { answers: Promise.reject(error), cancel: ignored };
       }
     },
     async transaction<T>(work: (tx: SqlExecutor) => Promise<T>, queryOptions?: QueryOptions) {
