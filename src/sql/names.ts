@@ -34,6 +34,22 @@ export interface QueueNames {
   readonly bare: (suffix: string) => string;
 }
 
+/** Of a queue, given how a dialect writes the name of one of its objects. */
+export function queueNames(
+  queue: Pick<QueueNames, "kind" | "schema" | "table">,
+  { object, bare }: Pick<QueueNames, "object" | "bare">,
+  suffix: { readonly state: string; readonly view: string },
+): QueueNames {
+  return {
+    ...queue,
+    message: object(""),
+    state: object(suffix.state),
+    view: object(suffix.view),
+    object,
+    bare,
+  };
+}
+
 /** The columns in which the two kinds of message table differ, the same in every dialect. */
 export const keyColumns = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? ["source", "message_id"] : ["id"];

@@ -1,20 +1,11 @@
-import type { QueueNames } from "../names.js";
+import { type QueueNames, queueNames } from "../names.js";
 
 export const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const bare = (suffix: string) => quote(`${table}${suffix}`);
   const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return {
-    kind,
-    schema,
-    table,
-    message: object(""),
-    state: object("_state"),
-    view: object("_messages"),
-    object,
-    bare,
-  };
+  return queueNames({ kind, schema, table }, { object, bare }, { state: "_state", view: "_messages" });
 }
 
 /** What is done, once and for all: appended by the ack, never changed. A message without a state row is Done. */

@@ -1,4 +1,4 @@
-import type { QueueNames } from "../names.js";
+import { type QueueNames, queueNames } from "../names.js";
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
@@ -7,16 +7,7 @@ export const inSchema = (schema: string, name: string) => quote(schema === "" ? 
 
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const object = (suffix: string) => inSchema(schema, `${table}${suffix}`);
-  return {
-    kind,
-    schema,
-    table,
-    message: object(""),
-    state: object("State"),
-    view: object("Messages"),
-    object,
-    bare: object,
-  };
+  return queueNames({ kind, schema, table }, { object, bare: object }, { state: "State", view: "Messages" });
 }
 
 /**

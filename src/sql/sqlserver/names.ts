@@ -1,18 +1,9 @@
-import type { QueueNames } from "../names.js";
+import { type QueueNames, queueNames } from "../names.js";
 
 export const quote = (name: string): string => `[${name.replaceAll("]", "]]")}]`;
 
 export function names(kind: QueueNames["kind"], schema: string, table: string): QueueNames {
   const bare = (suffix: string) => quote(`${table}${suffix}`);
   const object = (suffix: string) => `${quote(schema)}.${bare(suffix)}`;
-  return {
-    kind,
-    schema,
-    table,
-    message: object(""),
-    state: object("State"),
-    view: object("Messages"),
-    object,
-    bare,
-  };
+  return queueNames({ kind, schema, table }, { object, bare }, { state: "State", view: "Messages" });
 }
