@@ -121,6 +121,9 @@ export function requireList<T>(value: readonly T[], name: string): asserts value
 
 /** Refuses misspelled options when a thing is created, all of them in one error. */
 export function refuseUnknown(options: object, known: readonly string[], what: string): void {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+    throw new InvalidArgumentError(`${what}: the options must be an object with ${known.join(", ")}.`);
+  }
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
   if (unknown.length === 0) return;
   throw new InvalidArgumentError(

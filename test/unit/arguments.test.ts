@@ -115,5 +115,10 @@ describe("arguments", () => {
     expect(refuse).toThrow(InvalidArgumentError);
     expect(refuse).toThrow("outbox: unknown options tabel, shcema. Known: schema, table.");
     expect(() => refuseUnknown({ tabel: 1 }, ["table"], "outbox")).toThrow("unknown option tabel.");
+    for (const wrong of ["app.db", null, undefined, 5, ["table"]]) {
+      expect(() => refuseUnknown(wrong as never, ["table"], "outbox")).toThrow(
+        "outbox: the options must be an object with table.",
+      );
+    }
   });
 });
