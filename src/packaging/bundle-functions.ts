@@ -161,9 +161,10 @@ const onlyDatabases = (chosen: readonly BundledDatabase[]): Plugin => ({
       };
       const [only, ...more] = chosen;
       onLoad({ filter }, ({ path }) => ({
-        contents: `${more.length === 0 ? `import { ${names[only!]} } from ${moduleOf(only!)};` : ""}
+        contents: `import { InvalidOperationError } from "../errors.js";
+${more.length === 0 ? `import { ${names[only!]} } from ${moduleOf(only!)};` : ""}
 const refuse = (name) => async () => {
-  throw new Error(\`This bundle was built for ${chosen.join(" and ")}. Build it with --database \${name} for this database.\`);
+  throw new InvalidOperationError(\`This bundle was built for ${chosen.join(" and ")}. Build it with --database \${name} for this database.\`);
 };
 export const ${list} = {
   ${databases.map((name) => `${name}: ${opener(name)}`).join(",\n  ")},

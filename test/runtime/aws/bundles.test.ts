@@ -121,7 +121,7 @@ describe("bundles for Lambda", () => {
     url: string,
     event: unknown = {},
     env: Readonly<Record<string, string>> = {},
-  ): Promise<{ readonly answer: unknown; readonly loaded: readonly string[] }> => {
+  ): Promise<{ readonly answer: unknown; readonly loaded: readonly string[]; readonly logged: string }> => {
     const file = pathToFileURL(join(folder, database, `${name}.mjs`)).href;
     const code = `const { handler } = await import(${JSON.stringify(file)});
       const context = { getRemainingTimeInMillis: () => 20000 };
@@ -137,7 +137,8 @@ describe("bundles for Lambda", () => {
         ...env,
       },
     });
-    return JSON.parse(stdout.split("\n").at(-1)!);
+    const [report, ...logged] = stdout.split("\n").reverse();
+    return { ...JSON.parse(report!), logged: logged.reverse().join("\n") };
   };
   const nowhere = "postgres://u:p@127.0.0.1:9/x";
 
@@ -183,6 +184,15 @@ describe("bundles for Lambda", () => {
   it("FUN-09 a bundle says what it was built for when it is given another database", async () => {
     const { answer } = await invoke(["postgres", "dispatch"], "sqlite:app.db");
     expect(answer).toBe(
+      "This bundle was built for postgres. Build it with --database sqlite for this database.",
+    );
+  });
+
+  it("FUN-09 a webhook's function logs what it was built for when it is given another database", async () => {
+    const event = stripeHttpEvent({ id: "evt_1" });
+    const { answer, logged } = await invoke(["postgres", "webhook"], "sqlite:app.db", event);
+    expect(answer).toMatchObject({ statusCode: 503 });
+    expect(logged).toContain(
       "This bundle was built for postgres. Build it with --database sqlite for this database.",
     );
   });
