@@ -162,6 +162,12 @@ describe("bundles for Lambda", () => {
     });
   });
 
+  it("FUN-03 FUN-09 a bundle asks zod also where Node is told to make no code of texts", async () => {
+    const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', NODE_OPTIONS: "--disallow-code-generation-from-strings" };
+    const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);
+    expect(answer).toBe("ONCEBOX_WEBHOOKS: own: Invalid input: expected object, received number.");
+  });
+
   it("FUN-09 a bundle has every function of zod that this package calls", async () => {
     const called = new Set<string>();
     for (const file of await readdir(join(root, "src"), { recursive: true })) {
