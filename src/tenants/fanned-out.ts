@@ -130,9 +130,9 @@ export function requireShareSize(shareSize: number): void {
 }
 
 /** What is kept for handing on what was not reached: a tenth of the time, and at most two seconds. */
-function timeToHandOn({ signal, remainingMs }: Budget): Budget {
-  const keptMs = Math.min(remainingMs() / 10, 2_000);
-  return { signal, remainingMs: () => Math.max(0, remainingMs() - keptMs) };
+function timeToHandOn(budget: Budget): Budget {
+  const keptMs = Math.min(budget.remainingMs() / 10, 2_000);
+  return { signal: budget.signal, remainingMs: () => Math.max(0, budget.remainingMs() - keptMs) };
 }
 
 async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {

@@ -2,6 +2,7 @@ import { InvalidOperationError } from "../errors.js";
 import { type Budget, timeBudget } from "../queue/budget.js";
 import type { Logger } from "../queue/logger.js";
 import { safeReason } from "../queue/safe-reason.js";
+import { attempted } from "./attempted.js";
 import type { SelectionStrategy } from "./selection.js";
 import type { SetAside } from "./set-aside.js";
 import { type TimeLimits, timeLimits } from "./time-limits.js";
@@ -65,13 +66,6 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 
   const timed: TurnTime = (work) => within(run.turnMs, budget, limits, work);
 
-  const turnOf = (id: string): Promise<boolean> => {
-    try {
-      return run.turn(id, timed);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  };
   const succeeded = (id: string, more: boolean): void => {
     if (!more) left.delete(id);
     aside.recovered(id);
@@ -109,7 +103,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
         }
         busy++;
         turns++;
-        turnOf(id).then(
+        attempted(() => run.turn(id, timed)).then(
           (more) => ended(() => succeeded(id, more)),
           (error: unknown) => ended(() => hasFailed(id, error)),
         );
@@ -170,7 +164,7 @@ function within<T>(
     const ended = limits.after(ms + graceMs, () =>
       reject(new InvalidOperationError(`It did not end within its ${Math.round(ms)} ms.`)),
     );
-    work(limit).then(
+    attempted(() => work(limit)).then(
       (result) => {
         ended();
         resolve(result);

@@ -3,6 +3,7 @@ import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { Budget } from "../queue/budget.js";
 import type { DispatchResult } from "../queue/dispatch-run.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
+import { attempted } from "./attempted.js";
 import { NoRoomError } from "./connection-budget.js";
 import { type Due, dueQuestion } from "./due.js";
 import { fair, inTurns } from "./fair.js";
@@ -133,8 +134,8 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
 
   type Work = (stores: TenantStores, found: Due, limit: Budget) => Promise<boolean>;
 
-  const look = (stores: TenantStores, { remainingMs }: Budget): Promise<Due> =>
-    due(stores, Math.min(pollMs, remainingMs()));
+  const look = (stores: TenantStores, budget: Budget): Promise<Due> =>
+    due(stores, Math.min(pollMs, budget.remainingMs()));
 
   /**
    * Asks whether there is work, and does it. A tenant that has none, and whose connection is open, costs that question
@@ -153,7 +154,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
           }),
         );
       }
-      return look(stores, budget).then(
+      return attempted(() => look(stores, budget)).then(
         (seen) => {
           if (isSome(seen)) return timed((limit) => work(stores, seen, limit)).finally(release);
           release();

@@ -97,6 +97,25 @@ describe("turns of many tenants", () => {
     expect(result).toMatchObject({ failed: ["hangs"], left: [] });
   });
 
+  it("FUN-07 a turn that throws before it has begun leaves no time limit behind, which a process would wait for", async () => {
+    const open = new Set<() => void>();
+    const result = await run({
+      ids: ["a"],
+      limits: {
+        after(_ms, over) {
+          open.add(over);
+          return () => void open.delete(over);
+        },
+      },
+      turn: (_id, timed) =>
+        timed(() => {
+          throw new Error("no dispatchers for it");
+        }),
+    });
+    expect(result).toMatchObject({ failed: ["a"] });
+    expect(open.size).toBe(0);
+  });
+
   it("FUN-07 a turn's budget is its own bound, and never more than what is left of all the time", async () => {
     const seen: number[] = [];
     const turn: TenantRun["turn"] = (_id, timed) =>

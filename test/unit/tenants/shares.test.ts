@@ -62,6 +62,19 @@ describe("fan-out", () => {
     expect({ sent, run }).toEqual({ sent: [], run: [ids(250)] });
   });
 
+  it("FUN-07 a share is worked on within a budget of the caller's own, whatever it is made of", async () => {
+    const own = {
+      signal: new AbortController().signal,
+      leftMs: 10_000,
+      remainingMs() {
+        return this.leftMs;
+      },
+    };
+    const { made, run } = fanOut({ count: 1, shareSize: 250 });
+    await made.work({ tenants: ["t0"], until: 61_000 }, own);
+    expect(run).toEqual([["t0"]]);
+  });
+
   it("FUN-07 a worker hands on what it did not reach, until the next timer has handed out everything anew", async () => {
     const { made, sent, clock } = fanOut({ count: 2, shareSize: 250, left: ["t1"] });
     const share = { tenants: ["t0", "t1"], until: 61_000 };

@@ -1,0 +1,74 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type Budget, createDispatcher, type Database, migrate, timeBudget } from "../../../src/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import {
+  createTenantDispatcher,
+  createTenantStores,
+  type TenantStoreProvider,
+} from "../../../src/tenants/index.js";
+
+const dispatchers = { inbox: createDispatcher({ handlers: {} }), outbox: undefined };
+const fileOf = (url: string) => url.slice("sqlite:".length);
+let folder: string;
+let tenants: TenantStoreProvider | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-looks-"));
+});
+afterEach(async () => {
+  await tenants?.close();
+  tenants = undefined;
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Tenants whose databases are there, of which one may be open at a time. */
+async function makeTenants(
+  ids: readonly string[],
+  open: (url: string) => Database = (url) => openSqlite({ file: fileOf(url) }),
+): Promise<TenantStoreProvider> {
+  const list = ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }));
+  for (const { database } of list) {
+    const db = openSqlite({ file: fileOf(database) });
+    await migrate(db);
+    await db.close();
+  }
+  tenants = createTenantStores({ discover: () => list, open, connections: { files: 1 } });
+  return tenants;
+}
+
+describe("looks at idle tenants", () => {
+  it("FUN-07 take a budget of the caller's own, whatever it is made of", async () => {
+    class Own implements Budget {
+      readonly signal = new AbortController().signal;
+      private readonly end = performance.now() + 60_000;
+      remainingMs(): number {
+        return this.end - performance.now();
+      }
+    }
+    const dispatcher = createTenantDispatcher({ tenants: await makeTenants(["a"]), dispatchers });
+    for (const _ of ["to open it", "when it is open"]) {
+      expect(await dispatcher.run(new Own())).toMatchObject({ turns: 1, failed: [], left: [] });
+    }
+  });
+
+  it("FUN-07 give their place back when a driver throws instead of answering", async () => {
+    let isBroken = false;
+    const open = (url: string): Database => {
+      const db = openSqlite({ file: fileOf(url) });
+      const ask = db.driver.ask!;
+      const broken: typeof ask = (question) => {
+        if (isBroken) throw new Error("broken");
+        return ask(question);
+      };
+      return { ...db, driver: { ...db.driver, ask: broken } };
+    };
+    const dispatcher = createTenantDispatcher({ tenants: await makeTenants(["a", "b"], open), dispatchers });
+    expect(await dispatcher.run(timeBudget(60_000), ["a"])).toMatchObject({ turns: 1, failed: [] });
+    isBroken = true;
+    expect(await dispatcher.run(timeBudget(60_000), ["a"])).toMatchObject({ failed: ["a"] });
+    isBroken = false;
+    expect(await dispatcher.run(timeBudget(5_000), ["b"])).toMatchObject({ turns: 1, failed: [], left: [] });
+  });
+});
