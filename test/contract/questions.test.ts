@@ -51,6 +51,18 @@ describe.each([
       expect(await Promise.all(asked)).toEqual(asked.map(() => ["a", "b"]));
     }));
 
+  it("FUN-07 what was asked for before the database is closed is still answered", async () => {
+    const { driver, close } = open();
+    await ask(driver, none).answers;
+    const first = ask(driver, two).answers;
+    const second = driver.query(two, {});
+    const closed = close();
+    expect(await first).toEqual(["a", "b"]);
+    expect(await second).toHaveLength(2);
+    await closed;
+    await expect(ask(driver, two).answers).rejects.toThrow("closed");
+  });
+
   it("FUN-07 one that is given up after its answer is answered all the same", () =>
     withDatabase(open(), async ({ driver }) => {
       const { answers, cancel } = ask(driver, two);

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Client, ClientConfig, Pool, PoolClient, PoolConfig, Query } from "pg";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
+import { sleep } from "../../queue/wait.js";
 import { abortable } from "../abortable.js";
 import {
   type Asked,
@@ -323,6 +324,8 @@ const longestGoodbyeMs = 2_000;
 
 /** The pool's own end does not wait for the server, which may then count old connections and new ones together. */
 async function endAll(pool: Pool): Promise<void> {
+  // Whoever waits for a connection when the pool ends would not be told, neither then nor later.
+  while (pool.waitingCount > 0) await sleep(1);
   await pool.end();
   const left = notGone.get(pool)!;
   if (left.size === 0) return;
