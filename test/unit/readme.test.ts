@@ -9,13 +9,43 @@ import { describe, expect, it } from "vitest";
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The first TypeScript block of the README, importing the sources instead of the package. */
-async function smallestProgram(): Promise<string> {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  const [, program] = /## The smallest complete program\n\n```ts\n([\s\S]*?)```/.exec(readme)!;
-  return program!
-    .replace('"oncebox"', JSON.stringify(join(root, "src/index.ts")))
-    .replace('"oncebox/sqlite"', JSON.stringify(join(root, "src/sql/sqlite/index.ts")));
+const sources: Readonly<Record<string, string>> = {
+  oncebox: "src/index.ts",
+  "oncebox/sqlite": "src/sql/sqlite/index.ts",
+  "oncebox/webhooks": "src/webhooks/index.ts",
+};
+
+/** The first TypeScript block behind a line of a document. */
+async function programBehind(line: string, document: string): Promise<string> {
+  const text = await readFile(join(root, document), "utf8");
+  return /```ts\n([\s\S]*?)```/.exec(text.slice(text.indexOf(line)))![1]!;
+}
+
+/** What it prints, in an empty folder, once the compiler has nothing against it. It imports the sources instead of the package. */
+async function printedBy(program: string): Promise<unknown> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-readme-"));
+  try {
+    const file = join(folder, "program.mts");
+    const fromSources = program.replace(/(?<= from )"(oncebox[^"]*)"/g, (_, name: string) =>
+      JSON.stringify(join(root, sources[name]!)),
+    );
+    await writeFile(file, fromSources);
+    const config = {
+      extends: join(root, "tsconfig.json"),
+      compilerOptions: { allowImportingTsExtensions: true, typeRoots: [join(root, "node_modules/@types")] },
+      include: [file],
+    };
+    await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
+    await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", folder]);
+    const { stdout } = await run(
+      process.execPath,
+      ["--no-warnings", "--import", join(root, "node_modules/tsx/dist/loader.mjs"), file],
+      { cwd: folder },
+    );
+    return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 describe("README", () => {
@@ -27,31 +57,27 @@ describe("README", () => {
   });
 
   it("has a smallest program that type-checks and does what it says", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "oncebox-readme-"));
-    try {
-      const file = join(folder, "program.mts");
-      await writeFile(
-        file,
-        `${await smallestProgram()}\nconsole.log(JSON.stringify({ outcome, result }));\n`,
-      );
-      const config = {
-        extends: join(root, "tsconfig.json"),
-        compilerOptions: { allowImportingTsExtensions: true, typeRoots: [join(root, "node_modules/@types")] },
-        include: [file],
-      };
-      await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
-      await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", folder]);
-      const { stdout } = await run(
-        process.execPath,
-        ["--no-warnings", "--import", join(root, "node_modules/tsx/dist/loader.mjs"), file],
-        { cwd: folder },
-      );
-      expect(JSON.parse(stdout)).toMatchObject({
-        outcome: "enqueued",
-        result: { acked: 1, stopped: "drained" },
-      });
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
+    const program = await programBehind("## The smallest complete program", "README.md");
+    expect(await printedBy(`${program}\nconsole.log(JSON.stringify({ outcome, result }));\n`)).toMatchObject({
+      outcome: "enqueued",
+      result: { acked: 1, stopped: "drained" },
+    });
+  });
+});
+
+describe("the guide to webhooks", () => {
+  it("begins with a program that type-checks and stores a webhook", async () => {
+    const before = `import { signWebhook } from "oncebox/webhooks";
+const readFromVault = async (name: string) => \`secret of \${name}\`;
+const { url, ...signed } = signWebhook("stripe", {
+  url: "http://localhost/webhooks/stripe",
+  body: '{"id":"evt_1","type":"ping"}',
+  secrets: "whsec_old",
+});
+const request = new Request(url, signed);
+`;
+    const program = await programBehind("# Webhooks", "docs/webhooks.md");
+    const after = "console.log(JSON.stringify(await response.json()));\n";
+    expect(await printedBy(before + program + after)).toEqual({ outcome: "enqueued", messageId: "evt_1" });
   });
 });
