@@ -91,6 +91,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   await new Promise<void>((resolve, reject) => {
     let loopSince = performance.now();
     let isPausing = false;
+    let hasBroken = false;
     let noAlarm = (): void => {};
 
     const startSome = (): void => {
@@ -115,11 +116,18 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
       const ms = busy > 0 ? chosen.nextMs?.() : undefined;
       if (ms !== undefined) noAlarm = limits.after(ms, startSafely);
     };
+    /** A strategy of the user's own that throws: the turns that run may end, and none follows. */
+    const breakOff = (error: unknown): void => {
+      hasBroken = true;
+      noAlarm();
+      reject(error);
+    };
     const startSafely = (): void => {
+      if (hasBroken) return;
       try {
         startSome();
       } catch (error) {
-        reject(error); // a strategy of the user's own
+        breakOff(error);
       }
     };
     const ended = (settle: () => void): void => {
@@ -127,7 +135,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
       try {
         settle();
       } catch (error) {
-        reject(error); // a strategy of the user's own
+        breakOff(error);
         return;
       }
       if (isPausing) return;

@@ -116,6 +116,35 @@ describe("turns of many tenants", () => {
     expect(open.size).toBe(0);
   });
 
+  it("FUN-07 a strategy that throws ends the run: nobody has a turn after it was told", async () => {
+    const started: string[] = [];
+    let end = (): void => {};
+    const slow = new Promise<boolean>((resolve) => {
+      end = () => resolve(false);
+    });
+    const names = ["bad", "slow", "later"];
+    const result = run({
+      ids: names,
+      selection: {
+        sequential: false,
+        begin: () => ({
+          next: () => names.shift(),
+          ended(id) {
+            if (id === "bad") throw new Error("of the strategy");
+          },
+        }),
+      },
+      turn(id) {
+        started.push(id);
+        return id === "slow" ? slow : Promise.resolve(false);
+      },
+    });
+    await expect(result).rejects.toThrow("of the strategy");
+    end();
+    await new Promise(setImmediate);
+    expect(started).toEqual(["bad", "slow"]);
+  });
+
   it("FUN-07 a turn's budget is its own bound, and never more than what is left of all the time", async () => {
     const seen: number[] = [];
     const turn: TenantRun["turn"] = (_id, timed) =>
