@@ -73,6 +73,17 @@ describe.each([
     }));
 });
 
+it("FUN-07 a question that is planned anew each time is not prepared", () =>
+  withDatabase(openPostgres({ url, maxConnections: 1 }), async ({ driver }) => {
+    const prepared = statement("prepared", "select statement from pg_prepared_statements");
+    const anew = { ...statement("anew", "select 'planned anew' as x"), unprepared: true };
+    for (const _ of ["the first time", "again"]) await ask(driver, anew).answers;
+    expect(await ask(driver, two).answers).toEqual(["a", "b"]);
+    const texts = await ask(driver, prepared).answers;
+    expect(texts).toContain(two.steps[0]);
+    expect(texts).not.toContain(anew.steps[0]);
+  }));
+
 describe("a question that PostgreSQL does not answer", () => {
   const reason = new Error("given up");
   /** Waits for a lock that another session holds while `work` runs. */

@@ -118,7 +118,7 @@ function questioner(PgQuery: typeof Query, prepare: boolean): SendQuestion {
   return (client, question, answered) => {
     const { text, name } = compile(question);
     const query: Question = new Question(text, noValues, (error) => answered(error, query.answers));
-    if (prepare) query.name = name;
+    if (prepare && !question.unprepared) query.name = name;
     client.query(query);
   };
 }
