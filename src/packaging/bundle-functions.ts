@@ -151,7 +151,7 @@ const onlyDatabases = (chosen: readonly BundledDatabase[]): Plugin => ({
   name: "only databases",
   setup({ onLoad }) {
     for (const [file, { list, module, names }] of Object.entries(openers)) {
-      const filter = new RegExp(`[\\\\/](src|oncebox[\\\\/]dist)[\\\\/]config[\\\\/]${file}\\.[jt]s$`);
+      const filter = new RegExp(`[\\\\/]config[\\\\/]${file}\\.[jt]s$`);
       const moduleOf = (name: BundledDatabase) => `"../sql/${name}/${module}.js"`;
       const opener = (name: BundledDatabase): string => {
         if (!chosen.includes(name)) return `refuse("${name}")`;
@@ -160,20 +160,23 @@ const onlyDatabases = (chosen: readonly BundledDatabase[]): Plugin => ({
           : `async () => (await import(${moduleOf(name)})).${names[name]}`;
       };
       const [only, ...more] = chosen;
-      onLoad({ filter }, ({ path }) => ({
-        contents: `import { InvalidOperationError } from "../errors.js";
+      const contents = `import { InvalidOperationError } from "../errors.js";
 ${more.length === 0 ? `import { ${names[only!]} } from ${moduleOf(only!)};` : ""}
 const refuse = (name) => async () => {
   throw new InvalidOperationError(\`This bundle was built for ${chosen.join(" and ")}. Build it with --database \${name} for this database.\`);
 };
 export const ${list} = {
   ${databases.map((name) => `${name}: ${opener(name)}`).join(",\n  ")},
-};`,
-        resolveDir: dirname(path),
-      }));
+};`;
+      onLoad({ filter }, ({ path }) =>
+        isOncebox(path) ? { contents, resolveDir: dirname(path) } : undefined,
+      );
     }
   },
 });
+
+/** This package, whatever its folder is called where it is linked; or the app's own, when that is another. */
+const isOncebox = (path: string): boolean => path.startsWith(code) || /[\\/]oncebox[\\/]dist[\\/]/.test(path);
 
 /** The files in `config` that know all dialects, and what they export. */
 const openers = {

@@ -1,0 +1,38 @@
+import { mkdir, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { root } from "./aws-stack.js";
+import { type PackedPackage, packedPackage } from "./packed.js";
+
+let packed: PackedPackage;
+let place: string;
+
+beforeAll(async () => {
+  packed = await packedPackage();
+  place = await mkdtemp(join(tmpdir(), "oncebox-linked-"));
+});
+afterAll(async () => {
+  await rm(place, { recursive: true, force: true });
+  await packed?.remove();
+});
+
+async function link(name: string, target: string, folder: string): Promise<void> {
+  const path = join(folder, "node_modules", name);
+  await mkdir(dirname(path), { recursive: true });
+  await symlink(target, path, "junction");
+}
+
+it("FUN-09 a package that is linked, as npm link and workspaces do it, makes bundles of one database whatever its folder is called", async () => {
+  await packed.cli(["init", "aws", "app"], place);
+  const app = join(place, "app");
+  const linked = dirname(packed.tarball);
+  await link("oncebox", linked, app);
+  // Neither SQL Server's driver nor SQLite's.
+  for (const name of ["esbuild", "fflate", "pg", "@middy/core"]) {
+    await link(name, join(root, "node_modules", name), linked);
+  }
+  await packed.cli(["package", "aws", "--database", "postgres"], app);
+  const webhook = await readFile(join(app, "build/aws/functions/webhook.mjs"), "utf8");
+  expect(webhook.includes("This bundle was built for postgres.")).toBe(true);
+});
