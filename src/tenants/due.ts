@@ -1,4 +1,4 @@
-import { InvalidOperationError } from "../errors.js";
+import { InvalidOperationError, SchemaMissingError } from "../errors.js";
 import type { Database, Dialect } from "../sql/dialect.js";
 import { ask, type SqlStatement } from "../sql/driver.js";
 import type { QueueNames } from "../sql/names.js";
@@ -12,7 +12,7 @@ export interface Due {
 
 /** Where they are. */
 export interface DueStores extends Pick<TenantStores, "tables"> {
-  readonly db: Pick<Database, "dialect" | "driver">;
+  readonly db: Pick<Database, "dialect" | "driver" | "id">;
 }
 
 /** Rejects when there is no answer within this time. */
@@ -40,7 +40,9 @@ export function dueQuestion(): DueQuestion {
     const { answers, cancel } = ask(stores.db.driver, question);
     return new Promise<Due>((resolve, reject) => {
       const ended = limits.after(withinMs, () => {
-        const reason = tooSlow(withinMs);
+        const reason = new NoAnswerError(
+          `The database did not say within ${Math.round(withinMs)} ms whether it has work.`,
+        );
         reject(reason); // also where a driver does not give up when it is told to
         cancel(reason);
       });
@@ -51,7 +53,7 @@ export function dueQuestion(): DueQuestion {
         },
         (error: unknown) => {
           ended();
-          reject(error);
+          reject(stores.db.dialect.isSchemaMissing(error) ? schemaMissing(stores, error) : error);
         },
       );
     });
@@ -65,8 +67,16 @@ const dueOf = (queues: readonly string[]): Due => ({
   outbox: queues.includes("outbox"),
 });
 
-const tooSlow = (ms: number) =>
-  new InvalidOperationError(`The database did not say within ${Math.round(ms)} ms whether it has work.`);
+/** There was none within the time. */
+export class NoAnswerError extends InvalidOperationError {
+  override readonly name = "NoAnswerError";
+}
+
+const schemaMissing = ({ db }: DueStores, cause: unknown) =>
+  new SchemaMissingError(
+    `The inbox or the outbox is not in ${db.id}, or is older than this version of oncebox. Migrate it when you deploy.`,
+    { cause },
+  );
 
 function makeStatement(dialect: Dialect, { schema, inbox, outbox }: TenantStores["tables"]) {
   const names = (kind: QueueNames["kind"], table: string | undefined) =>

@@ -5,7 +5,7 @@ import type { DispatchResult } from "../queue/dispatch-run.js";
 import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
 import { attempted } from "./attempted.js";
 import { NoRoomError } from "./connection-budget.js";
-import { type Due, dueQuestion } from "./due.js";
+import { type Due, dueQuestion, NoAnswerError } from "./due.js";
 import { fair, inTurns } from "./fair.js";
 import { resultSum } from "./result-sum.js";
 import { runTenants, type TenantRunResult, type TurnTime } from "./run-tenants.js";
@@ -137,6 +137,10 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
   const look = (stores: TenantStores, budget: Budget): Promise<Due> =>
     due(stores, Math.min(pollMs, budget.remainingMs()));
 
+  /** Cut off by the end of all the time: nobody's fault, and left for another. */
+  const isCutOff = (error: unknown, budget: Budget): boolean =>
+    error instanceof NoAnswerError && budget.remainingMs() <= 0;
+
   /**
    * Asks whether there is work, and does it. A tenant that has none, and whose connection is open, costs that question
    * and hardly more: the turn's own time and what it needs begin with the work.
@@ -149,8 +153,11 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
       if (stores === undefined || release === undefined) {
         return timed((limit) =>
           inPlace(id, limit, async (found, rest) => {
-            const seen = await look(found, rest);
-            return isSome(seen) && work(found, seen, rest);
+            const seen = await look(found, rest).catch((error: unknown) => {
+              if (isCutOff(error, budget)) return undefined;
+              throw error;
+            });
+            return seen === undefined || (isSome(seen) && work(found, seen, rest));
           }),
         );
       }
@@ -162,6 +169,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         },
         (error: unknown) => {
           release();
+          if (isCutOff(error, budget)) return true;
           throw error;
         },
       );

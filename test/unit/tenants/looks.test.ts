@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Budget, createDispatcher, type Database, migrate, timeBudget } from "../../../src/index.js";
+import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   createTenantDispatcher,
@@ -70,5 +71,41 @@ describe("looks at idle tenants", () => {
     expect(await dispatcher.run(timeBudget(60_000), ["a"])).toMatchObject({ failed: ["a"] });
     isBroken = false;
     expect(await dispatcher.run(timeBudget(5_000), ["b"])).toMatchObject({ turns: 1, failed: [], left: [] });
+  });
+
+  it("FUN-07 that the end of all the time cuts off leave the tenant to another, and do not set it aside", async () => {
+    let hangs = false;
+    const open = (url: string): Database => {
+      const db = openSqlite({ file: fileOf(url) });
+      const ask = db.driver.ask!;
+      const hanging: typeof ask = (question) =>
+        hangs ? { answers: new Promise(() => {}), cancel() {} } : ask(question);
+      return { ...db, driver: { ...db.driver, ask: hanging } };
+    };
+    const slow = async (isOpen: boolean) => {
+      hangs = false;
+      const dispatcher = createTenantDispatcher({ tenants: await makeTenants(["a"], open), dispatchers });
+      if (isOpen) await dispatcher.run(timeBudget(60_000));
+      hangs = true;
+      const report = await dispatcher.run(timeBudget(300));
+      hangs = false;
+      expect(report).toMatchObject({ failed: [], left: ["a"] });
+      expect(await dispatcher.run(timeBudget(60_000))).toMatchObject({ turns: 1, setAside: [], left: [] });
+      await tenants!.close();
+    };
+    for (const isOpen of [true, false]) await slow(isOpen);
+  });
+
+  it("FUN-07 MID-01 say that the tables are missing, and where", async () => {
+    const reasons: unknown[] = [];
+    const database = `sqlite:${join(folder, "empty.db")}`;
+    tenants = createTenantStores({ discover: () => [{ id: "empty", database }] });
+    const logger = {
+      ...silentLogger,
+      error: (_: string, { reason }: LogFields) => void reasons.push(reason),
+    };
+    const dispatcher = createTenantDispatcher({ tenants, dispatchers, logger });
+    expect(await dispatcher.run(timeBudget(60_000))).toMatchObject({ failed: ["empty"] });
+    expect(reasons).toEqual([expect.stringMatching(/^The inbox or the outbox is not in sqlite:.*empty\.db/)]);
   });
 });
