@@ -423,7 +423,7 @@ async function whenFree<T>(work: () => T, signal?: AbortSignal): Promise<T> {
 
 /** SQLITE_BUSY and SQLITE_LOCKED with their extended codes, whichever way the binding names them. */
 export function isBusy(error: unknown): boolean {
-  const { errcode, code, message } = error as { errcode?: number; code?: string; message?: string };
+  const { errcode, code, message } = (error ?? {}) as { errcode?: number; code?: string; message?: string };
   const primary = errcode === undefined ? undefined : errcode & 0xff;
   return (
     primary === 5 ||
