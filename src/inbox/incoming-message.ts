@@ -1,17 +1,9 @@
-import {
-  optionalDate,
-  optionalHash,
-  optionalHeaders,
-  optionalName,
-  optionalPartitionKey,
-  requireName,
-  requirePayload,
-} from "../queue/arguments.js";
+import { optionalHash, requireName } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import type { ReceivingDialect } from "../sql/dialect.js";
-import type { SqlParams, SqlValue } from "../sql/driver.js";
+import type { SqlParams } from "../sql/driver.js";
+import { withContent } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
-import { toStoredText } from "../sql/stored-text.js";
 
 /** What arrives. */
 export interface IncomingMessage extends InboxKey {
@@ -33,24 +25,8 @@ export interface IncomingMessage extends InboxKey {
 /** As a statement takes it, once it has been checked. */
 export function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {
   requireName(message?.topic, "topic");
-  inboxKey.key(message);
-  requirePayload(message.payload);
-  const time = (date: Date | null) => (date === null ? null : dialect.toTime(date));
-  const headers = optionalHeaders(message.headers);
-  const partitionKey = optionalPartitionKey(message.partitionKey);
-  const params: Record<string, SqlValue> = {
-    source: message.source,
-    message_id: message.messageId,
-    topic: message.topic,
-    payload: toStoredText(message.payload),
-    hash: optionalHash(message.hash),
-    correlation_id: optionalName(message.correlationId, "correlationId"),
-    headers: headers === null ? null : toStoredText(JSON.stringify(headers)),
-    due_at: time(optionalDate(message.dueAt, "dueAt")),
-    expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
-  };
-  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
-  return params;
+  const { source, messageId } = inboxKey.key(message);
+  return withContent({ source, message_id: messageId, hash: optionalHash(message.hash) }, message, dialect);
 }
 
 /** As part of a JSON array: bytes travel as hexadecimal. */

@@ -1,22 +1,15 @@
 import { InvalidArgumentError } from "../errors.js";
-import {
-  optionalDate,
-  optionalHeaders,
-  optionalName,
-  optionalPartitionKey,
-  requireName,
-  requirePayload,
-} from "../queue/arguments.js";
+import { requireName } from "../queue/arguments.js";
 import { isGuid } from "../queue/guid.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
 import { uuidV7 } from "../queue/uuid-v7.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlValue } from "../sql/driver.js";
+import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import { withContent } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { toStoredText } from "../sql/stored-text.js";
 
 /** What leaves. */
 export interface OutgoingMessage {
@@ -101,22 +94,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
-  requirePayload(message.payload);
   const messageId = message.messageId ?? uuidV7();
   if (!isGuid(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
-  const time = (date: Date | null) => (date === null ? null : db.dialect.toTime(date));
-  const headers = optionalHeaders(message.headers);
-  const partitionKey = optionalPartitionKey(message.partitionKey);
-  const params: Record<string, SqlValue> = {
-    id: uuidV7(),
-    message_id: messageId.toLowerCase(),
-    topic: message.topic,
-    payload: toStoredText(message.payload),
-    correlation_id: optionalName(message.correlationId, "correlationId"),
-    headers: headers === null ? null : toStoredText(JSON.stringify(headers)),
-    due_at: time(optionalDate(message.dueAt, "dueAt")),
-    expires_at: time(optionalDate(message.expiresAt, "expiresAt")),
-  };
-  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
-  return params;
+  return withContent({ id: uuidV7(), message_id: messageId.toLowerCase() }, message, db.dialect);
 }

@@ -1,0 +1,41 @@
+import {
+  optionalDate,
+  optionalHeaders,
+  optionalName,
+  optionalPartitionKey,
+  requirePayload,
+} from "../queue/arguments.js";
+import type { ReceivingDialect } from "./dialect.js";
+import type { SqlParams, SqlValue } from "./driver.js";
+import { toStoredText } from "./stored-text.js";
+
+/** What messages of both queues have beside their keys. */
+export interface MessageContent {
+  readonly topic: string;
+  readonly payload: string;
+  readonly correlationId?: string | null | undefined;
+  readonly partitionKey?: string | null | undefined;
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  readonly dueAt?: Date | null | undefined;
+  readonly expiresAt?: Date | null | undefined;
+}
+
+/** Checks it and adds it to the parameters of a key. */
+export function withContent(
+  params: Record<string, SqlValue>,
+  message: MessageContent,
+  dialect: Pick<ReceivingDialect, "toTime">,
+): SqlParams {
+  requirePayload(message.payload);
+  const time = (date: Date | null) => (date === null ? null : dialect.toTime(date));
+  const headers = optionalHeaders(message.headers);
+  const partitionKey = optionalPartitionKey(message.partitionKey);
+  params.topic = message.topic;
+  params.payload = toStoredText(message.payload);
+  params.correlation_id = optionalName(message.correlationId, "correlationId");
+  params.headers = headers === null ? null : toStoredText(JSON.stringify(headers));
+  params.due_at = time(optionalDate(message.dueAt, "dueAt"));
+  params.expires_at = time(optionalDate(message.expiresAt, "expiresAt"));
+  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
+  return params;
+}
