@@ -23,11 +23,12 @@ const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8
 
 /** By any statement of the package, as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
-  const { names, inbox, outbox, due, defaults } = sqlServerDialect;
+  const { names, receiving, inbox, outbox, due, defaults } = sqlServerDialect;
   const options = { reviveDead: false, deadBlocks: false };
   const inboxNames = names("inbox", defaults.schema, defaults.inbox);
   const outboxNames = names("outbox", defaults.schema, defaults.outbox);
   const statements = [
+    receiving(inboxNames, options),
     inbox(inboxNames, options),
     outbox(outboxNames, options),
     [due!(inboxNames, outboxNames)],
