@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const child = fileURLToPath(new URL("functions-host-child.ts", import.meta.url));
@@ -70,9 +71,14 @@ export async function startFunctionsHost(
     },
     async run(name) {
       const timer = setTimeout(kill, timeoutMs);
+      const known = lines.length;
       try {
         const answer = await fetch(`${listening}/admin/functions/${name}`, { method: "POST" });
-        if (answer.status !== 200) throw new Error(`${name} failed: ${lines.at(-1)?.message}`);
+        if (answer.status !== 200) {
+          // The answer and what was logged before it come by two ways, and either may be the first.
+          while (lines.length === known && host.exitCode === null) await sleep(5);
+          throw new Error(`${name} failed: ${lines.at(-1)?.message}`);
+        }
         return await answer.json();
       } finally {
         clearTimeout(timer);
