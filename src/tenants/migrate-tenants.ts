@@ -1,4 +1,5 @@
 import { InvalidOperationError } from "../errors.js";
+import { severalAtOnce } from "../queue/several-at-once.js";
 import { type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "./tenant-stores.js";
 
@@ -12,18 +13,13 @@ export async function migrateTenants(
   const ids = await stores.places();
   const applied = new Map<string, readonly string[]>();
   const failures = new Map<string, unknown>();
-  let next = 0;
-  const migrator = async (): Promise<void> => {
-    while (next < ids.length) {
-      const id = ids[next++]!;
-      try {
-        applied.set(id, await migrateOne(stores, id));
-      } catch (error) {
-        failures.set(id, error);
-      }
+  await severalAtOnce(ids, atOnce, async (id) => {
+    try {
+      applied.set(id, await migrateOne(stores, id));
+    } catch (error) {
+      failures.set(id, error);
     }
-  };
-  await Promise.all(Array.from({ length: atOnce }, migrator));
+  });
   if (failures.size > 0) throw notMigrated(failures, ids.length);
   return { applied: ids.flatMap((id) => applied.get(id)!.map((step) => `${id}: ${step}`)) };
 }

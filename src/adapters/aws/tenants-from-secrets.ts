@@ -2,6 +2,7 @@ import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
 import { retriable } from "../../app/retriable.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import { severalAtOnce } from "../../queue/several-at-once.js";
 import type { TenantDiscovery } from "../../tenants/discovery.js";
 import {
   type FetchTexts,
@@ -56,19 +57,16 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
     const fetchTexts: FetchTexts = async (names, { found, refused }) => {
       const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
         names.slice(index * batchSize, (index + 1) * batchSize),
-      ).values();
-      const fetcher = async (): Promise<void> => {
-        for (const ids of batches) {
-          const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
-          const { SecretValues: values, Errors: errors } = await client.send(command, call);
-          for (const { Name: name, SecretString: text } of values ?? []) {
-            if (text !== undefined) found(name!, text);
-            else refused(name!, new InvalidOperationError("It holds no text."));
-          }
-          for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
+      );
+      await severalAtOnce(batches, fetchersAtOnce, async (ids) => {
+        const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
+        const { SecretValues: values, Errors: errors } = await client.send(command, call);
+        for (const { Name: name, SecretString: text } of values ?? []) {
+          if (text !== undefined) found(name!, text);
+          else refused(name!, new InvalidOperationError("It holds no text."));
         }
-      };
-      await Promise.all(Array.from({ length: fetchersAtOnce }, fetcher));
+        for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
+      });
     };
 
     return tenantsOf(await list(), fetchTexts, logger);

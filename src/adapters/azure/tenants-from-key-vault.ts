@@ -1,6 +1,7 @@
 import { retriable } from "../../app/retriable.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import { severalAtOnce } from "../../queue/several-at-once.js";
 import type { TenantDiscovery } from "../../tenants/discovery.js";
 import {
   type FetchTexts,
@@ -61,21 +62,17 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
     };
 
     const fetchTexts: FetchTexts = async (names, { found, refused }) => {
-      const left = names.values();
-      const fetcher = async (): Promise<void> => {
-        for (const name of left) {
-          try {
-            const { value } = await client.getSecret(name, { abortSignal });
-            if (!value) throw new InvalidOperationError("It is empty.");
-            found(name, value);
-          } catch (error) {
-            // The time is over, or there were too many questions: the last list is better than half of one.
-            if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
-            refused(name, error);
-          }
+      await severalAtOnce(names, fetchersAtOnce, async (name) => {
+        try {
+          const { value } = await client.getSecret(name, { abortSignal });
+          if (!value) throw new InvalidOperationError("It is empty.");
+          found(name, value);
+        } catch (error) {
+          // The time is over, or there were too many questions: the last list is better than half of one.
+          if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
+          refused(name, error);
         }
-      };
-      await Promise.all(Array.from({ length: fetchersAtOnce }, fetcher));
+      });
     };
 
     return tenantsOf(await list(), fetchTexts, logger);
