@@ -1,10 +1,10 @@
-import type { Budget } from "../../src/queue/budget.js";
-import { silentLogger } from "../../src/queue/logger.js";
-import { createFanOutDispatcher, fair, type TenantShare } from "../../src/tenants/index.js";
-import { runTenants } from "../../src/tenants/run-tenants.js";
-import { setAside } from "../../src/tenants/set-aside.js";
-import { shareDefaults } from "../../src/tenants/shares.js";
-import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/tenant-dispatcher.js";
+import type { Budget } from "../../src/base/budget.js";
+import { silentLogger } from "../../src/base/logger.js";
+import { fanOutDefaults } from "../../src/tenants/fan-out/fan-out-dispatcher.js";
+import { createFanOutDispatcher, fair, type TenantBatch } from "../../src/tenants/index.js";
+import { quarantine } from "../../src/tenants/scheduling/quarantine.js";
+import { runTenants } from "../../src/tenants/scheduling/run-tenants.js";
+import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { type VirtualTime, virtualTime } from "./virtual-time.js";
 
 /** What is assumed of the world. All times in milliseconds. */
@@ -81,7 +81,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
 
   /** One instance: it remembers who failed and which pools are open. */
   const instance = (): TenantDispatcher => {
-    const aside = setAside(time.now);
+    const aside = quarantine(time.now);
     const pools = new Set<string>();
     const connected = async (id: string): Promise<void> => {
       if (!pools.delete(id)) await time.sleep(world.connectMs);
@@ -151,14 +151,14 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
   const fanOut = () =>
     createFanOutDispatcher({
       dispatcher: instance(),
-      places: async () => ids,
+      distinctStores: async () => ids,
       fanOut: {
-        async send(share: TenantShare) {
+        async send(share: TenantBatch) {
           await time.sleep(20); // the cloud's own answer
           invoke((dispatcher, budget) => dispatcher.work(share, budget));
         },
       },
-      ...(world.alone ? { shareSize: world.tenants } : {}),
+      ...(world.alone ? { tenantBatchSize: world.tenants } : {}),
       now: time.now,
       random,
     });
@@ -170,4 +170,4 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
   return { handled, left, drainedMs, invocations, workersAtOnce: most, gbSeconds, looks };
 }
 
-export const periodMs = shareDefaults.periodMs;
+export const periodMs = fanOutDefaults.periodMs;

@@ -1,15 +1,15 @@
 import * as z from "zod/mini";
+import type { Logger } from "../base/logger.js";
+import type { Metrics } from "../base/metrics.js";
 import { checked } from "../config/problems.js";
 import { type SecretReference, secretReference } from "../config/secret-reference.js";
+import type { DispatcherOptions } from "../dispatch/dispatcher.js";
+import type { Handlers } from "../dispatch/handlers.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/trigger-message.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
-import type { DispatcherOptions } from "../queue/dispatcher.js";
-import type { Handlers } from "../queue/handlers.js";
-import type { Logger } from "../queue/logger.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
-import type { Metrics } from "../queue/metrics.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
@@ -32,7 +32,7 @@ type HandlersOf<Message extends QueueMessage> =
 export interface AppDefinition {
   /** A URL, where the URL is kept, or a function that opens it. `ONCEBOX_DATABASE_URL` wins over it. */
   readonly database?: string | SecretReference | (() => Database | Promise<Database>);
-  /** Many databases instead of one, found at run time: `manyTenants(…)` of `oncebox/tenants`. */
+  /** Many databases instead of one, found at run time: `multiTenant(…)` of `oncebox/tenants`. */
   readonly tenants?: AppTenants;
   /** Who may send webhooks, by the last part of their path. `ONCEBOX_WEBHOOKS` adds to them, and wins. */
   readonly sources?: Readonly<Record<string, AppSource>>;
@@ -54,7 +54,7 @@ export interface AppDefinition {
   readonly schema?: string;
   readonly dispatch?: Pick<
     DispatcherOptions<QueueMessage>,
-    "concurrency" | "batchSize" | "leaseMs" | "retry" | "reserveMs" | "firstGuessMs"
+    "concurrency" | "batchSize" | "leaseMs" | "retry" | "reserveMs" | "expectedHandlerMs"
   >;
   readonly webhooks?: Pick<
     WebhookRouteOptions,
@@ -89,7 +89,7 @@ export function definitionSchema() {
     tenants: z.optional(
       z.custom<AppTenants>(
         (value) => typeof (value as AppTenants | null)?.open === "function",
-        "must be what manyTenants(…) of oncebox/tenants answers",
+        "must be what multiTenant(…) of oncebox/tenants answers",
       ),
     ),
     sources: z.optional(z.custom(isRecordOfRecords, "must be an object with an object for each source")),

@@ -1,11 +1,11 @@
+import { guardedLogger, type Logger } from "../base/logger.js";
 import { databaseUrlForms, type OpenDatabaseOptions } from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
-import { guardedLogger, type Logger } from "../queue/logger.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
-import type { FanOut } from "../tenants/share-message.js";
+import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { AppDefinition } from "./app-definition.js";
 import type { OpenTenants } from "./app-tenants.js";
 import type { WakeUp } from "./wake-up.js";

@@ -1,5 +1,5 @@
+import { severalAtOnce } from "../base/several-at-once.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
-import { severalAtOnce } from "../queue/several-at-once.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { App } from "./create-app.js";
 
@@ -18,7 +18,7 @@ export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStat
   if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
   const all: AppStats[] = [];
   const failures = new Map<string, unknown>();
-  await severalAtOnce(await tenants.places(), atOnce, async (place) => {
+  await severalAtOnce(await tenants.distinctStores(), atOnce, async (place) => {
     try {
       const stores = await tenants.stores(place);
       all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });

@@ -1,9 +1,9 @@
+import type { Logger } from "../base/logger.js";
 import type { SecretResolver } from "../config/secret-reference.js";
 import type { Inbox } from "../inbox/inbox.js";
-import type { Logger } from "../queue/logger.js";
 import type { MigrateResult } from "../sql/migrate.js";
-import type { FanOut } from "../tenants/share-message.js";
-import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
+import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
+import type { FanOut } from "../tenants/fan-out/tenant-batch.js";
 import type { ReceivedWebhook } from "../webhooks/route-options.js";
 import type { AppDefinition } from "./app-definition.js";
 import type { DispatchJob } from "./dispatch-job.js";
@@ -32,7 +32,7 @@ export interface OpenTenants {
   close(): Promise<void>;
 }
 
-/** Only a type here, so that who has one database has no code for many: `manyTenants` of `oncebox/tenants` makes it. */
+/** Only a type here, so that who has one database has no code for many: `multiTenant` of `oncebox/tenants` makes it. */
 export interface AppTenants {
   open(context: TenantsContext): OpenTenants;
 }

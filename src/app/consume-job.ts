@@ -1,10 +1,10 @@
+import { safeReason } from "../base/safe-reason.js";
 import { InvalidOperationError } from "../errors.js";
-import { inbox } from "../middleware/inbox.js";
-import { outbox } from "../middleware/outbox.js";
-import { stack } from "../middleware/stack.js";
-import { transaction } from "../middleware/transaction.js";
+import { compose } from "../middleware/compose.js";
+import { inbox } from "../middleware/inbox-middleware.js";
+import { outbox } from "../middleware/outbox-middleware.js";
+import { transaction } from "../middleware/transaction-middleware.js";
 import type { TriggerMessage } from "../middleware/trigger-message.js";
-import { safeReason } from "../queue/safe-reason.js";
 import type { OpenApp } from "./open-app.js";
 import { coalesced } from "./wake-up.js";
 
@@ -21,7 +21,7 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
   }
   const inSchema = schema === undefined ? {} : { schema };
   const tableOf = (table: string | undefined) => (table === undefined ? {} : { table });
-  const handle = stack<TriggerMessage>(
+  const handle = compose<TriggerMessage>(
     [
       transaction(db),
       inbox({ subscriber: consumer.subscriber, ...inSchema, ...tableOf(definition.inbox?.table), logger }),

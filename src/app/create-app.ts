@@ -1,6 +1,6 @@
-import type { Logger } from "../queue/logger.js";
+import type { Logger } from "../base/logger.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
-import type { TenantStoreProvider } from "../tenants/tenant-stores.js";
+import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";

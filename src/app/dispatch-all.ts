@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Budget } from "../queue/budget.js";
-import type { DispatchResult } from "../queue/dispatch-run.js";
-import { sumOfResults } from "../queue/result-sum.js";
+import type { Budget } from "../base/budget.js";
+import type { DispatchResult } from "../dispatch/dispatch-run.js";
+import { sumOfResults } from "../dispatch/result-sum.js";
 import { lingerMs } from "./wake-up.js";
 
 export interface DispatchReport {
@@ -10,7 +10,7 @@ export interface DispatchReport {
   /** The time was used up with work left: somebody should go on. */
   readonly more: boolean;
   /** How many, where there are many. */
-  readonly tenants?: Readonly<Record<"turns" | "handedOut" | "failed" | "setAside" | "left", number>>;
+  readonly tenants?: Readonly<Record<"turns" | "handedOut" | "failed" | "quarantined" | "left", number>>;
 }
 
 export interface DispatchJobs {

@@ -1,9 +1,9 @@
-import type { Budget } from "../queue/budget.js";
-import { createDispatcher } from "../queue/dispatcher.js";
-import type { Handlers } from "../queue/handlers.js";
+import type { Budget } from "../base/budget.js";
+import { createDispatcher } from "../dispatch/dispatcher.js";
+import type { Handlers } from "../dispatch/handlers.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { TenantShare } from "../tenants/share-message.js";
+import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import type { AppParts } from "./app-definition.js";
 import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
 import type { OpenApp } from "./open-app.js";
@@ -14,7 +14,7 @@ import { successorOf } from "./successor.js";
  */
 export type DispatchJob = (
   budget: Budget,
-  options?: { readonly wokenUp?: boolean; readonly shares?: readonly TenantShare[] },
+  options?: { readonly wokenUp?: boolean; readonly shares?: readonly TenantBatch[] },
 ) => Promise<DispatchReport>;
 
 /** Handles what came in and what goes out; when the time ends before the work, a successor is woken. */

@@ -1,4 +1,4 @@
-import type { Budget } from "../queue/budget.js";
+import type { Budget } from "../base/budget.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { OpenApp } from "./open-app.js";
 import { logHealth } from "./queue-health.js";

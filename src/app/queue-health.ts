@@ -1,4 +1,4 @@
-import type { Logger } from "../queue/logger.js";
+import type { Logger } from "../base/logger.js";
 
 interface Measured {
   oldestDueAgeMs(call: { readonly signal: AbortSignal }): Promise<number | null>;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Budget } from "../queue/budget.js";
-import type { Logger } from "../queue/logger.js";
+import type { Budget } from "../base/budget.js";
+import type { Logger } from "../base/logger.js";
 import type { WakeUp } from "./wake-up.js";
 
 /** Of a run's time, what is kept for waking a successor: a tenth, and at most this. */

@@ -1,6 +1,6 @@
+import type { Logger } from "../base/logger.js";
 import type { Receiver } from "../inbox/receiver.js";
-import type { Logger } from "../queue/logger.js";
-import { refusedAnswer } from "../webhooks/answers.js";
+import { refusedAnswer } from "../webhooks/responses.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { AppFrame } from "./app-frame.js";
 import { webhookSources } from "./app-sources.js";

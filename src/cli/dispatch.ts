@@ -1,4 +1,4 @@
-import { timeBudget } from "../queue/budget.js";
+import { timeBudget } from "../base/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds, UsageError } from "./command.js";
 import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";

@@ -1,6 +1,6 @@
 import type { AppSource } from "../app/app-sources.js";
-import type { WebhookScheme } from "../webhooks/scheme.js";
-import { schemeNames } from "../webhooks/schemes.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
+import { schemeNames } from "../webhooks/schemes/schemes.js";
 import { schemeOf, withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { developmentSecrets } from "./development-secrets.js";

@@ -1,7 +1,7 @@
 import type { App } from "../app/create-app.js";
 import type { MaintenanceReport } from "../app/maintenance-jobs.js";
-import type { Budget } from "../queue/budget.js";
-import { timeBudget } from "../queue/budget.js";
+import type { Budget } from "../base/budget.js";
+import { timeBudget } from "../base/budget.js";
 import { type Command, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
 import { withExistingDatabase } from "./existing-database.js";
 import { withProgress } from "./progress.js";

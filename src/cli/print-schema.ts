@@ -5,7 +5,7 @@ import { renderSchema } from "../sql/migrate.js";
 export async function schemaOf(app: App): Promise<string> {
   if (app.tenants === undefined) return renderSchema(app.db.dialect, app.migrateOptions);
   const tenantsByText = new Map<string, string[]>();
-  for (const place of await app.tenants.places()) {
+  for (const place of await app.tenants.distinctStores()) {
     const { id, db, tables } = await app.tenants.stores(place);
     const given = Object.entries(tables).filter(([, name]) => name !== undefined);
     const text = renderSchema(db.dialect, Object.fromEntries(given));

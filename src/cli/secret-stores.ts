@@ -1,11 +1,15 @@
-import { retriable } from "../app/retriable.js";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 
 /** Secrets of the environment and of both clouds' stores, so that settings mean here what they mean there. A store's client is loaded when one is kept in it. */
 export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
   const environment = secretsFromEnvironment(env);
-  const aws = retriable(async () => (await import("../adapters/aws/secrets-manager.js")).awsSecrets(env));
-  const azure = retriable(async () => (await import("../adapters/azure/key-vault.js")).azureSecrets(env));
+  const aws = memoisePromise(async () =>
+    (await import("../adapters/aws/secrets-manager.js")).awsSecrets(env),
+  );
+  const azure = memoisePromise(async () =>
+    (await import("../adapters/azure/key-vault.js")).azureSecrets(env),
+  );
   return async (reference) => {
     if (reference.from === "aws-secrets-manager") return (await aws())(reference);
     if (reference.from === "azure-key-vault") return (await azure())(reference);

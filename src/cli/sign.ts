@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import type { AppSource } from "../app/app-sources.js";
-import { type SignedRequest, signWebhook } from "../webhooks/sign.js";
+import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
 import { findSource } from "./find-source.js";

@@ -20,7 +20,7 @@ export const statusCommand: Command = {
       const maxAgeMs =
         values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
       const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
-      for (const place of (await app.tenants?.places()) ?? [])
+      for (const place of (await app.tenants?.distinctStores()) ?? [])
         requireFile((await app.tenants!.stores(place)).db);
       const { inbox, outbox, failed } = await appStats(app);
       if (values.json) terminal.out(JSON.stringify({ inbox, outbox, failed }));

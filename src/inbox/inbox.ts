@@ -46,7 +46,7 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
 export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const resolved = resolveInboxOptions(db, options);
   const names = db.dialect.names("inbox", resolved.schema, resolved.table);
-  const statements = db.dialect.inbox(names, { deadBlocks: resolved.deadBlocks });
+  const statements = db.dialect.inbox(names, { blockOnDead: resolved.blockOnDead });
   const { kernel, ...store } = createQueueStore({
     db,
     kind: "inbox",

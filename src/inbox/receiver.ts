@@ -8,7 +8,7 @@ import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { type IncomingMessage, keyOf, toItem, toParams } from "./incoming-message.js";
-import { sharedTrips } from "./shared-trips.js";
+import { sharedTrips } from "./receive-batching.js";
 
 /**
  * - `enqueued`: new, and claimable from its due time on

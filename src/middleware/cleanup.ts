@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { longestTimerMs } from "../base/longest-timer.js";
+import { safeReason } from "../base/safe-reason.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
-import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
-import { longestTimerMs } from "../queue/longest-timer.js";
-import { safeReason } from "../queue/safe-reason.js";
 import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
 
 export interface CleanupOptions {

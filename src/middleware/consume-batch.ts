@@ -1,4 +1,4 @@
-import { severalAtOnce } from "../queue/several-at-once.js";
+import { severalAtOnce } from "../base/several-at-once.js";
 import type { Consume } from "./consume.js";
 import type { TriggerMessage } from "./trigger-message.js";
 

@@ -1,9 +1,9 @@
+import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { withoutPayload } from "../base/redact.js";
+import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
-import { guardedLogger, type Logger, silentLogger } from "../queue/logger.js";
-import { withoutPayload } from "../queue/redact.js";
-import { describeThrown, PermanentFailure } from "../queue/settlement.js";
 import type { TriggerMessage } from "./trigger-message.js";
 
 export interface ConsumeOptions {

@@ -3,11 +3,11 @@ import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
 import { isTrue } from "../sql/is-true.js";
-import { requireScope } from "./inbox.js";
-import type { OutboxMiddleware } from "./outbox.js";
-import { requireOrder } from "./stack.js";
-import type { TransactionMiddleware } from "./transaction.js";
-import { twinLock } from "./twin-lock.js";
+import { requireOrder } from "./compose.js";
+import { idempotencyLock } from "./idempotency-lock.js";
+import { requireScope } from "./inbox-middleware.js";
+import type { OutboxMiddleware } from "./outbox-middleware.js";
+import type { TransactionMiddleware } from "./transaction-middleware.js";
 
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {
   readonly transaction: TransactionMiddleware;
@@ -82,7 +82,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
     ...(table === undefined ? {} : { table }),
     ...(clock === undefined ? {} : { clock }),
   });
-  const lock = twinLock(db.dialect.name);
+  const lock = idempotencyLock(db.dialect.name);
   const running = new Set<string>();
 
   /** Once for each request, in the transaction that is open. */

@@ -1,8 +1,8 @@
+import { isGuid } from "../base/guid.js";
+import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
-import { isGuid } from "../queue/guid.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
-import { uuidV7 } from "../queue/uuid-v7.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
@@ -51,7 +51,7 @@ export type OutboxOptions = StoreOptions<OutboxKey>;
 export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox {
   const resolved = resolveStoreOptions(db, "outbox", options);
   const names = db.dialect.names("outbox", resolved.schema, resolved.table);
-  const statements = db.dialect.outbox(names, { deadBlocks: resolved.deadBlocks });
+  const statements = db.dialect.outbox(names, { blockOnDead: resolved.blockOnDead });
   const { kernel, ...store } = createQueueStore({
     db,
     kind: "outbox",

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
+import { permanentFailure } from "../dispatch/settlement.js";
 import { attributeNames } from "../middleware/trigger-message.js";
-import { permanentFailure } from "../queue/settlement.js";
 import type { PublishedMessage } from "./publisher.js";
 
 /** SQS and SNS take ten attributes at most, so the headers travel as one. */

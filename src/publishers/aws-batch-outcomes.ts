@@ -1,4 +1,4 @@
-import { permanentFailure } from "../queue/settlement.js";
+import { permanentFailure } from "../dispatch/settlement.js";
 import { notSent, type Sent, sent } from "./micro-batch.js";
 
 interface BatchAnswer {

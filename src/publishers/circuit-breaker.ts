@@ -1,6 +1,6 @@
+import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
-import { PermanentFailure, retryAfter } from "../queue/settlement.js";
 import type { BreakerPolicy } from "./publisher.js";
 
 const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };

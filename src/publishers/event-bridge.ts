@@ -1,6 +1,6 @@
 import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
+import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { permanentFailure } from "../queue/settlement.js";
 import { requireSize, sizeOf } from "./aws-attributes.js";
 import { guarded, lazily, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 
 /** What became of one message of a batch. */
 export type Sent = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
@@ -36,7 +36,7 @@ export function microBatch<Item>(options: MicroBatchOptions<Item>): (item: Item)
     }
   };
   const flush = async (): Promise<void> => {
-    await nextTurn();
+    await yieldToEventLoop();
     const all = waiting;
     waiting = [];
     for (const batch of split(all)) void sendAll(batch);

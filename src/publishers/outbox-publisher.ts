@@ -1,10 +1,10 @@
+import type { Logger } from "../base/logger.js";
+import { createDispatcher } from "../dispatch/dispatcher.js";
+import type { Handlers } from "../dispatch/handlers.js";
+import { createWorker, type Worker } from "../dispatch/worker.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { createDispatcher } from "../queue/dispatcher.js";
-import type { Handlers } from "../queue/handlers.js";
-import type { Logger } from "../queue/logger.js";
 import type { OutboxMessage } from "../queue/message.js";
-import { createWorker, type Worker } from "../queue/worker.js";
 
 export interface OutboxPublisherOptions {
   readonly outbox: Outbox;

@@ -1,4 +1,4 @@
-import type { HandlerContext } from "../queue/handlers.js";
+import type { HandlerContext } from "../dispatch/handlers.js";
 import type { OutboxMessage } from "../queue/message.js";
 
 /** What a publisher needs of an outbox message. */

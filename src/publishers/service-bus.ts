@@ -1,8 +1,8 @@
 import type { ServiceBusMessage, ServiceBusSender } from "@azure/service-bus";
+import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { permanentFailure } from "../queue/settlement.js";
 import { sizeOf } from "./aws-attributes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import { microBatch, notSent, type Sent, sent } from "./micro-batch.js";

@@ -1,7 +1,7 @@
 import type { QueueClient } from "@azure/storage-queue";
+import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { permanentFailure } from "../queue/settlement.js";
 import { toEnvelope } from "./envelope.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";

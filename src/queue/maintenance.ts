@@ -1,4 +1,4 @@
-import type { Budget } from "./budget.js";
+import type { Budget } from "../base/budget.js";
 import type { QueueMessage } from "./message.js";
 import type { PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { emptyGuid, isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
-import { emptyGuid, isGuid } from "./guid.js";
 
 /**
  * Who holds a lease. Every settlement is checked against it, so use a new token for

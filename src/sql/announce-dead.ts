@@ -1,4 +1,4 @@
-import { safeReason } from "../queue/safe-reason.js";
+import { safeReason } from "../base/safe-reason.js";
 import type { QueueShape } from "./queue-shape.js";
 import { reasons } from "./reasons.js";
 import type { ResolvedStoreOptions } from "./store-options.js";

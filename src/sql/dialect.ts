@@ -1,6 +1,6 @@
-import type { Fault } from "../queue/transient-retry.js";
 import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
 import type { QueueNames } from "./names.js";
+import type { Fault } from "./transient-retry.js";
 
 /** What the status column holds. The specifications' names are made of it in the views and in row-mapping. */
 export const status = {
@@ -13,7 +13,7 @@ export const status = {
   done: 3,
   dead: 4,
   /** In line for its partition key, and not its turn. */
-  behind: 5,
+  blocked: 5,
 } as const;
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
@@ -75,7 +75,7 @@ export interface OutboxStatements extends QueueStatements {
 
 export interface QueueStatementOptions {
   /** A dead message keeps its place in line, and those behind it wait. Otherwise the next one has its turn. */
-  readonly deadBlocks: boolean;
+  readonly blockOnDead: boolean;
 }
 
 export interface ReceiveStatementOptions {

@@ -1,6 +1,6 @@
+import { isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
-import { isGuid } from "../queue/guid.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import type { SqlParams, SqlRow } from "./driver.js";
 

@@ -1,3 +1,4 @@
+import { yieldToEventLoop } from "../base/wait.js";
 import { InvalidArgumentError } from "../errors.js";
 import {
   optionalAge,
@@ -8,7 +9,6 @@ import {
 } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
-import { nextTurn } from "../queue/wait.js";
 import type {
   Abandonment,
   AckOptions,
@@ -280,7 +280,7 @@ export function queueOperations<Key extends object, Message extends QueueMessage
         dead += died.length;
         for (const row of died) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
         const drained = rows.length < limit;
-        if (!drained) await nextTurn(); // an embedded database would otherwise keep the thread for all batches
+        if (!drained) await yieldToEventLoop(); // an embedded database would otherwise keep the thread for all batches
         if (drained || batch === reap.maxBatches) {
           if (reaped + dead > 0) logger.info("reap", { reaped, dead });
           return { reaped, dead, more: !drained };
@@ -306,7 +306,7 @@ export function queueOperations<Key extends object, Message extends QueueMessage
         purged += Number(row?.deleted ?? 0);
         after = Number(row?.last_seq ?? after);
         const more = isTrue(row?.more);
-        if (more) await nextTurn();
+        if (more) await yieldToEventLoop();
         if (!more || batch === purge.maxBatches) {
           if (purged > 0) logger.info("purge", { purged });
           return { purged, more, cursor: more ? after : null };

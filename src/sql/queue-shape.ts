@@ -110,7 +110,7 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   rowsIn: (state) =>
     ({
       Seen: { statuses: [status.seen], leased: null },
-      Processing: { statuses: [status.ready, status.held, status.behind], leased: null },
+      Processing: { statuses: [status.ready, status.held, status.blocked], leased: null },
       Done: { statuses: [status.done], leased: null },
       Dead: { statuses: [status.dead], leased: null },
     })[state],
@@ -133,7 +133,7 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   },
   rowsIn: (state) =>
     ({
-      Ready: { statuses: [status.ready, status.held, status.behind], leased: false },
+      Ready: { statuses: [status.ready, status.held, status.blocked], leased: false },
       InProgress: { statuses: [status.ready, status.held], leased: true },
       Done: { statuses: [status.done], leased: null },
       Failed: { statuses: [status.dead], leased: null },

@@ -1,10 +1,10 @@
+import { safeReason } from "../base/safe-reason.js";
 import { InvalidOperationError, SchemaMissingError } from "../errors.js";
-import { safeReason } from "../queue/safe-reason.js";
-import { retryAfter } from "../queue/transient-retry.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { ReceivingDatabase, Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
+import { retryTransient } from "./transient-retry.js";
 
 /** Runs a queue's statements with its policy, its clock, transient retries, and a readable error for a missing schema. */
 export interface StatementRunner {
@@ -65,7 +65,7 @@ export function statementRunner(
     call: CallOptions,
   ): Promise<T> => {
     try {
-      return await retryAfter(failure, work, {
+      return await retryTransient(failure, work, {
         classify: dialect.classify,
         repeatable: true,
         signal: call.signal,

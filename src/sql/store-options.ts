@@ -1,7 +1,7 @@
+import type { Logger } from "../base/logger.js";
+import { guardedLogger, silentLogger, withFields } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import type { Logger } from "../queue/logger.js";
-import { guardedLogger, silentLogger, withFields } from "../queue/logger.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
 import type { ReceivingDatabase } from "./dialect.js";
@@ -29,7 +29,7 @@ export interface StoreOptions<Key> {
    * What a dead message does to those behind it with the same partition key: `skip` (the default) lets the next one
    * have its turn, `block` keeps them waiting until it is replayed or marked as processed.
    */
-  readonly deadHead?: "skip" | "block";
+  readonly deadInPartition?: "skip" | "block";
   /** For tests: the time instead of the database's. */
   readonly clock?: () => Date;
 }
@@ -43,7 +43,7 @@ const known = [
   "id",
   "processedBy",
   "onDead",
-  "deadHead",
+  "deadInPartition",
   "clock",
 ];
 
@@ -56,16 +56,14 @@ export interface ResolvedStoreOptions<Key> {
   readonly id: string;
   readonly processedBy: string | undefined;
   readonly onDead: DeadLetterListener<Key> | undefined;
-  readonly deadBlocks: boolean;
+  readonly blockOnDead: boolean;
   readonly clock: (() => Date) | undefined;
 }
 
 /** What TypeScript would have refused: a mistake in plain JavaScript shows when the store is made. */
 function requireTypes(kind: string, options: StoreOptions<never>): void {
-  const { onDead, deadHead, clock, logger, id, processedBy, enableSchemaDeployment } = options as Record<
-    string,
-    unknown
-  >;
+  const { onDead, deadInPartition, clock, logger, id, processedBy, enableSchemaDeployment } =
+    options as Record<string, unknown>;
   const isText = (value: unknown, most: number) =>
     typeof value === "string" && value !== "" && value.length <= most;
   const isLogger = (value: unknown) =>
@@ -74,10 +72,10 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
     );
   const problems = [
     onDead === undefined || typeof onDead === "function" || "onDead must be a function",
-    deadHead === undefined ||
-      deadHead === "skip" ||
-      deadHead === "block" ||
-      'deadHead must be "skip" or "block"',
+    deadInPartition === undefined ||
+      deadInPartition === "skip" ||
+      deadInPartition === "block" ||
+      'deadInPartition must be "skip" or "block"',
     clock === undefined || typeof clock === "function" || "clock must be a function that answers a Date",
     logger === undefined || isLogger(logger) || "logger must have debug, info, warn and error",
     id === undefined || isText(id, 1_000) || "id must be a non-empty string",
@@ -113,7 +111,7 @@ export function resolveStoreOptions<Key>(
     logger: withFields(guardedLogger(options.logger ?? silentLogger), { store: id, queue: table }),
     processedBy: options.processedBy,
     onDead: options.onDead,
-    deadBlocks: options.deadHead === "block",
+    blockOnDead: options.deadInPartition === "block",
     clock: options.clock,
   };
 }

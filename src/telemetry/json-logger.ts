@@ -1,4 +1,4 @@
-import type { LogFields, Logger } from "../queue/logger.js";
+import type { LogFields, Logger } from "../base/logger.js";
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];

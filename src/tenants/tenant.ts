@@ -1,5 +1,5 @@
+import { isGuid } from "../base/guid.js";
 import { requireName } from "../queue/arguments.js";
-import { isGuid } from "../queue/guid.js";
 
 /** Who it is, and where its tables are. */
 export interface Tenant {
@@ -23,7 +23,8 @@ export function tenantKey(key: string): string {
 export const normalKey = (key: string): string => (isGuid(key) ? key.toLowerCase() : key);
 
 /** Tenants of one place have the same tables, which are polled once. */
-export const placeOf = ({ database, schema, inbox, outbox }: Tenant): string =>
+export const storeAddress = ({ database, schema, inbox, outbox }: Tenant): string =>
   JSON.stringify([database, schema, inbox, outbox]);
 
-export const isSameTenant = (a: Tenant, b: Tenant): boolean => a.id === b.id && placeOf(a) === placeOf(b);
+export const isSameTenant = (a: Tenant, b: Tenant): boolean =>
+  a.id === b.id && storeAddress(a) === storeAddress(b);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import type { ContractHarness, TestDatabase } from "./harness.js";
-import { deadHeadTests } from "./partitions/dead.js";
+import { deadInPartitionTests } from "./partitions/dead.js";
 import { keyTests } from "./partitions/keys.js";
 import { orderTests } from "./partitions/order.js";
 import { lineTransactionTests } from "./partitions/transactions.js";
@@ -17,7 +17,7 @@ export function partitionContract(harness: ContractHarness): void {
       await opened?.close();
     });
     orderTests(database);
-    deadHeadTests(database);
+    deadInPartitionTests(database);
     keyTests(database);
     lineTransactionTests(database);
   });

@@ -1,5 +1,5 @@
-import type { Logger } from "../queue/logger.js";
-import { safeReason } from "../queue/safe-reason.js";
+import type { Logger } from "../base/logger.js";
+import { safeReason } from "../base/safe-reason.js";
 import type { ReceivedWebhook } from "./route-options.js";
 
 /** Calls the hook and waits for it, but not for ever, and never fails: the message is committed. */

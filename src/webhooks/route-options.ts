@@ -1,8 +1,8 @@
+import type { Logger } from "../base/logger.js";
+import type { Metrics } from "../base/metrics.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
-import type { Logger } from "../queue/logger.js";
-import type { Metrics } from "../queue/metrics.js";
 import type { WebhookSource } from "./sources.js";
 
 /** All of an inbox that a webhook needs. */

@@ -1,18 +1,18 @@
+import { answeredWithin } from "../base/answered-within.js";
+import { guardedLogger, silentLogger } from "../base/logger.js";
+import { guardedMetrics } from "../base/metrics.js";
+import { safeReason } from "../base/safe-reason.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";
-import { guardedLogger, silentLogger } from "../queue/logger.js";
-import { guardedMetrics } from "../queue/metrics.js";
-import { safeReason } from "../queue/safe-reason.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
-import { answeredWithin } from "./answered-within.js";
-import { acceptedAnswer, type RefusalName, refusedAnswer } from "./answers.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
-import { extractMessage, type WebhookMessage } from "./extract.js";
 import { findSource } from "./find-source.js";
-import { answerHandshake, findHandshake } from "./handshake.js";
 import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
+import { acceptedAnswer, type RefusalName, refusedAnswer } from "./responses.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
+import { extractMessage, type WebhookMessage } from "./schemes/extract.js";
+import { answerHandshake, findHandshake } from "./schemes/handshake.js";
 import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;

@@ -1,5 +1,5 @@
+import { answeredWithin } from "../base/answered-within.js";
 import { InvalidOperationError } from "../errors.js";
-import { answeredWithin } from "./answered-within.js";
 
 /** A secret, or what fetches it from where it is kept. */
 export type Secret = string | (() => SecretText | Promise<SecretText>);

@@ -1,16 +1,21 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import { type ChallengeSigner, challengeSigner } from "./challenge.js";
-import type { CheckedHandshake } from "./check-handshake.js";
-import { type CheckedScheme, checkScheme } from "./check-scheme.js";
-import { type Report, refuseFields } from "./field-checks.js";
-import type { WebhookScheme } from "./scheme.js";
-import { type SchemeName, schemeNames, schemes } from "./schemes.js";
+import { type ChallengeSigner, challengeSigner } from "./schemes/challenge.js";
+import type { CheckedHandshake } from "./schemes/check-handshake.js";
+import { type CheckedScheme, checkScheme } from "./schemes/check-scheme.js";
+import { type Report, refuseFields } from "./schemes/field-checks.js";
+import type { WebhookScheme } from "./schemes/scheme.js";
+import { type SchemeName, schemeNames, schemes } from "./schemes/schemes.js";
+import { toSigningKey } from "./schemes/signing-key.js";
+import { fill, fillFirst } from "./schemes/template.js";
+import {
+  createSignatureVerifier,
+  createTokenVerifier,
+  toTokenKey,
+  type Verifier,
+} from "./schemes/verifier.js";
 import { createSecretKeys, type Secrets, secretsProblems } from "./secrets.js";
-import { toSigningKey } from "./signing-key.js";
-import { fill, fillFirst } from "./template.js";
-import { createSignatureVerifier, createTokenVerifier, toTokenKey, type Verifier } from "./verifier.js";
 
 /** Who may send webhooks to `/webhooks/{name}`, and how they are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridable)[number]> {

@@ -2,11 +2,11 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox, type Database, migrate, type SqlExecutor, statement } from "../../src/index.js";
 import {
+  compose,
   currentTransaction,
   inbox,
   outbox,
   publish,
-  stack,
   transaction,
 } from "../../src/middleware/index.js";
 import { openPostgres, postgresDialect } from "../../src/sql/postgres/index.js";
@@ -35,7 +35,7 @@ describe("what the stack costs on PostgreSQL", () => {
   const placeOrder = (on: SqlExecutor, id: string) => on.query(order, { id });
   const found = statement("found", `select count(*)::int as n from ${schema}.orders where id = :id`);
   const stackOn = (on: Database, send = outbox({ schema })) =>
-    stack<{ messageId: string }>(
+    compose<{ messageId: string }>(
       [transaction(on), inbox({ subscriber: "s", schema }), send],
       async ({ messageId }) => {
         await placeOrder(currentTransaction()!, messageId);

@@ -2,10 +2,10 @@ import type { SQSEvent, SQSRecord } from "aws-lambda";
 import { sqsHandler } from "../../src/adapters/aws/middleware.js";
 import { type Database, statement } from "../../src/index.js";
 import {
+  compose,
   currentTransaction,
   inbox,
   outbox,
-  stack,
   type TriggerMessage,
   transaction,
 } from "../../src/middleware/index.js";
@@ -20,7 +20,7 @@ export function orderFunction(
   const parameter = db.dialect.name === "sqlserver" ? "@id" : ":id";
   const insertInto = (table: string) =>
     statement(`insert ${table}`, `insert into ${prefix}${table} (id) values (${parameter})`);
-  const handle = stack<TriggerMessage>(
+  const handle = compose<TriggerMessage>(
     [transaction(db), inbox({ subscriber: "s", ...named }), outbox(named)],
     async ({ messageId }) => {
       const tx = currentTransaction()!;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { createInbox } from "../../src/inbox/inbox.js";
 import { migrate } from "../../src/sql/migrate.js";
@@ -7,7 +7,7 @@ import { openPostgres } from "../../src/sql/postgres/index.js";
 import { rowCount } from "../../src/testing/inbox/support.js";
 import type { TestDatabase } from "../../src/testing/index.js";
 import { send, stripeEvent, stripeRoute } from "../../src/testing/webhooks/support.js";
-import { layLine } from "../support/line.js";
+import { startProxy } from "../support/cuttable-proxy.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 const url = inject("postgresUrl");
@@ -28,7 +28,7 @@ describe("webhooks while PostgreSQL is away", () => {
 
   const throughLine = async () => {
     const target = new URL(url);
-    const line = await layLine(target.hostname, Number(target.port || 5432));
+    const line = await startProxy(target.hostname, Number(target.port || 5432));
     target.hostname = "127.0.0.1";
     target.port = String(line.port);
     const db = openPostgres({ url: target.href, maxConnections: 2 });
@@ -74,7 +74,7 @@ describe("webhooks while PostgreSQL is away", () => {
     await send(stripeRoute(inbox), stripeEvent("evt_1"));
     line.muteAnswers();
     const answer = send(stripeRoute(inbox, { receiveMs: 2_000 }), stripeEvent("evt_2"));
-    while ((await rows()) < 2) await nextTurn();
+    while ((await rows()) < 2) await yieldToEventLoop();
     expect((await answer).status).toBe(503);
     await line.cut();
     await line.mend();

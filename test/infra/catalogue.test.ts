@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import pg from "pg";
 import { describe, expect, inject, it } from "vitest";
-import { silentLogger } from "../../src/queue/logger.js";
+import { silentLogger } from "../../src/base/logger.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { catalogueTable, tenantsFromCatalogue } from "../../src/tenants/index.js";
 import { root } from "./aws-stack.js";

@@ -13,7 +13,7 @@ import {
 } from "../../src/index.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { dueQuestion } from "../../src/tenants/due.js";
+import { dueQuestion } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
@@ -24,7 +24,7 @@ const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8
 /** By any statement of the package, as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
   const { names, receiving, inbox, outbox, due, defaults } = sqlServerDialect;
-  const options = { reviveDead: false, deadBlocks: false };
+  const options = { reviveDead: false, blockOnDead: false };
   const inboxNames = names("inbox", defaults.schema, defaults.inbox);
   const outboxNames = names("outbox", defaults.schema, defaults.outbox);
   const statements = [

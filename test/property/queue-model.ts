@@ -43,7 +43,7 @@ export class QueueModel {
    */
   constructor(
     private readonly crashed: "first" | "in turn",
-    private readonly deadHead: "skip" | "block",
+    private readonly deadInPartition: "skip" | "block",
   ) {}
 
   enqueue(key: string, partitionKey: string | null, dueAt: number | null, expiresAt: number | null): void {
@@ -84,7 +84,7 @@ export class QueueModel {
     if (status === "done") message.processedAt = this.now;
     this.unlock(message);
     const line = message.partitionKey === null ? undefined : this.lines.get(message.partitionKey);
-    if (!line?.includes(message) || (status === "dead" && this.deadHead === "block")) return;
+    if (!line?.includes(message) || (status === "dead" && this.deadInPartition === "block")) return;
     line.splice(line.indexOf(message), 1);
     if (line[0]?.status === "behind") line[0].status = "ready";
   }

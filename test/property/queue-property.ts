@@ -291,14 +291,14 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
 
     async function fresh(
       kind: "inbox" | "outbox",
-      deadHead: "skip" | "block",
+      deadInPartition: "skip" | "block",
       model: QueueModel,
     ): Promise<Real> {
       const { db } = database;
       const schema = database.schema === undefined ? {} : { schema: database.schema };
       const table = `${kind}Model${++tables}`;
       let nowMs = model.now;
-      const options = { ...schema, table, clock: () => new Date(nowMs), retry: policy, deadHead };
+      const options = { ...schema, table, clock: () => new Date(nowMs), retry: policy, deadInPartition };
       await migrate(db, { ...schema, inbox: false, outbox: false, [kind]: table });
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
@@ -341,10 +341,10 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
           fc.asyncProperty(
             policies,
             fc.array(step, { minLength: 5, maxLength: 40 }),
-            async (deadHead, steps) => {
+            async (deadInPartition, steps) => {
               const crashed = database.db.dialect.name === "postgres" ? "in turn" : "first";
-              const model = new QueueModel(crashed, deadHead);
-              const real = await fresh(kind, deadHead, model);
+              const model = new QueueModel(crashed, deadInPartition);
+              const real = await fresh(kind, deadInPartition, model);
               for (const one of steps) {
                 await play(model, real, one);
                 await compare(model, real);

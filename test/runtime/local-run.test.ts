@@ -140,10 +140,10 @@ describe("oncebox dev", () => {
     const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
     await writeFile(
       app,
-      `import { manyTenants, tenantsFromConfiguration } from ${from("tenants/index.ts")};
+      `import { multiTenant, tenantsFromConfiguration } from ${from("tenants/index.ts")};
       const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
       export default {
-        tenants: manyTenants({ discover: tenantsFromConfiguration(tenants) }),
+        tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),
         sources: { stripe: { scheme: "stripe", secrets: ["whsec_own"], tenant: "{path}" } },
         handlers: { "payment.received"() {} },
       };\n`,

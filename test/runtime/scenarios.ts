@@ -9,7 +9,7 @@ import { newOwnerToken } from "../../src/queue/owner-token.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { rowCount } from "../../src/testing/inbox/support.js";
 import { signWebhook, webhookBody } from "../../src/webhooks/index.js";
-import { type Line, layLine } from "../support/line.js";
+import { type CuttableProxy, startProxy } from "../support/cuttable-proxy.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { handshakeRequests, handshakeSources } from "./handshakes.js";
 
@@ -44,7 +44,7 @@ export interface Scenario {
   readonly env: Readonly<Record<string, string>>;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  readonly line: Line;
+  readonly line: CuttableProxy;
   rows(): Promise<number>;
   /** What handlers wrote, by their word: the ids in order. */
   log(word: string): Promise<string[]>;
@@ -57,7 +57,7 @@ export async function openScenario(): Promise<Scenario> {
   const url = new URL(inject("postgresUrl"));
   const admin = await postgresHarness(url.href).open();
   await migrate(admin.db, { schema: admin.schema! });
-  const line = await layLine(url.hostname, Number(url.port || 5432));
+  const line = await startProxy(url.hostname, Number(url.port || 5432));
   url.hostname = "127.0.0.1";
   url.port = String(line.port);
   const folder = await mkdtemp(join(tmpdir(), "oncebox-scenario-"));

@@ -25,7 +25,7 @@ describe("how SQLite reads a large queue", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  const options = { reviveDead: false, deadBlocks: false };
+  const options = { reviveDead: false, blockOnDead: false };
   const inbox = sqliteDialect.inbox(sqliteDialect.names("inbox", "", "Inbox"), options);
   const plan = (text: string) =>
     (handle.prepare(`explain query plan ${toAnonymous(text).text}`).all() as { detail: string }[]).map(

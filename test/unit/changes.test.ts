@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changes } from "../../src/queue/changes.js";
+import { changes } from "../../src/dispatch/changes.js";
 
 describe("changes", () => {
   it("keeps a change that nobody waited for, once", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { durationEstimate } from "../../src/queue/duration-estimate.js";
+import { durationEstimate } from "../../src/dispatch/duration-estimate.js";
 
 describe("durationEstimate", () => {
   it("FUN-03 goes by the guess until something is known", () => {

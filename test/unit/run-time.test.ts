@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { durationEstimate } from "../../src/queue/duration-estimate.js";
-import { runTime } from "../../src/queue/run-time.js";
+import { durationEstimate } from "../../src/dispatch/duration-estimate.js";
+import { runTime } from "../../src/dispatch/run-time.js";
 
 const budgetOf = (ms: number) => ({ signal: new AbortController().signal, remainingMs: () => ms });
 const punctual = { worstMs: () => 0 };

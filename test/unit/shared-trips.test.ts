@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { sharedTrips } from "../../src/inbox/shared-trips.js";
+import { sharedTrips } from "../../src/inbox/receive-batching.js";
 
 interface Trip {
   readonly items: readonly string[];

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { type Fault, type TransientRetry, withTransientRetry } from "../../src/queue/transient-retry.js";
+import { type Fault, type TransientRetry, withTransientRetry } from "../../src/sql/transient-retry.js";
 
 const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
 // The waits are recorded, not waited for; an abort ends them as it ends the real ones.
-vi.mock("../../src/queue/wait.js", () => ({
+vi.mock("../../src/base/wait.js", () => ({
   sleep: async (ms: number, signal?: AbortSignal) => {
     sleeps.push(ms);
     await Promise.resolve();

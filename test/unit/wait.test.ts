@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nextTurn, sleep } from "../../src/queue/wait.js";
+import { sleep, yieldToEventLoop } from "../../src/base/wait.js";
 
 describe("sleep", () => {
   it("OBX-082 ends after its time, and leaves no listener on the signal", async () => {
@@ -29,13 +29,13 @@ describe("sleep", () => {
   });
 });
 
-describe("nextTurn", () => {
+describe("yieldToEventLoop", () => {
   it("FUN-12 lets what is due happen first", async () => {
     let happened = false;
     setImmediate(() => {
       happened = true;
     });
-    await nextTurn();
+    await yieldToEventLoop();
     expect(happened).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-import { nextTurn } from "../../queue/wait.js";
+import { yieldToEventLoop } from "../../base/wait.js";
 
 /**
  * Lambda freezes the process between invocations. Two turns of the event loop let everything that fell due meanwhile
@@ -7,7 +7,7 @@ import { nextTurn } from "../../queue/wait.js";
  */
 export const afterThaw = {
   async before(): Promise<void> {
-    await nextTurn();
-    await nextTurn();
+    await yieldToEventLoop();
+    await yieldToEventLoop();
   },
 };

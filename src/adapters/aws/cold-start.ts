@@ -1,6 +1,6 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { AppFrame, Platform } from "../../app/app-frame.js";
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
 import { readEnvironment } from "../../config/environment.js";
 import type { ReceivingDatabase } from "../../sql/dialect.js";
@@ -21,7 +21,7 @@ export function coldStart<App extends StartedApp, Job>(
   openApp: (definition: AppDefinition, platform: Platform) => Promise<App>,
   jobOf: (app: App) => Job,
 ): () => Promise<Job> {
-  const job = retriable(async () => {
+  const job = memoisePromise(async () => {
     const environment = readEnvironment();
     const settings = readAwsSettings(environment.env);
     const wakeUp = awsWakeUp(settings);

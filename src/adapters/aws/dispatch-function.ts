@@ -4,7 +4,7 @@ import type { DispatchReport } from "../../app/dispatch-all.js";
 import { dispatchJob } from "../../app/dispatch-job.js";
 import { triggerOf } from "./dispatch-event.js";
 import { type JobFunction, jobFunction } from "./job-function.js";
-import { sharesOf } from "./share-event.js";
+import { tenantBatchesOf } from "./tenant-batch-event.js";
 
 /** A queue's trigger also wants to be told that no message has to come again. */
 export type DispatchAnswer = DispatchReport & Partial<SQSBatchResponse>;
@@ -15,7 +15,10 @@ export function dispatchFunction(definition: AppDefinition): JobFunction<Dispatc
     const dispatch = dispatchJob(app);
     return async (budget, event): Promise<DispatchAnswer> => {
       const trigger = triggerOf(event);
-      const report = await dispatch(budget, { wokenUp: trigger !== "schedule", shares: sharesOf(event) });
+      const report = await dispatch(budget, {
+        wokenUp: trigger !== "schedule",
+        shares: tenantBatchesOf(event),
+      });
       return trigger === "queue" ? { ...report, batchItemFailures: [] } : report;
     };
   });

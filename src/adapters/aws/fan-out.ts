@@ -1,6 +1,6 @@
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
-import { type FanOut, shareMessage } from "../../tenants/share-message.js";
+import { type FanOut, tenantBatchMessage } from "../../tenants/fan-out/tenant-batch.js";
 
 type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
 
@@ -8,18 +8,18 @@ const longestCallMs = 5_000;
 
 /** The way that wakes a dispatcher also starts workers for shares of tenants; without one, one function does it all. */
 export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanOut | undefined {
-  if (dispatchFunction !== undefined) return sharesBy(() => invoking(dispatchFunction));
-  if (wakeQueueUrl !== undefined) return sharesBy(() => queueing(wakeQueueUrl));
+  if (dispatchFunction !== undefined) return sendingBy(() => invoking(dispatchFunction));
+  if (wakeQueueUrl !== undefined) return sendingBy(() => queueing(wakeQueueUrl));
   return undefined;
 }
 
-function sharesBy(load: () => Promise<Send>): FanOut {
-  const loaded = retriable(load);
+function sendingBy(load: () => Promise<Send>): FanOut {
+  const loaded = memoisePromise(load);
   return {
     prepare: () => void loaded().catch(() => {}), // told by the call that needs it
     async send(share) {
       const send = await loaded();
-      await send(shareMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });
+      await send(tenantBatchMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });
     },
   };
 }

@@ -1,7 +1,7 @@
 import middy, { type MiddyfiedHandler } from "@middy/core";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { type OpenApp, openApp } from "../../app/open-app.js";
-import type { Budget } from "../../queue/budget.js";
+import type { Budget } from "../../base/budget.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
 import { lambdaBudget } from "./lambda-budget.js";

@@ -1,5 +1,5 @@
 import type { Context } from "aws-lambda";
-import type { Budget } from "../../queue/budget.js";
+import type { Budget } from "../../base/budget.js";
 
 /** Lambda says when it will kill, and nothing before that: the signal never fires. */
 export function lambdaBudget(context: Pick<Context, "getRemainingTimeInMillis">): Budget {

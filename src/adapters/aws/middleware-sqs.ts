@@ -19,7 +19,7 @@ export interface SqsHandlerOptions extends ConsumeOptions {
  * that failed are delivered again. Of a FIFO group, nothing is handled after one that failed.
  *
  * @example
- * export const handler = sqsHandler({ handle: stack([transaction(db), inbox({ subscriber: "orders" }), outbox()], placeOrder) });
+ * export const handler = sqsHandler({ handle: compose([transaction(db), inbox({ subscriber: "orders" }), outbox()], placeOrder) });
  */
 export function sqsHandler(
   options: SqsHandlerOptions,

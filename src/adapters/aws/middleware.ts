@@ -1,23 +1,23 @@
 import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { ambient, type TransactionScope } from "../../middleware/ambient.js";
+import { requireOrder, type Stage } from "../../middleware/compose.js";
+import { ambient, type TransactionScope } from "../../middleware/current-transaction.js";
 import {
   type InboxMiddleware,
   type InboxMiddlewareOptions,
   inbox as neutralInbox,
-} from "../../middleware/inbox.js";
+} from "../../middleware/inbox-middleware.js";
 import {
   outbox as neutralOutbox,
   type OutboxMiddleware,
   type OutboxMiddlewareOptions,
-} from "../../middleware/outbox.js";
-import { requireOrder, type Stage } from "../../middleware/stack.js";
+} from "../../middleware/outbox-middleware.js";
 import {
   transaction as neutralTransaction,
   type OpenTransaction,
   type TransactionMiddleware,
   type TransactionOptions,
-} from "../../middleware/transaction.js";
+} from "../../middleware/transaction-middleware.js";
 import type { Database } from "../../sql/dialect.js";
 import { sqsMessage } from "./middleware-sqs.js";
 
@@ -34,7 +34,7 @@ type Middleware = MiddlewareObj & { readonly stage: Stage };
 
 const invocationOf = (request: MiddyRequest): Invocation | undefined => (request.internal as Internal)[key];
 
-/** A mistake in the order shows at the first invocation; `checked([...])` shows it when the handler is built. */
+/** A mistake in the order shows at the first invocation; `orderedMiddleware([...])` shows it when the handler is built. */
 function enter(request: MiddyRequest, stage: "inbox" | "outbox"): Invocation {
   const invocation = invocationOf(request);
   if (invocation === undefined) {
@@ -159,9 +159,9 @@ export function outbox(options?: OutboxMiddlewareOptions): Middleware {
  * The same list, after a check of its order, for `use`: a mistake shows when the function loads.
  *
  * @example
- * middy(work).use(checked([transaction(db), inbox({ subscriber: "orders" }), outbox()]))
+ * middy(work).use(orderedMiddleware([transaction(db), inbox({ subscriber: "orders" }), outbox()]))
  */
-export function checked<Entry extends MiddlewareObj>(middleware: readonly Entry[]): Entry[] {
+export function orderedMiddleware<Entry extends MiddlewareObj>(middleware: readonly Entry[]): Entry[] {
   requireOrder(
     middleware.flatMap((entry) => ("stage" in entry ? [(entry as unknown as Middleware).stage] : [])),
   );

@@ -1,4 +1,4 @@
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import {
   type SecretReference,
   type SecretResolver,
@@ -11,7 +11,7 @@ type AwsReference = Extract<SecretReference, { from: "aws-secrets-manager" }>;
 /** Secrets of AWS Secrets Manager and of the environment; the client is loaded when one is kept there. */
 export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
-  const fetchSecret = retriable(async () => {
+  const fetchSecret = memoisePromise(async () => {
     const { GetSecretValueCommand, SecretsManagerClient } = await import("@aws-sdk/client-secrets-manager");
     const client = new SecretsManagerClient({ maxAttempts: 2 });
     return (id: string) =>

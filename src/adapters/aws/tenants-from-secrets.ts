@@ -1,15 +1,15 @@
 import type { Filter, SecretListEntry } from "@aws-sdk/client-secrets-manager";
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
+import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { severalAtOnce } from "../../queue/several-at-once.js";
-import type { TenantDiscovery } from "../../tenants/discovery.js";
+import type { TenantDiscovery } from "../../tenants/discovery/discovery.js";
 import {
   type FetchTexts,
   type ListedSecret,
   type SecretFilter,
   secretTenants,
-} from "../../tenants/secret-tenants.js";
+} from "../../tenants/discovery/secret-tenants.js";
 
 /** So many may be asked for by one call, and so many calls are made at once. */
 const batchSize = 20;
@@ -30,7 +30,7 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
       "tenantsFromSecretsManager needs a prefix or a tag: not every secret is a tenant.",
     );
   }
-  const load = retriable(async () => {
+  const load = memoisePromise(async () => {
     const sdk = await import("@aws-sdk/client-secrets-manager");
     return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
   });

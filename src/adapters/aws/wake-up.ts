@@ -1,5 +1,5 @@
-import { retriable } from "../../app/retriable.js";
 import type { WakeUp } from "../../app/wake-up.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
 import { wakeUpMessage } from "./dispatch-event.js";
 
@@ -17,7 +17,7 @@ const longestCallMs = 900;
 const message = JSON.stringify(wakeUpMessage);
 
 function wakeUpBy(load: () => Promise<Send>): WakeUp {
-  const loaded = retriable(load);
+  const loaded = memoisePromise(load);
   return {
     // Loading the client takes as long as the rest of a cold start.
     prepare() {

@@ -3,9 +3,9 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "
 import type { AppDefinition } from "../../app/app-definition.js";
 import { openReceivingApp } from "../../app/receiving-app.js";
 import { webhookJob } from "../../app/webhook-job.js";
-import { safeReason } from "../../queue/safe-reason.js";
+import { safeReason } from "../../base/safe-reason.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
-import { refusedAnswer } from "../../webhooks/answers.js";
+import { refusedAnswer } from "../../webhooks/responses.js";
 import type { WebhookReceiver } from "../../webhooks/route.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";

@@ -1,6 +1,6 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import { type App, createApp } from "../../app/create-app.js";
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { readEnvironment } from "../../config/environment.js";
 import { azureFanOut } from "./fan-out.js";
@@ -10,7 +10,7 @@ import { azureWakeUp } from "./wake-up.js";
 
 /** One app for all invocations of a process, begun while the entry point loads. */
 export function coldStart(definition: AppDefinition): () => Promise<App> {
-  const app = retriable(async () => {
+  const app = memoisePromise(async () => {
     const environment = readEnvironment();
     const settings = readAzureSettings(environment.env);
     const wakeUp = azureWakeUp(settings);

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { InvocationContext } from "@azure/functions";
-import type { Logger } from "../../queue/logger.js";
+import type { Logger } from "../../base/logger.js";
 import { jsonLogger, type LogLevel } from "../../telemetry/json-logger.js";
 
 const current = new AsyncLocalStorage<{ context: InvocationContext | undefined }>();

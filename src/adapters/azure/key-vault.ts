@@ -1,4 +1,4 @@
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
 import { InvalidOperationError } from "../../errors.js";
 import { azureCredential } from "./credential.js";
@@ -6,7 +6,7 @@ import { azureCredential } from "./credential.js";
 /** Secrets of Azure Key Vault and of the environment; the client is loaded when one is kept there. */
 export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
-  const fetchSecret = retriable(async () => {
+  const fetchSecret = memoisePromise(async () => {
     const [{ SecretClient }, credential] = await Promise.all([
       import("@azure/keyvault-secrets"),
       azureCredential(),

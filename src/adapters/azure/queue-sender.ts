@@ -1,5 +1,5 @@
 import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import type { QueueStorage } from "../../config/azure-settings.js";
 import { azureCredential } from "./credential.js";
 
@@ -18,7 +18,7 @@ export interface QueueSender {
 
 /** Puts texts into a queue, which is made when it is not there. */
 export function queueSender(storage: QueueStorage, name: string): QueueSender {
-  const queue = retriable(() => openQueue(storage, name));
+  const queue = memoisePromise(() => openQueue(storage, name));
   return {
     prepare: () => void queue().catch(() => {}), // told by the call that needs it
     async send(text) {

@@ -1,12 +1,12 @@
 import { app as functionApp, type HttpRequest, type InvocationContext } from "@azure/functions";
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
+import { type Budget, timeBudget } from "../../base/budget.js";
+import { safeReason } from "../../base/safe-reason.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
-import { type Budget, timeBudget } from "../../queue/budget.js";
-import { safeReason } from "../../queue/safe-reason.js";
-import { sharesIn } from "../../tenants/share-message.js";
-import { refusedAnswer } from "../../webhooks/answers.js";
+import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
 import { toResponse } from "../../webhooks/http.js";
+import { refusedAnswer } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
 import { toHttpResponse, toRequest } from "./http.js";
@@ -69,7 +69,7 @@ export function registerFunctions(definition: AppDefinition): void {
       queueName: settings.wakeUp.queue,
       connection: "AzureWebJobsStorage",
       handler: job((ready, budget, message) =>
-        ready.dispatch(budget, { wokenUp: true, shares: sharesIn([message]) }),
+        ready.dispatch(budget, { wokenUp: true, shares: tenantBatchesIn([message]) }),
       ),
     });
   }

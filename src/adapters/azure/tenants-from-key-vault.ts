@@ -1,14 +1,14 @@
-import { retriable } from "../../app/retriable.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
+import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { severalAtOnce } from "../../queue/several-at-once.js";
-import type { TenantDiscovery } from "../../tenants/discovery.js";
+import type { TenantDiscovery } from "../../tenants/discovery/discovery.js";
 import {
   type FetchTexts,
   type ListedSecret,
   type SecretFilter,
   secretTenants,
-} from "../../tenants/secret-tenants.js";
+} from "../../tenants/discovery/secret-tenants.js";
 import { azureCredential } from "./credential.js";
 
 export interface KeyVaultTenants extends SecretFilter {
@@ -38,7 +38,7 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
       "tenantsFromKeyVault needs a prefix or a tag: not every secret is a tenant.",
     );
   }
-  const load = retriable(async () => {
+  const load = memoisePromise(async () => {
     const [{ SecretClient }, credential] = await Promise.all([
       import("@azure/keyvault-secrets"),
       azureCredential(),

@@ -3,11 +3,11 @@ import type { AddressInfo } from "node:net";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
+import { timeBudget } from "../../base/budget.js";
+import type { Logger } from "../../base/logger.js";
+import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
-import { timeBudget } from "../../queue/budget.js";
-import type { Logger } from "../../queue/logger.js";
-import { safeReason } from "../../queue/safe-reason.js";
 import { sendResponse, toRequest } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 

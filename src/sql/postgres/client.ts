@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Client, ClientConfig, Pool, PoolClient, PoolConfig, Query } from "pg";
+import { abortable } from "../../base/abortable.js";
+import { sleep } from "../../base/wait.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
-import { sleep } from "../../queue/wait.js";
-import { abortable } from "../abortable.js";
 import {
   type Asked,
   ask,
@@ -13,8 +13,8 @@ import {
   type SqlStatement,
 } from "../driver.js";
 import { toPositional } from "../named-parameters.js";
-import { transactionSlots } from "../slots.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
+import { transactionSlots } from "../transaction-slots.js";
 
 /** What a pg Client, PoolClient or Pool has; a caller's own transaction comes as one of them. */
 export interface PgQueryable {

@@ -1,7 +1,7 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { arrived } from "./lanes.js";
 import { doneTable } from "./names.js";
+import { arrived } from "./partitions.js";
 import { create } from "./routine.js";
 
 /**
@@ -35,7 +35,7 @@ const columns = incoming.map(([name]) => name).join(", ");
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
 /** With a key it waits behind others until it has got in line. */
-const waiting = (key: string) => `case when ${key} is null then ${status.ready} else ${status.behind} end`;
+const waiting = (key: string) => `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
 const keyed = (key: string) => `case when ${key} is not null then true end`;
 
 /** The same content as before; a delivery without a hash does not contradict one. */
@@ -100,7 +100,7 @@ begin
     return case when v_changed then 'conflict' else 'done' end;
   end if;
 
-  if v_is_same and v_status in (${status.ready}, ${status.behind}) then
+  if v_is_same and v_status in (${status.ready}, ${status.blocked}) then
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
     where m.seq = v_seq;
@@ -122,7 +122,7 @@ begin
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
-  elsif v_status in (${status.ready}, ${status.behind})
+  elsif v_status in (${status.ready}, ${status.blocked})
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
     -- A lease stays as it is, a back-off that has begun is not cut short, and an expiry that a replay took away does
     -- not come back with the same delivery.

@@ -1,9 +1,9 @@
 import type { Client, ClientConfig } from "pg";
+import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { describeThrown } from "../../dispatch/settlement.js";
+import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { guardedLogger, type Logger, silentLogger } from "../../queue/logger.js";
-import { describeThrown } from "../../queue/settlement.js";
-import type { WakeUpSource } from "../../queue/worker.js";
 import { pgListener } from "./client.js";
 import { channelOf, type NotifyQueue, namesOf } from "./notify.js";
 

@@ -4,8 +4,8 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { inboxFunctions } from "./functions.js";
-import { laneFunctions, laneTables } from "./lanes.js";
 import { doneTable, quote } from "./names.js";
+import { laneFunctions, laneTables } from "./partitions.js";
 
 /**
  * The message row is written once; the state row is what a claim rewrites and an ack deletes. It is there only

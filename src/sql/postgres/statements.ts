@@ -11,8 +11,8 @@ import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { now } from "./expressions.js";
-import { arrived, letLeave, letReturn } from "./lanes.js";
 import { doneTable } from "./names.js";
+import { arrived, letLeave, letReturn } from "./partitions.js";
 import { messages } from "./schema.js";
 
 const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
@@ -75,13 +75,13 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
 }
 
-function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): Makers<QueueStatements> {
+function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): Makers<QueueStatements> {
   // A leased row that may be taken over was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
   const claimable = `s.status = ${status.ready} and coalesce(s.lost_at, s.visible_at) <= ${now}`;
   /** As a condition: those of a CTE that have died and have a key leave their lines, unless they are to block them. */
-  const buried = (cte: string, dead: string) => (deadBlocks ? "true" : letLeave(n, cte, dead));
+  const buried = (cte: string, dead: string) => (blockOnDead ? "true" : letLeave(n, cte, dead));
   return {
     // Leased rows are passed over while `lost_at` is to come; one that was lost, or came back from a crash, is
     // taken alone when its turn comes. The rows are locked first, where `skip locked` steps over those of
@@ -119,7 +119,7 @@ where s.ctid = any (array(
 returning ${claimedRow(n)},
   case
     when s.status = ${status.ready} then null${
-      deadBlocks
+      blockOnDead
         ? ""
         : `
     when case when s.keyed then ${n.object("_leave")}(array[s.seq]) end then null -- never true, but the next has its turn`
@@ -204,7 +204,7 @@ returning s.seq`,
         `with over as (
   select s.seq
   from ${n.state} s
-  where s.status in (${status.ready}, ${status.behind})
+  where s.status in (${status.ready}, ${status.blocked})
     and case when ${lost} then s.locked_until < ${now} else s.expires_at <= ${now} end
   limit (select :limit::int)
   for update skip locked
@@ -324,7 +324,7 @@ where ${claimable}`,
         "replay",
         `with replayed as (
   update ${n.state} s
-  set status = case when s.keyed then ${status.behind} else ${status.ready} end,
+  set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
     attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
   where s.seq = ${seqs} and s.status = ${status.dead}
   returning s.seq, s.keyed
@@ -356,7 +356,7 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
       statement(
         "mark",
         `select seq
-from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.deadBlocks}, :now::timestamptz) as seq
+from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.blockOnDead}, :now::timestamptz) as seq
 where seq is not null`,
       ),
   });
@@ -394,7 +394,7 @@ from added`;
   select array_agg(seq) from added where partition_key is not null having count(*) > 0
 )
 insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-select seq, case when partition_key is null then ${status.ready} else ${status.behind} end, coalesce(due_at, created_at),
+select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
       ),

@@ -1,7 +1,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
+import { abortable } from "../../base/abortable.js";
+import { sleep } from "../../base/wait.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
-import { sleep } from "../../queue/wait.js";
-import { abortable } from "../abortable.js";
 import {
   ask,
   firstColumn,

@@ -25,7 +25,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
-  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.behind})`,
+  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
 
 export const isFresh = (n: QueueNames, seq: string) =>
@@ -85,7 +85,7 @@ after delete on ${lineTable(n)}
 begin
   update ${n.state}
   set status = ${status.ready}
-  where status = ${status.behind} and seq = (
+  where status = ${status.blocked} and seq = (
     select seq from ${lineTable(n)} where partition_key = old.partition_key order by place limit 1
   );
 end`,
@@ -110,7 +110,7 @@ begin
     new.seq,
     case
       when new.topic = '' then ${status.seen}
-      when new.partition_key is not null and ${isBehind(n, "new.seq")} then ${status.behind}
+      when new.partition_key is not null and ${isBehind(n, "new.seq")} then ${status.blocked}
       else ${status.ready}
     end,
     coalesce(new.due_at, new.${bornAt(n)}),
@@ -160,7 +160,7 @@ begin
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- one that a replay took away does not come back with the same delivery
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and status in (${status.ready}, ${status.behind})
+  where seq = new.seq and status in (${status.ready}, ${status.blocked})
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update ${n.state}
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
@@ -171,7 +171,7 @@ begin
     and exists (select 1 from ${n.state} where seq = new.seq and status = ${status.ready})
   on conflict (seq) do nothing;
   update ${n.state}
-  set status = ${status.behind}
+  set status = ${status.blocked}
   where new.partition_key is not null and seq = new.seq and status = ${status.ready} and ${isBehind(n, "new.seq")};
 end`;
 

@@ -125,7 +125,7 @@ const freshOutboxRow: NonNullable<SqlStatement["shortcutRow"]> = (cells, constan
   next_attempt_at: constants.next_attempt_at,
 });
 
-function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): Makers<QueueStatements> {
+function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): Makers<QueueStatements> {
   // A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts))`;
@@ -148,7 +148,7 @@ where s.seq in ${seqs} and ${ownedBy("s")}`;
   const line = lineTable(n);
   const leave = `delete from ${line} where seq in (select value from json_each(:seqs))`;
   const isDead = `exists (select 1 from ${n.state} where seq = ${line}.seq and status = ${status.dead})`;
-  const buryDead = deadBlocks ? [] : [`${leave} and ${isDead}`];
+  const buryDead = blockOnDead ? [] : [`${leave} and ${isDead}`];
   const ready = `select 1 from ${n.state} where status = ${status.ready} and visible_at <= ${now}`;
   const leases = leaseTable(n);
   const unpackOwn = unpack(n, "owner = :owner");
@@ -219,7 +219,9 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   locked_until = ${claimed.lockedUntil},
   visible_at = ${claimed.visibleAt},
   last_error = ${claimed.lastError}`,
-        ...(deadBlocks ? [] : [`delete from ${line} where seq in (select value from json_each(:dead_seqs))`]),
+        ...(blockOnDead
+          ? []
+          : [`delete from ${line} where seq in (select value from json_each(:dead_seqs))`]),
       ),
     }),
     ack: () => ({
@@ -308,7 +310,7 @@ where s.seq in (
   select seq from (
     select seq from ${n.state}
     where expires_at <= ${now} and expires_at is not null
-      and status in (${status.ready}, ${status.held}, ${status.behind}) and locked_until is null
+      and status in (${status.ready}, ${status.held}, ${status.blocked}) and locked_until is null
     limit :limit
   )
   limit :limit
@@ -462,7 +464,7 @@ where m.partition_key is not null
 order by m.seq
 on conflict (seq) do nothing`,
         `update ${n.state}
-set status = ${status.behind}
+set status = ${status.blocked}
 where seq in (select value from json_each(:seqs)) and ${isBehind(n, `${n.state}.seq`)}`,
       ),
   };
@@ -527,7 +529,7 @@ where s.seq in (select value from json_each(:seqs))
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,
         `delete from ${lineTable(n)}
-where seq in (select value from json_each(:seqs))${options.deadBlocks ? ` and :status <> ${status.dead}` : ""}`,
+where seq in (select value from json_each(:seqs))${options.blockOnDead ? ` and :status <> ${status.dead}` : ""}`,
       ),
   });
 }

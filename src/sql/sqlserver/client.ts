@@ -1,9 +1,9 @@
 import type { ConnectionPool, config as MssqlConfig } from "mssql";
+import { abortable } from "../../base/abortable.js";
 import { DriverMissingError } from "../../errors.js";
-import { abortable } from "../abortable.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { transactionSlots } from "../slots.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
+import { transactionSlots } from "../transaction-slots.js";
 import { type ParameterKind, parameterKind, parameterValue, usedParameters } from "./parameters.js";
 
 export type { MssqlConfig };

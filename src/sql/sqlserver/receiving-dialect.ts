@@ -1,5 +1,5 @@
-import type { Fault } from "../../queue/transient-retry.js";
 import type { ReceivingDialect } from "../dialect.js";
+import type { Fault } from "../transient-retry.js";
 import { names } from "./names.js";
 import { receiveStatements } from "./receive-statements.js";
 

@@ -4,10 +4,10 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
-import { laneTables } from "./lanes.js";
 import { quote } from "./names.js";
-import { inboxProcedures } from "./procedures/inbox.js";
-import { outboxProcedures } from "./procedures/outbox.js";
+import { laneTables } from "./partitions.js";
+import { inboxProcedures } from "./procedures/inbox-procedures.js";
+import { outboxProcedures } from "./procedures/outbox-procedures.js";
 
 /** The row that claim and ack rewrite: narrow, so that they write little and many share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -35,7 +35,7 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) where status = ${status.dead}`,
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.behind})`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {

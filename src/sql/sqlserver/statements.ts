@@ -9,8 +9,8 @@ import { call, withHash } from "./call-procedure.js";
 import { signatures } from "./signatures.js";
 
 /** One procedure each, so that a database user needs no right but EXECUTE. Their bodies are in procedures/. */
-function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): QueueStatements {
-  const blocks = deadBlocks ? "1" : "0";
+function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
+  const blocks = blockOnDead ? "1" : "0";
   return {
     claim: call(n, "claim", "Claim", signatures.Claim, { blocks }),
     ack: call(n, "ack", "Ack", signatures.Ack),
@@ -30,7 +30,7 @@ function queueStatements(n: QueueNames, { deadBlocks }: QueueStatementOptions): 
 }
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
-  const blocks = options.deadBlocks ? "1" : "0";
+  const blocks = options.blockOnDead ? "1" : "0";
   return {
     ...queueStatements(n, options),
     alreadyProcessed: withHash(

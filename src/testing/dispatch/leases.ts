@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";

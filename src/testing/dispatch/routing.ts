@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
-import { type HandlerContext, typedHandler } from "../../queue/handlers.js";
-import { permanentFailure, retryAfter } from "../../queue/settlement.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
+import { type HandlerContext, typedHandler } from "../../dispatch/handlers.js";
+import { permanentFailure, retryAfter } from "../../dispatch/settlement.js";
 import type { StandardSchema } from "../../queue/standard-schema.js";
 import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
 

@@ -1,6 +1,6 @@
+import type { Budget } from "../../base/budget.js";
+import type { Logger } from "../../base/logger.js";
 import { createOutbox } from "../../outbox/outbox.js";
-import type { Budget } from "../../queue/budget.js";
-import type { Logger } from "../../queue/logger.js";
 import type { InboxMessage, OutboxMessage, QueueMessage } from "../../queue/message.js";
 import type { RetryPolicy } from "../../queue/retry-policy.js";
 import type { WorkStore } from "../../queue/work-store.js";

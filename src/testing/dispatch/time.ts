@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
 
 /** What a run does with the time it has. */
@@ -45,7 +45,7 @@ export function timeTests(context: DispatchContext): void {
       await enqueue("slow", ["1"]);
       const dispatcher = createDispatcher<AnyMessage>({
         reserveMs: 10,
-        firstGuessMs: 1,
+        expectedHandlerMs: 1,
         handlers: { slow: () => new Promise((resolve) => setTimeout(resolve, 50)) },
       });
       expect(await dispatcher.run(store, testBudget())).toMatchObject({ acked: 1 });
@@ -75,7 +75,7 @@ export function timeTests(context: DispatchContext): void {
       await enqueue("large", ["1"]);
       const dispatcher = createDispatcher<AnyMessage>({
         reserveMs: 10,
-        firstGuessMs: 1,
+        expectedHandlerMs: 1,
         handlers: { large: () => new Promise((resolve) => setTimeout(resolve, 50)), small: () => {} },
       });
       await dispatcher.run(store, testBudget());
@@ -98,7 +98,7 @@ export function timeTests(context: DispatchContext): void {
       const dispatcher = createDispatcher<AnyMessage>({
         concurrency: 2,
         reserveMs: 10,
-        firstGuessMs: 1,
+        expectedHandlerMs: 1,
         handlers: { t: () => new Promise((resolve) => setTimeout(resolve, 50)) },
       });
       await dispatcher.run(watched, testBudget());

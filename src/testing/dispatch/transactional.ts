@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type SqlExecutor, statement } from "../../sql/driver.js";
 import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";

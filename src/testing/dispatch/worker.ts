@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
+import { createWorker } from "../../dispatch/worker.js";
 import { purgeWithin, reapWithin } from "../../queue/maintenance.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { createWorker } from "../../queue/worker.js";
 import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
 
 /** Scheduled maintenance, and the resident worker. */

@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { currentTransaction } from "../../middleware/ambient.js";
+import { timeBudget } from "../../base/budget.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
+import { permanentFailure } from "../../dispatch/settlement.js";
+import { compose } from "../../middleware/compose.js";
 import { createConsume } from "../../middleware/consume.js";
-import { stack } from "../../middleware/stack.js";
+import { currentTransaction } from "../../middleware/current-transaction.js";
 import type { TriggerMessage } from "../../middleware/trigger-message.js";
-import { timeBudget } from "../../queue/budget.js";
-import { createDispatcher } from "../../queue/dispatcher.js";
 import type { InboxMessage } from "../../queue/message.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { permanentFailure } from "../../queue/settlement.js";
 import type { ContractHarness } from "../harness.js";
 import { insertOrder, shopTheme } from "./support.js";
 
@@ -27,7 +27,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       const made = await shop();
       const consume = createConsume(
         {
-          handle: stack<TriggerMessage>([made.transaction, made.inboxOf("orders")], async ({ payload }) => {
+          handle: compose<TriggerMessage>([made.transaction, made.inboxOf("orders")], async ({ payload }) => {
             await insertOrder(made, currentTransaction(), "o");
             throw new Error(`cannot read ${payload}`);
           }),
@@ -56,7 +56,7 @@ export function deadLettersContract(harness: ContractHarness): void {
     it("MID-11 ADD-02 a replayed dead letter goes through the same stack, once", async () => {
       const made = await shop();
       let broken = true;
-      const handle = stack<TriggerMessage>(
+      const handle = compose<TriggerMessage>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         async () => {
           if (broken) throw permanentFailure("not now");

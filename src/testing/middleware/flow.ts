@@ -1,17 +1,17 @@
 import { expect, it } from "vitest";
+import { timeBudget } from "../../base/budget.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
+import { permanentFailure } from "../../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
-import { currentTransaction, publish } from "../../middleware/ambient.js";
 import { startCleanup } from "../../middleware/cleanup.js";
-import { inbox } from "../../middleware/inbox.js";
-import { outbox } from "../../middleware/outbox.js";
-import { stack } from "../../middleware/stack.js";
-import { transaction } from "../../middleware/transaction.js";
+import { compose } from "../../middleware/compose.js";
+import { currentTransaction, publish } from "../../middleware/current-transaction.js";
+import { inbox } from "../../middleware/inbox-middleware.js";
+import { outbox } from "../../middleware/outbox-middleware.js";
+import { transaction } from "../../middleware/transaction-middleware.js";
 import { createOutbox } from "../../outbox/outbox.js";
-import { timeBudget } from "../../queue/budget.js";
-import { createDispatcher } from "../../queue/dispatcher.js";
 import type { OutboxMessage } from "../../queue/message.js";
-import { permanentFailure } from "../../queue/settlement.js";
 import type { ContractHarness } from "../harness.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";
 
@@ -31,7 +31,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-02 MID-03 MID-06 MID-07 the execution flow: dedup, order and event commit together, then the event is published", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );
@@ -55,7 +55,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-03 the same message again: success without output, and nothing is done twice", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );
@@ -70,7 +70,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-03 of many at the same time exactly one handles the message", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );
@@ -83,7 +83,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-02 MID-08 an error rolls everything back, and the message can be handled later", async () => {
       const made = await shop();
       let broken = true;
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         async (message) => {
           await insertOrder(made, currentTransaction(), message.messageId!);
@@ -105,7 +105,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-02 ADD-12 a failure that the handler returns is one, as with a dispatcher: nothing is kept", async () => {
       const made = await shop();
       const failure = permanentFailure("the order was deleted");
-      const handle = stack<Order>([made.transaction, made.inboxOf("orders")], async (message) => {
+      const handle = compose<Order>([made.transaction, made.inboxOf("orders")], async (message) => {
         await insertOrder(made, currentTransaction(), message.messageId!);
         return failure;
       });
@@ -116,7 +116,7 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-08 an outgoing message that is refused rolls the order back", async () => {
       const made = await shop();
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         async (message) => {
           await insertOrder(made, currentTransaction(), message.messageId!);
@@ -132,7 +132,7 @@ export function flowContract(harness: ContractHarness): void {
       const made = await shop();
       const { schema } = database();
       const absent = outbox({ ...(schema === undefined ? {} : { schema }), table: "NotThere" });
-      const handle = stack<Order>([made.transaction, made.inboxOf("orders"), absent], async (message) => {
+      const handle = compose<Order>([made.transaction, made.inboxOf("orders"), absent], async (message) => {
         await insertOrder(made, currentTransaction(), message.messageId!);
         return { topic: "order.placed", payload: "p" };
       });
@@ -145,7 +145,7 @@ export function flowContract(harness: ContractHarness): void {
       const made = await shop();
       const handled: string[] = [];
       for (const subscriber of ["billing", "shipping", "billing", "shipping"]) {
-        const handle = stack<Order>([made.transaction, made.inboxOf(subscriber)], async () => {
+        const handle = compose<Order>([made.transaction, made.inboxOf(subscriber)], async () => {
           handled.push(subscriber);
         });
         await handle({ messageId: "m" });
@@ -155,7 +155,7 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-06 returned and published messages are one statement, in order, with the handler's contract unchanged", async () => {
       const made = await shop();
-      const handle = stack<Order>([made.transaction, made.outbox], async () => {
+      const handle = compose<Order>([made.transaction, made.outbox], async () => {
         publish({ topic: "a", payload: "1" });
         await Promise.resolve();
         publish({ topic: "b", payload: "2" });
@@ -170,19 +170,19 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-07 transaction alone, and transaction with inbox, pass the handler's output on", async () => {
       const made = await shop();
-      const alone = stack<Order>([made.transaction], async () => "output");
+      const alone = compose<Order>([made.transaction], async () => "output");
       expect(await alone({})).toBe("output");
-      const deduplicated = stack<Order>([made.transaction, made.inboxOf("s")], async () => "output");
+      const deduplicated = compose<Order>([made.transaction, made.inboxOf("s")], async () => "output");
       expect(await deduplicated({ messageId: "m" })).toBe("output");
       expect(await deduplicated({ messageId: "m" })).toBeUndefined();
     });
 
     it("MID-02 MID-08 a transaction inside of another on the same database is refused: it could not commit with it", async () => {
       const made = await shop();
-      const inner = stack<Order>([made.transaction], async () =>
+      const inner = compose<Order>([made.transaction], async () =>
         insertOrder(made, currentTransaction(), "in"),
       );
-      const outer = stack<Order>([made.transaction], async (message) => {
+      const outer = compose<Order>([made.transaction], async (message) => {
         await insertOrder(made, currentTransaction(), "out");
         await inner(message);
       });
@@ -194,7 +194,7 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-04 a message without an id is refused with what to add, and nothing is kept", async () => {
       const made = await shop();
-      const handle = stack<Order>([made.transaction, made.inboxOf("s")], async () => {});
+      const handle = compose<Order>([made.transaction, made.inboxOf("s")], async () => {});
       for (const message of [{}, { messageId: "" }, null as unknown as Order])
         await expect(handle(message)).rejects.toThrow(/messageId/);
     });
@@ -203,7 +203,7 @@ export function flowContract(harness: ContractHarness): void {
       const made = await shop();
       let goOn = (): void => {};
       let late: Promise<unknown> | undefined;
-      const handle = stack<Order>([made.transaction, made.outbox], async () => {
+      const handle = compose<Order>([made.transaction, made.outbox], async () => {
         const tx = currentTransaction();
         late = new Promise<void>((resolve) => {
           goOn = resolve;
@@ -229,7 +229,7 @@ export function flowContract(harness: ContractHarness): void {
         inbox({ subscriber: "s", ...named, table: `${table} in` }),
         outbox({ ...named, table: `${table} out` }),
       ];
-      const handle = stack<Order>(made, async () => ({ topic: "t", payload: "p" }));
+      const handle = compose<Order>(made, async () => ({ topic: "t", payload: "p" }));
       await expect(handle({ messageId: "m" })).rejects.toThrow();
       await handle.init();
       await handle.init();
@@ -241,7 +241,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-10 clean-up forgets old messages in batches, and never what is unpublished", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );
@@ -264,7 +264,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-10 on a server clean-up runs by itself, keeps a week, goes on after an error and stops when told", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = stack<Order>(
+      const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );

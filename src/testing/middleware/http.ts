@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { currentTransaction, publish } from "../../middleware/ambient.js";
+import { currentTransaction, publish } from "../../middleware/current-transaction.js";
 import { idempotentHttp } from "../../middleware/idempotent-http.js";
 import type { ContractHarness } from "../harness.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe } from "vitest";
 import { createInbox, type Inbox } from "../../inbox/inbox.js";
-import { type InboxMiddleware, inbox } from "../../middleware/inbox.js";
-import { type OutboxMiddleware, outbox } from "../../middleware/outbox.js";
-import { type TransactionMiddleware, transaction } from "../../middleware/transaction.js";
+import { type InboxMiddleware, inbox } from "../../middleware/inbox-middleware.js";
+import { type OutboxMiddleware, outbox } from "../../middleware/outbox-middleware.js";
+import { type TransactionMiddleware, transaction } from "../../middleware/transaction-middleware.js";
 import { createOutbox, type Outbox } from "../../outbox/outbox.js";
 import { type SqlExecutor, type SqlStatement, statement } from "../../sql/driver.js";
 import { migrate } from "../../sql/migrate.js";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect } from "vitest";
+import type { LogFields, Logger } from "../../base/logger.js";
 import { createOutbox, type Outbox, type OutboxOptions, type OutgoingMessage } from "../../outbox/outbox.js";
-import type { LogFields, Logger } from "../../queue/logger.js";
 import type { OutboxKey, OutboxMessage } from "../../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../../queue/owner-token.js";
 import type { Database } from "../../sql/dialect.js";

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { TestDatabase } from "../harness.js";
 import { key, kinds, lines } from "./support.js";
 
-export function deadHeadTests(database: () => TestDatabase): void {
+export function deadInPartitionTests(database: () => TestDatabase): void {
   it.each(kinds)("ADD-01 a dead head lets the next one have its turn (%s)", async (kind) => {
     const { put, claimed, store, owner, stored } = await lines(database(), kind);
     await put(key("a1"), key("a2"));
@@ -60,10 +60,10 @@ export function deadHeadTests(database: () => TestDatabase): void {
   );
 
   it.each(kinds)(
-    'ADD-01 with deadHead "block" those behind a dead head wait until it is replayed (%s)',
+    'ADD-01 with deadInPartition "block" those behind a dead head wait until it is replayed (%s)',
     async (kind) => {
       const { put, claimed, ack, store, owner, stored, clock } = await lines(database(), kind, {
-        deadHead: "block",
+        deadInPartition: "block",
       });
       await put(key("a1"), key("a2"), key("b1"));
       expect(await claimed()).toEqual(["a1", "b1"]);
@@ -82,9 +82,9 @@ export function deadHeadTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)('ADD-01 with deadHead "block" every way to die blocks (%s)', async (kind) => {
+  it.each(kinds)('ADD-01 with deadInPartition "block" every way to die blocks (%s)', async (kind) => {
     const { put, claimed, store, owner, stored, clock } = await lines(database(), kind, {
-      deadHead: "block",
+      deadInPartition: "block",
       retry: { maxAttempts: 1 },
     });
     const expiresAt = new Date(clock().getTime() + 500_000);
@@ -135,15 +135,15 @@ export function deadHeadTests(database: () => TestDatabase): void {
   );
 
   it("ADD-01 what is handled by hand leaves its line, dead or not", async () => {
-    for (const deadHead of ["skip", "block"] as const) {
-      const { put, claimed, ack, inbox, stored } = await lines(database(), "inbox", { deadHead });
+    for (const deadInPartition of ["skip", "block"] as const) {
+      const { put, claimed, ack, inbox, stored } = await lines(database(), "inbox", { deadInPartition });
       await put(key("a1"), key("a2"), key("a3"), key("a4"));
       await inbox.markProcessed({ source: "s", messageId: "a1" });
       expect(await claimed()).toEqual(["a2"]);
       await inbox.markDead({ source: "s", messageId: "a2" }, "by hand");
-      expect(await claimed()).toEqual(deadHead === "skip" ? ["a3"] : []);
+      expect(await claimed()).toEqual(deadInPartition === "skip" ? ["a3"] : []);
       await inbox.markProcessed({ source: "s", messageId: "a2" });
-      if (deadHead === "block") expect(await claimed()).toEqual(["a3"]);
+      if (deadInPartition === "block") expect(await claimed()).toEqual(["a3"]);
       await ack("a3");
       expect(await claimed()).toEqual(["a4"]);
       expect((await stored("a2")).state).toBe("Done");
@@ -151,20 +151,20 @@ export function deadHeadTests(database: () => TestDatabase): void {
   });
 
   it("ADD-01 a dead one that a redelivery revives is in line again", async () => {
-    for (const deadHead of ["skip", "block"] as const) {
+    for (const deadInPartition of ["skip", "block"] as const) {
       const { put, claimed, ack, store, owner, stored } = await lines(database(), "inbox", {
-        deadHead,
+        deadInPartition,
         deadOnRedelivery: "revive",
       });
       await put(key("a1"), key("a2"));
       expect(await claimed()).toEqual(["a1"]);
       await store.fail(owner, [await stored("a1")], "no");
-      if (deadHead === "skip") expect(await claimed()).toEqual(["a2"]);
+      if (deadInPartition === "skip") expect(await claimed()).toEqual(["a2"]);
       await put({ name: "a1" }); // without its key: it keeps the one it has
       expect((await stored("a1")).partitionKey).toBe("a");
-      expect(await claimed()).toEqual(deadHead === "skip" ? [] : ["a1"]);
-      await ack(deadHead === "skip" ? "a2" : "a1");
-      expect(await claimed()).toEqual([deadHead === "skip" ? "a1" : "a2"]);
+      expect(await claimed()).toEqual(deadInPartition === "skip" ? [] : ["a1"]);
+      await ack(deadInPartition === "skip" ? "a2" : "a1");
+      expect(await claimed()).toEqual([deadInPartition === "skip" ? "a1" : "a2"]);
     }
   });
 }

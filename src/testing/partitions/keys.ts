@@ -41,9 +41,9 @@ export function keyTests(database: () => TestDatabase): void {
     expect((await store.list()).messages).toEqual([]);
   });
 
-  it("ADD-01 a deadHead that is neither skip nor block is refused", () => {
+  it("ADD-01 a deadInPartition that is neither skip nor block is refused", () => {
     const { db } = database();
-    expect(() => createInbox(db, { deadHead: "wait" as "skip" })).toThrow(/deadHead/);
+    expect(() => createInbox(db, { deadInPartition: "wait" as "skip" })).toThrow(/deadInPartition/);
   });
 
   it.each(kinds)(

@@ -21,7 +21,7 @@ export interface Put {
   readonly expiresAt?: Date;
 }
 
-export type LineOptions = Pick<StoreOptions<never>, "deadHead" | "retry"> & {
+export type LineOptions = Pick<StoreOptions<never>, "deadInPartition" | "retry"> & {
   readonly deadOnRedelivery?: "keep" | "revive";
 };
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createDispatcher } from "../../queue/dispatcher.js";
+import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import type { AnyMessage } from "../dispatch/support.js";
 import { testBudget } from "../dispatch/support.js";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, it } from "vitest";
-import { silentLogger } from "../../queue/logger.js";
-import { catalogueTable, tenantsFromCatalogue } from "../../tenants/from-catalogue.js";
+import { silentLogger } from "../../base/logger.js";
+import { catalogueTable, tenantsFromCatalogue } from "../../tenants/discovery/from-catalogue.js";
 import type { TestDatabase } from "../harness.js";
 
 const context = () => ({

@@ -4,7 +4,7 @@ import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { migrate } from "../../sql/migrate.js";
-import { type Due, dueQuestion } from "../../tenants/due.js";
+import { type Due, dueQuestion } from "../../tenants/scheduling/poll.js";
 import type { TestDatabase } from "../harness.js";
 
 const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });

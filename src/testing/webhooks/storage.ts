@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { webhookBody } from "../../webhooks/extract.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
-import type { WebhookScheme } from "../../webhooks/scheme.js";
-import { signWebhook } from "../../webhooks/sign.js";
+import { webhookBody } from "../../webhooks/schemes/extract.js";
+import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
+import { signWebhook } from "../../webhooks/schemes/sign.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 
 const scheme: WebhookScheme = {

@@ -93,7 +93,7 @@ describe("bundles for Lambda", () => {
     const jobsIn = (name: string) =>
       contentsOf(built.get("postgres")!, name).filter((file) => jobs.test(file));
     expect(jobsIn("webhook").sort()).toEqual(["src/app/webhook-job.ts", "src/webhooks/route.ts"]);
-    expect(jobsIn("dispatch").sort()).toEqual(["src/app/dispatch-job.ts", "src/queue/dispatch-run.ts"]);
+    expect(jobsIn("dispatch").sort()).toEqual(["src/app/dispatch-job.ts", "src/dispatch/dispatch-run.ts"]);
     expect(jobsIn("consume")).toEqual(["src/app/consume-job.ts"]);
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
   });

@@ -7,7 +7,7 @@ import { createInbox, type Inbox, migrate, statement } from "../../../src/index.
 import type { BundledDatabase } from "../../../src/packaging/bundle-functions.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type Line, layLine } from "../../support/line.js";
+import { type CuttableProxy, startProxy } from "../../support/cuttable-proxy.js";
 import { webhookSecret } from "./http-events.js";
 
 /** A database for the functions under test, and the test's own look into it. */
@@ -34,7 +34,7 @@ export async function postgresForFunctions(url: string): Promise<FunctionsDataba
   const target = new URL(url);
   target.searchParams.set("application_name", schema);
   const db = openPostgres({ url });
-  const lines: Line[] = [];
+  const lines: CuttableProxy[] = [];
   await migrate(db, { schema });
   await run(db, `create table ${table} (message text not null, process int not null)`);
   const env = { ...common, TEST_SCHEMA: schema, TEST_EFFECTS: table, ONCEBOX_DATABASE_URL: target.href };
@@ -44,7 +44,7 @@ export async function postgresForFunctions(url: string): Promise<FunctionsDataba
     env,
     inbox: createInbox(db, { schema }),
     async away() {
-      const line = await layLine(target.hostname, Number(target.port || 5432));
+      const line = await startProxy(target.hostname, Number(target.port || 5432));
       lines.push(line);
       await line.cut();
       const through = new URL(target);

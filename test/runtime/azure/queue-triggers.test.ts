@@ -5,7 +5,7 @@ import type { app as functionApp } from "@azure/functions";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { serviceBusHandler, storageQueueHandler } from "../../../src/adapters/azure/middleware.js";
 import { type Database, migrate } from "../../../src/index.js";
-import { inbox, stack, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
+import { compose, inbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import type { FunctionsWorker, RpcData } from "./functions-worker.js";
 import { loadInProcess } from "./in-process-worker.js";
@@ -25,7 +25,7 @@ describe("queue triggers in Azure's programming model", () => {
   beforeAll(async () => {
     db = openSqlite({ file: ":memory:" });
     await migrate(db);
-    const handle = stack<TriggerMessage>(
+    const handle = compose<TriggerMessage>(
       [transaction(db), inbox({ subscriber: "orders" })],
       async (message) => {
         if (message.payload === "bad") throw new Error("the business says no");

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createInbox, createOutbox, type Database, migrate, type SqlExecutor } from "../../../src/index.js";
-import { currentNative, inbox, outbox, stack, transaction } from "../../../src/middleware/index.js";
+import {
+  compose,
+  currentNativeTransaction,
+  inbox,
+  outbox,
+  transaction,
+} from "../../../src/middleware/index.js";
 
 /** A library with a table `orders (id integer primary key)` beside oncebox's own tables. */
 export interface Orm<Native> {
@@ -71,7 +77,7 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
     it("ADD-06 MID-03 MID-06 the whole middleware runs in a transaction that the library opened", () =>
       withOrm(async (orm) => {
         const { inboxStore, outboxStore, named } = storesOf(orm);
-        const handle = stack<{ messageId: string; fail?: boolean }>(
+        const handle = compose<{ messageId: string; fail?: boolean }>(
           [
             transaction(orm.db, {
               begin: (work) => orm.transaction((native) => work(orm.adapt(native), native)),
@@ -80,7 +86,7 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
             outbox(named),
           ],
           async ({ messageId, fail }) => {
-            await orm.insertOrder(currentNative<Native>()!, Number(messageId));
+            await orm.insertOrder(currentNativeTransaction<Native>()!, Number(messageId));
             if (fail) throw new Error("the business says no");
             return { topic: "placed", data: { messageId } };
           },

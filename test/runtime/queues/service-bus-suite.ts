@@ -10,7 +10,7 @@ import {
   type OutboxMessage,
   timeBudget,
 } from "../../../src/index.js";
-import { inbox, outbox, stack, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
+import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { serviceBusPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
@@ -108,7 +108,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     expect(await bus.waiting(client)).toBe(6);
 
     const handled: TriggerMessage[] = [];
-    const handle = stack<TriggerMessage>(
+    const handle = compose<TriggerMessage>(
       [transaction(db), inbox({ subscriber: "billing" }), outbox()],
       async (message) => {
         handled.push(message);

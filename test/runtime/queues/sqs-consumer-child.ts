@@ -13,10 +13,10 @@ import {
   timeBudget,
 } from "../../../src/index.js";
 import {
+  compose,
   currentTransaction,
   inbox,
   outbox,
-  stack,
   type TriggerMessage,
   transaction,
 } from "../../../src/middleware/index.js";
@@ -38,7 +38,7 @@ const placeOrder = statement("place order", `insert into ${schema}.orders (body)
 
 const handler = sqsHandler({
   concurrency: 5,
-  handle: stack<TriggerMessage>(
+  handle: compose<TriggerMessage>(
     [transaction(db), inbox({ subscriber: "orders", schema }), outbox({ schema })],
     async ({ payload }) => {
       await currentTransaction()!.query(placeOrder, { body: payload });

@@ -12,7 +12,7 @@ import {
   type OutboxMessage,
   timeBudget,
 } from "../../../src/index.js";
-import { inbox, outbox, stack, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
+import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { snsPublisher, sqsPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { pollOnce, sqsClient } from "./event-source.js";
@@ -55,7 +55,7 @@ describe("SQS, behind the AWS SDK", () => {
     const handled: string[] = [];
     const store = createInbox(db);
     const handler = sqsHandler({
-      handle: stack<TriggerMessage>(
+      handle: compose<TriggerMessage>(
         [transaction(db), inbox({ subscriber: "orders" }), outbox()],
         async (message) => {
           if (message.payload === "poison") throw new Error("cannot be read");
@@ -118,7 +118,7 @@ describe("SQS, behind the AWS SDK", () => {
     let broken = 2;
     const handled: string[] = [];
     const handler = sqsHandler({
-      handle: stack<TriggerMessage>([transaction(db), inbox({ subscriber: "s" })], async ({ payload }) => {
+      handle: compose<TriggerMessage>([transaction(db), inbox({ subscriber: "s" })], async ({ payload }) => {
         if (payload === "a2" && broken-- > 0) throw new Error("not yet");
         handled.push(payload);
       }),

@@ -10,7 +10,7 @@ import {
   type OutboxMessage,
   timeBudget,
 } from "../../../src/index.js";
-import { inbox, outbox, stack, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
+import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { storageQueuePublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";
@@ -78,7 +78,7 @@ describe("Azure Storage queues, on Azurite", () => {
 
     const handled: TriggerMessage[] = [];
     const handler = storageQueueHandler({
-      handle: stack<TriggerMessage>(
+      handle: compose<TriggerMessage>(
         [transaction(db), inbox({ subscriber: "billing" }), outbox()],
         async (message) => {
           handled.push(message);

@@ -5,7 +5,7 @@ import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { interceptLocalhostDns, startFauxqs } from "fauxqs";
 import { afterEach, describe, expect, it } from "vitest";
 import { awsFanOut } from "../../../src/adapters/aws/fan-out.js";
-import { sharesOf } from "../../../src/adapters/aws/share-event.js";
+import { tenantBatchesOf } from "../../../src/adapters/aws/tenant-batch-event.js";
 
 const before = { ...process.env };
 const closing: (() => Promise<unknown>)[] = [];
@@ -36,7 +36,7 @@ describe("shares of tenants on AWS", () => {
     Object.assign(process.env, env, { AWS_ENDPOINT_URL_LAMBDA: url });
     await awsFanOut({ dispatchFunction: "dispatch", wakeQueueUrl: undefined })!.send(share);
     expect(invocations).toMatchObject([{ type: "Event", url: "/2015-03-31/functions/dispatch/invocations" }]);
-    expect(sharesOf(invocations[0]!.event)).toEqual([share]);
+    expect(tenantBatchesOf(invocations[0]!.event)).toEqual([share]);
   });
 
   it("FUN-07 a share is a message of the queue, and a batch of them is one piece of work", async () => {
@@ -59,7 +59,7 @@ describe("shares of tenants on AWS", () => {
       );
       bodies.push(...(messages ?? []).map((message) => message.Body!));
     }
-    const [joined] = sharesOf({ Records: bodies.map(sqsRecord) });
+    const [joined] = tenantBatchesOf({ Records: bodies.map(sqsRecord) });
     expect({ ...joined, tenants: [...joined!.tenants].sort() }).toEqual({
       tenants: ["acme", "globex", "initech"],
       until: share.until,
@@ -68,10 +68,12 @@ describe("shares of tenants on AWS", () => {
   });
 
   it("FUN-07 a schedule, a wake-up and what others put into the queue are no shares", () => {
-    expect(sharesOf({ "detail-type": "Scheduled Event" })).toEqual([]);
-    expect(sharesOf({ oncebox: "wake-up" })).toEqual([]);
-    expect(sharesOf({ Records: [sqsRecord("no JSON"), sqsRecord('{"oncebox":"wake-up"}')] })).toEqual([]);
-    expect(sharesOf(undefined)).toEqual([]);
+    expect(tenantBatchesOf({ "detail-type": "Scheduled Event" })).toEqual([]);
+    expect(tenantBatchesOf({ oncebox: "wake-up" })).toEqual([]);
+    expect(tenantBatchesOf({ Records: [sqsRecord("no JSON"), sqsRecord('{"oncebox":"wake-up"}')] })).toEqual(
+      [],
+    );
+    expect(tenantBatchesOf(undefined)).toEqual([]);
     expect(awsFanOut({ dispatchFunction: undefined, wakeQueueUrl: undefined })).toBeUndefined();
   });
 });

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { azureFanOut } from "../../../src/adapters/azure/fan-out.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
-import { shareIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/index.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";
 import { localTls } from "../azure/local-tls.js";
 
@@ -34,7 +34,7 @@ describe("shares of tenants on Azure", () => {
     const texts = JSON.parse(stdout.trim().split("\n").at(-1)!) as string[];
     expect(texts).toHaveLength(1);
     // The trigger decodes it and parses the JSON before the function sees it.
-    expect(shareIn(JSON.parse(Buffer.from(texts[0]!, "base64").toString()))).toEqual(share);
+    expect(tenantBatchIn(JSON.parse(Buffer.from(texts[0]!, "base64").toString()))).toEqual(share);
   });
 
   it("FUN-07 without a queue there are no workers, and one function does it all", () => {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { shareIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";
 import { type BuiltApp, buildApp } from "../azure/built-app.js";
@@ -49,7 +49,7 @@ describe("tenants of many databases on Azure Functions", () => {
     host
       .lines()
       .flatMap(({ message }) => /^wakeup took (.*)$/.exec(message)?.[1] ?? [])
-      .map((text) => shareIn(JSON.parse(text))!);
+      .map((text) => tenantBatchIn(JSON.parse(text))!);
   const untilTaken = (host: FunctionsHost, count: number) =>
     expect.poll(() => taken(host).length, { timeout: 60_000 }).toBe(count);
 

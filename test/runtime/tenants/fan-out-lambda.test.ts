@@ -4,7 +4,7 @@ import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
-import { shareIn } from "../../../src/tenants/index.js";
+import { tenantBatchIn } from "../../../src/tenants/index.js";
 import { type BundleFolder, bundleTestApp } from "../aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../aws/http-events.js";
 import { type InvokeApi, startInvokeApi } from "../aws/invoke-api.js";
@@ -68,7 +68,7 @@ describe("tenants of many databases on Lambda", () => {
     const timer = () => dispatch.invoke<DispatchAnswer>(schedule);
     return { api, start, timer };
   };
-  const handedOut = (api: InvokeApi) => api.events.map((event) => shareIn(event)!);
+  const handedOut = (api: InvokeApi) => api.events.map((event) => tenantBatchIn(event)!);
 
   it("FUN-07 the timer hands shares to other invocations, which handle every tenant's messages once", async () => {
     const messages = await scenario.fill("evt");
@@ -130,7 +130,7 @@ describe("tenants of many databases on Lambda", () => {
   it("FUN-07 a share that gets lost is picked up by the next timer", async () => {
     const messages = await scenario.fill("evt");
     const { api, timer } = await started();
-    isLost = (event) => shareIn(event)!.tenants.includes("p9");
+    isLost = (event) => tenantBatchIn(event)!.tenants.includes("p9");
     await timer();
     await api.settled();
     const lost = new Set(handedOut(api).find((share) => share.tenants.includes("p9"))!.tenants);

@@ -59,9 +59,9 @@ describe("a tenant that hangs in the middle of a query", () => {
     await expect.poll(waiting).toBe(0);
 
     await blocker.query("rollback");
-    expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ setAside: [locked], failed: [] });
+    expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ quarantined: [locked], failed: [] });
     nowMs += 5_000;
-    expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ setAside: [], failed: [] });
+    expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ quarantined: [], failed: [] });
     expect(handled).toEqual([free, locked]);
     await tenants.close();
   });

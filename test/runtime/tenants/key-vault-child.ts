@@ -1,6 +1,6 @@
 /** Lists tenants of a vault twice: in a process of its own, because trust in a certificate is given at its start. */
 import { tenantsFromKeyVault } from "../../../src/adapters/azure/tenants-from-key-vault.js";
-import type { LogFields, Logger } from "../../../src/queue/logger.js";
+import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { createTenantStores } from "../../../src/tenants/index.js";
 
 const [vault, filter] = process.argv.slice(2) as [string, string];

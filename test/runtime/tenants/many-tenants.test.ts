@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { createDispatcher, type InboxMessage, timeBudget } from "../../../src/index.js";
-import type { LogFields, Logger } from "../../../src/queue/logger.js";
 import type { SqlExecutor } from "../../../src/sql/driver.js";
 import {
   createTenantDispatcher,
@@ -179,7 +179,7 @@ describe("many tenants", () => {
     await Promise.all(running);
     const runs = [first];
     const afterwards = timeBudget(30_000);
-    const rest = async () => (await tenants.places()).filter((id) => id !== whale || drainAll);
+    const rest = async () => (await tenants.distinctStores()).filter((id) => id !== whale || drainAll);
     while (
       othersLeft().some((id) => !gone.some((tenant) => tenant.id === id)) &&
       afterwards.remainingMs() > 0
@@ -209,12 +209,12 @@ describe("many tenants", () => {
     if (!drainAll) expect(handledOf.get(whale)!).toBeLessThan(sizes.whale);
 
     // The broken ones were told by name, each once in a run, and cost nobody else anything.
-    const failed = lines.filter((line) => line.message === "a tenant failed and is set aside");
+    const failed = lines.filter((line) => line.message === "a tenant failed and is quarantined");
     expect([...new Set(failed.map((line) => line.store))].sort()).toEqual(broken.map(({ id }) => id).sort());
     expect([...first.failed].sort()).toEqual(broken.map(({ id }) => id).sort());
     expect(silent.accepted()).toBeGreaterThanOrEqual(sizes.hanging);
     // Nothing else went wrong: above all the server refused nobody, which it does above the user's limit.
-    expect(lines.filter((line) => line.message !== "a tenant failed and is set aside")).toEqual([]);
+    expect(lines.filter((line) => line.message !== "a tenant failed and is quarantined")).toEqual([]);
     expect(most).toBeGreaterThan(limits.perServer / 2); // it was near enough to be measured
     expect(most).toBeLessThanOrEqual(limits.perServer);
     expect(tenants.connections.taken()).toBeLessThanOrEqual(limits.perInstance);

@@ -2,10 +2,10 @@
 import { QueueServiceClient } from "@azure/storage-queue";
 import { azureFanOut } from "../../../src/adapters/azure/fan-out.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
-import type { TenantShare } from "../../../src/tenants/index.js";
+import type { TenantBatch } from "../../../src/tenants/index.js";
 
 const settings = readAzureSettings();
-const share = JSON.parse(process.argv[2]!) as TenantShare;
+const share = JSON.parse(process.argv[2]!) as TenantBatch;
 await azureFanOut(settings)!.send(share);
 const service = QueueServiceClient.fromConnectionString(process.env.AzureWebJobsStorage!);
 const { receivedMessageItems: messages } = await service

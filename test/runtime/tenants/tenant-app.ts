@@ -2,14 +2,14 @@
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineApp } from "../../../src/app/index.js";
-import { manyTenants, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const { TENANTS = "[]", TENANTS_LOG: log = "" } = process.env;
 const write = (word: string, store: string, id: string) =>
   appendFileSync(log, `${word} ${store} ${id} ${process.pid}\n`);
 
 export default defineApp({
-  tenants: manyTenants({ discover: tenantsFromConfiguration(JSON.parse(TENANTS)), shareSize: 4 }),
+  tenants: multiTenant({ discover: tenantsFromConfiguration(JSON.parse(TENANTS)), tenantBatchSize: 4 }),
   sources: {
     stripe: {
       scheme: "stripe",

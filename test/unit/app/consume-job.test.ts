@@ -3,7 +3,7 @@ import { type AppDefinition, createApp, defineApp, readEnvironment } from "../..
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { manyTenants, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { multiTenant, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const consumer = {
   subscriber: "orders",
@@ -67,7 +67,7 @@ describe("an app's consumer", () => {
 
   it("says what is wrong with it", async () => {
     expect(() => defineApp({ consumer: { subscriber: "", handle: consumer.handle } })).toThrow(/subscriber/);
-    const tenants = manyTenants({
+    const tenants = multiTenant({
       discover: tenantsFromConfiguration([{ id: "a", database: "sqlite::memory:" }]),
     });
     expect(() => defineApp({ consumer, tenants })).toThrow(/an app with tenants has none/);

@@ -27,7 +27,7 @@ describe("the successor of a run whose time is up", () => {
   it("FUN-06 is not woken by a run that finished nothing, because it would not either", async () => {
     let woken = 0;
     const app = await loadedApp(
-      { handlers: { slow }, dispatch: { firstGuessMs: 60_000 } },
+      { handlers: { slow }, dispatch: { expectedHandlerMs: 60_000 } },
       { wake: async () => void woken++ },
     );
     const report = await app.dispatch(timeBudget(1_000));

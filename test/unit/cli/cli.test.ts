@@ -321,9 +321,9 @@ describe("the command line", () => {
     const tenants = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `tenant-${id}.db`)}` }));
     await writeFile(
       app,
-      `import { manyTenants, tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      `import { multiTenant, tenantsFromConfiguration } from ${module("tenants/index.ts")};
       export default {
-        tenants: manyTenants({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }),
+        tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }),
         handlers: { t() {} },
       };\n`,
     );

@@ -1,7 +1,7 @@
 import middy from "@middy/core";
 import type { Context } from "aws-lambda";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { checked, inbox, outbox, transaction } from "../../../src/adapters/aws/middleware.js";
+import { inbox, orderedMiddleware, outbox, transaction } from "../../../src/adapters/aws/middleware.js";
 import { createInbox, createOutbox, type Database, migrate, statement } from "../../../src/index.js";
 import { currentTransaction, publish } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -126,10 +126,10 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await handler(sqsEvent("m"), context)).toBe("sorry");
   });
 
-  it("MID-04 MID-07 a wrong order is reported: when built by checked, else at the first invocation with what to add", async () => {
+  it("MID-04 MID-07 a wrong order is reported: when built by orderedMiddleware, else at the first invocation with what to add", async () => {
     const made = [inbox({ subscriber: "s" }), transaction(db)];
-    expect(() => checked(made)).toThrow(/move transaction\(db\) to the front/);
-    expect(checked([transaction(db), inbox({ subscriber: "s" }), outbox()])).toHaveLength(3);
+    expect(() => orderedMiddleware(made)).toThrow(/move transaction\(db\) to the front/);
+    expect(orderedMiddleware([transaction(db), inbox({ subscriber: "s" }), outbox()])).toHaveLength(3);
     const handler = middy(async () => {}).use(made);
     await expect(handler(sqsEvent("m"), context)).rejects.toThrow(/Add \.use\(transaction\(db\)\)/);
     const swapped = middy(async () => {})

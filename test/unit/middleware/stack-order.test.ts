@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/index.js";
 import {
+  compose,
   currentTransaction,
   inbox,
   outbox,
   publish,
-  stack,
   transaction,
 } from "../../../src/middleware/index.js";
 import { toOutgoing } from "../../../src/middleware/outgoing.js";
@@ -17,17 +17,17 @@ const deduplicate = inbox({ subscriber: "s" });
 const send = outbox();
 const handler = async () => {};
 
-describe("stack", () => {
+describe("compose", () => {
   it("MID-07 takes the orders that work, with other middleware anywhere", () => {
     for (const good of [[], [tx], [tx, deduplicate], [tx, send], [tx, deduplicate, send]])
-      expect(stack(good, handler)).toBeTypeOf("function");
+      expect(compose(good, handler)).toBeTypeOf("function");
     expect(
-      stack([async (_message, next) => next(), tx, async (_message, next) => next(), send], handler),
+      compose([async (_message, next) => next(), tx, async (_message, next) => next(), send], handler),
     ).toBeTypeOf("function");
   });
 
   it("MID-04 MID-07 refuses the others when it is built, and says what to do", () => {
-    const wrong: [Parameters<typeof stack>[0], RegExp][] = [
+    const wrong: [Parameters<typeof compose>[0], RegExp][] = [
       [[deduplicate], /inbox needs a transaction: add transaction\(db\)/],
       [[send], /outbox needs a transaction: add transaction\(db\)/],
       [[deduplicate, tx], /move transaction\(db\) to the front/],
@@ -36,11 +36,11 @@ describe("stack", () => {
       [[{} as never], /middleware 1 is none/],
     ];
     for (const [middleware, problem] of wrong) {
-      expect(() => stack(middleware, handler)).toThrow(InvalidArgumentError);
-      expect(() => stack(middleware, handler)).toThrow(problem);
+      expect(() => compose(middleware, handler)).toThrow(InvalidArgumentError);
+      expect(() => compose(middleware, handler)).toThrow(problem);
     }
-    expect(() => stack([tx], undefined as never)).toThrow(/handler/);
-    expect(() => stack(undefined as never, handler)).toThrow(/list/);
+    expect(() => compose([tx], undefined as never)).toThrow(/handler/);
+    expect(() => compose(undefined as never, handler)).toThrow(/list/);
   });
 
   it("MID-04 a middleware run outside of its transaction says what to add", async () => {

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setTimeout as sleep, setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { createOutbox, migrate, type OutboxMessage } from "../../../src/index.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
@@ -16,7 +16,7 @@ it("MID-09 several publishers never hold the same row at once, keep what failed,
   const publish = async (message: Pick<OutboxMessage, "id" | "payload">) => {
     if (held.has(message.id)) heldTwice.push(message.id); // what is thrown here would only be tried again
     held.add(message.id);
-    for (let turns = 0; turns < 5; turns++) await nextTurn(); // so that others could come in between
+    for (let turns = 0; turns < 5; turns++) await yieldToEventLoop(); // so that others could come in between
     held.delete(message.id);
     if (Number(message.payload) % 5 === 0 && !refusedOnce.has(message.id)) {
       refusedOnce.add(message.id);

@@ -10,16 +10,16 @@ import {
   defineApp,
   readEnvironment,
 } from "../../../src/app/index.js";
+import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 import { newOwnerToken, timeBudget } from "../../../src/index.js";
-import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   type FanOut,
-  type ManyTenantsOptions,
-  manyTenants,
-  type TenantShare,
+  type MultiTenantOptions,
+  multiTenant,
+  type TenantBatch,
   tenantsFromConfiguration,
 } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
@@ -44,10 +44,10 @@ async function running(
   {
     tenants = {},
     ...platform
-  }: { fanOut?: FanOut; wakeUp?: { wake(): Promise<void> }; tenants?: Partial<ManyTenantsOptions> } = {},
+  }: { fanOut?: FanOut; wakeUp?: { wake(): Promise<void> }; tenants?: Partial<MultiTenantOptions> } = {},
 ) {
   const app = await createApp(
-    defineApp({ ...definition, tenants: manyTenants({ discover: discover(), ...tenants }) }),
+    defineApp({ ...definition, tenants: multiTenant({ discover: discover(), ...tenants }) }),
     { environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }), ...platform },
   );
   apps.push(app);
@@ -174,11 +174,11 @@ describe("an app with many tenants", () => {
   });
 
   it("FUN-07 more tenants than a share holds are handed to workers, whose shares are all that they do", async () => {
-    const shares: TenantShare[] = [];
+    const shares: TenantBatch[] = [];
     const handled: string[] = [];
     const app = await running(
       { handlers: { t: (_, { store }) => void handled.push(store) } },
-      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { shareSize: 2 } },
+      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { tenantBatchSize: 2 } },
     );
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
     expect(await app.dispatch(timeBudget(20_000))).toMatchObject({ inbox: null, tenants: { handedOut: 2 } });
@@ -191,10 +191,10 @@ describe("an app with many tenants", () => {
   });
 
   it("FUN-04 FUN-07 reaping and clean-up of more tenants than a share holds are handed to workers, too", async () => {
-    const shares: TenantShare[] = [];
+    const shares: TenantBatch[] = [];
     const app = await running(
       { handlers: { t: () => {} }, retentionMs: 1 },
-      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { shareSize: 2 } },
+      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { tenantBatchSize: 2 } },
     );
     const inboxes = await Promise.all(ids.map((id) => app.tenants!.inbox(id)));
     for (const inbox of inboxes) await inbox.receive(message("1"));
@@ -248,7 +248,7 @@ describe("an app with many tenants", () => {
   });
 
   it("FUN-06 FUN-07 a webhook wakes a worker for its own tenant, once for a burst", async () => {
-    const shares: TenantShare[] = [];
+    const shares: TenantBatch[] = [];
     const app = await running({ sources }, { fanOut: { send: async (share) => void shares.push(share) } });
     for (const [id, tenant] of [
       ["1", "acme"],
@@ -285,12 +285,12 @@ describe("an app with many tenants", () => {
     const until = Date.now() + 60_000;
     const share = { tenants: ["acme"], until };
     expect((await app.dispatch(timeBudget(20_000), { shares: [share] })).tenants).toMatchObject({
-      setAside: 1,
+      quarantined: 1,
     });
     expect(handled).toEqual([]);
     // Without workers nobody knows for whom a wake-up is: it is no reason to ask those that failed.
     expect((await app.dispatch(timeBudget(20_000), { wokenUp: true })).tenants).toMatchObject({
-      setAside: 1,
+      quarantined: 1,
     });
     expect(handled).toEqual([]);
     await app.dispatch(timeBudget(20_000), { shares: [{ ...share, woken: true }] });
@@ -309,7 +309,7 @@ describe("an app with many tenants", () => {
   });
 
   it("FUN-06 FUN-07 a GUID that comes in capital letters wakes a worker for the tenant that it is", async () => {
-    const shares: TenantShare[] = [];
+    const shares: TenantBatch[] = [];
     const handled: string[] = [];
     const guid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
     let asked = 0;
@@ -334,7 +334,7 @@ describe("an app with many tenants", () => {
       { id: "a-broken", database: `sqlite:${join(folder, "no-such-folder", "a.db")}` },
       ...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })),
     ];
-    const definition = defineApp({ tenants: manyTenants({ discover: found }) });
+    const definition = defineApp({ tenants: multiTenant({ discover: found }) });
     const environment = readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
     const app = await createApp(definition, { environment });
     apps.push(app);
@@ -478,13 +478,18 @@ describe("an app with many tenants", () => {
   });
 
   it("FUN-09 refuses a database beside tenants, and what it does not know", async () => {
-    const tenants = manyTenants({ discover: discover() });
+    const tenants = multiTenant({ discover: discover() });
     expect(() => defineApp({ database: "sqlite::memory:", tenants })).toThrow(InvalidArgumentError);
-    expect(() => defineApp({ tenants: {} as never })).toThrow(/manyTenants/);
-    expect(() => manyTenants({ discover: discover(), size: 1 } as never)).toThrow(/size/);
-    for (const wrong of [{ periodMs: 0 }, { periodMs: Number.NaN }, { shareSize: 0 }, { shareSize: 1.5 }])
-      expect(() => manyTenants({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
-    expect(() => manyTenants({} as never)).toThrow(/discover/);
+    expect(() => defineApp({ tenants: {} as never })).toThrow(/multiTenant/);
+    expect(() => multiTenant({ discover: discover(), size: 1 } as never)).toThrow(/size/);
+    for (const wrong of [
+      { periodMs: 0 },
+      { periodMs: Number.NaN },
+      { tenantBatchSize: 0 },
+      { tenantBatchSize: 1.5 },
+    ])
+      expect(() => multiTenant({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
+    expect(() => multiTenant({} as never)).toThrow(/discover/);
     for (const wrong of [
       { concurrency: 0 },
       { turnMs: -1 },
@@ -493,7 +498,7 @@ describe("an app with many tenants", () => {
       { discoverMs: 0 },
       { connections: { perInstance: 0 } },
     ])
-      expect(() => manyTenants({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
+      expect(() => multiTenant({ discover: discover(), ...wrong })).toThrow(Object.keys(wrong)[0]);
     const app = await running({});
     expect(() => app.inbox.id).toThrow(InvalidOperationError);
   });

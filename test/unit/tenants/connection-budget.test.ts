@@ -4,7 +4,7 @@ import {
   type ConnectionLimits,
   connectionBudget,
   type Pool,
-} from "../../../src/tenants/connection-budget.js";
+} from "../../../src/tenants/connections/connection-budget.js";
 
 interface TestPool extends Pool {
   readonly name: string;

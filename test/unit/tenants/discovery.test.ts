@@ -1,7 +1,9 @@
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { SqlRow } from "../../../src/sql/driver.js";
-import type { DiscoveryContext } from "../../../src/tenants/discovery.js";
+import { serverOf } from "../../../src/tenants/connections/server-of.js";
+import type { DiscoveryContext } from "../../../src/tenants/discovery/discovery.js";
+import { type ListedSecret, secretTenants } from "../../../src/tenants/discovery/secret-tenants.js";
 import {
   type CatalogueOptions,
   createTenantStores,
@@ -9,8 +11,6 @@ import {
   tenantsFromCatalogue,
   tenantsFromConfiguration,
 } from "../../../src/tenants/index.js";
-import { type ListedSecret, secretTenants } from "../../../src/tenants/secret-tenants.js";
-import { serverOf } from "../../../src/tenants/server-of.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const context = (parts: Partial<DiscoveryContext> = {}): DiscoveryContext => ({

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { type Budget, createDispatcher, type Database, migrate, timeBudget } from "../../../src/index.js";
-import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   createTenantDispatcher,
@@ -90,7 +90,7 @@ describe("looks at idle tenants", () => {
       const report = await dispatcher.run(timeBudget(300));
       hangs = false;
       expect(report).toMatchObject({ failed: [], left: ["a"] });
-      expect(await dispatcher.run(timeBudget(60_000))).toMatchObject({ turns: 1, setAside: [], left: [] });
+      expect(await dispatcher.run(timeBudget(60_000))).toMatchObject({ turns: 1, quarantined: [], left: [] });
       await tenants!.close();
     };
     for (const isOpen of [true, false]) await slow(isOpen);

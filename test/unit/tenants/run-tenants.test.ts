@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { virtualTime } from "../../../bench/simulation/virtual-time.js";
+import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import type { LogFields, Logger } from "../../../src/queue/logger.js";
-import { fair, inTurns } from "../../../src/tenants/fair.js";
-import { runTenants, type TenantRun } from "../../../src/tenants/run-tenants.js";
-import { setAside } from "../../../src/tenants/set-aside.js";
+import { fair, inTurns } from "../../../src/tenants/scheduling/fair.js";
+import { quarantine } from "../../../src/tenants/scheduling/quarantine.js";
+import { runTenants, type TenantRun } from "../../../src/tenants/scheduling/run-tenants.js";
 
 function logged() {
   const lines: [string, LogFields][] = [];
@@ -19,7 +19,7 @@ const run = (parts: Partial<TenantRun> & Pick<TenantRun, "ids" | "turn">) =>
     concurrency: 2,
     budget: timeBudget(60_000),
     turnMs: 10_000,
-    aside: setAside(),
+    aside: quarantine(),
     logger: logged().logger,
     ...parts,
   });
@@ -41,13 +41,13 @@ describe("turns of many tenants", () => {
     expect(turns.sort()).toEqual(["a", "bad", "c"]);
     expect(result).toMatchObject({ failed: ["bad"], left: [], turns: 3 });
     expect(lines).toEqual([
-      ["a tenant failed and is set aside", { store: "bad", forMs: 5_000, reason: "Error ECONNREFUSED" }],
+      ["a tenant failed and is quarantined", { store: "bad", forMs: 5_000, reason: "Error ECONNREFUSED" }],
     ]);
   });
 
   it("FUN-07 a tenant that failed is set aside, longer each time, and asked again when its time has come", async () => {
     let nowMs = 0;
-    const aside = setAside(() => nowMs);
+    const aside = quarantine(() => nowMs);
     let works = false;
     const once = () =>
       run({
@@ -59,7 +59,7 @@ describe("turns of many tenants", () => {
         },
       });
     expect(await once()).toMatchObject({ turns: 1, failed: ["a"] });
-    expect(await once()).toMatchObject({ turns: 0, setAside: ["a"] });
+    expect(await once()).toMatchObject({ turns: 0, quarantined: ["a"] });
     nowMs += 5_000;
     expect(await once()).toMatchObject({ turns: 1 });
     nowMs += 5_000;
@@ -75,7 +75,7 @@ describe("turns of many tenants", () => {
 
   it("FUN-07 the back-off of a tenant ends at five minutes", () => {
     let nowMs = 0;
-    const aside = setAside(() => nowMs);
+    const aside = quarantine(() => nowMs);
     const waits = Array.from({ length: 9 }, () => {
       nowMs += 1;
       return aside.failed("a");
@@ -193,7 +193,7 @@ describe("turns of many tenants", () => {
 
   it("FUN-07 a strategy that goes in rounds does not come back to a failed tenant", async () => {
     let asked = 0;
-    const { roundRobin } = await import("../../../src/tenants/selection.js");
+    const { roundRobin } = await import("../../../src/tenants/scheduling/selection.js");
     let batches = 3;
     await run({
       ids: ["bad", "good"],

@@ -1,10 +1,17 @@
 import { describe, expect, it } from "vitest";
+import { type LogFields, silentLogger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import { type LogFields, silentLogger } from "../../../src/queue/logger.js";
-import { sharesOf } from "../../../src/tenants/fanned-out.js";
-import { createFanOutDispatcher, type FanOut, type TenantShare } from "../../../src/tenants/index.js";
-import { joinedShares, shareIn, shareMessage } from "../../../src/tenants/share-message.js";
-import type { TenantDispatcher, TenantDispatchReport } from "../../../src/tenants/tenant-dispatcher.js";
+import { splitIntoBatches } from "../../../src/tenants/fan-out/fan-out-job.js";
+import {
+  mergedBatches,
+  tenantBatchIn,
+  tenantBatchMessage,
+} from "../../../src/tenants/fan-out/tenant-batch.js";
+import { createFanOutDispatcher, type FanOut, type TenantBatch } from "../../../src/tenants/index.js";
+import type {
+  TenantDispatcher,
+  TenantDispatchReport,
+} from "../../../src/tenants/scheduling/tenant-dispatcher.js";
 
 const ids = (count: number) => Array.from({ length: count }, (_, index) => `t${index}`);
 const nothing: TenantDispatchReport = {
@@ -12,12 +19,17 @@ const nothing: TenantDispatchReport = {
   outbox: null,
   turns: 0,
   failed: [],
-  setAside: [],
+  quarantined: [],
   left: [],
 };
 
-function fanOut(options: { count: number; shareSize: number; left?: readonly string[]; fails?: number }) {
-  const sent: TenantShare[] = [];
+function fanOut(options: {
+  count: number;
+  tenantBatchSize: number;
+  left?: readonly string[];
+  fails?: number;
+}) {
+  const sent: TenantBatch[] = [];
   const run: (readonly string[])[] = [];
   let failures = options.fails ?? 0;
   const transport: FanOut = {
@@ -36,9 +48,9 @@ function fanOut(options: { count: number; shareSize: number; left?: readonly str
   const clock = { nowMs: 1_000 };
   const made = createFanOutDispatcher({
     dispatcher,
-    places: async () => ids(options.count),
+    distinctStores: async () => ids(options.count),
     fanOut: transport,
-    shareSize: options.shareSize,
+    tenantBatchSize: options.tenantBatchSize,
     periodMs: 60_000,
     now: () => clock.nowMs,
   });
@@ -47,7 +59,7 @@ function fanOut(options: { count: number; shareSize: number; left?: readonly str
 
 describe("fan-out", () => {
   it("FUN-07 the timer hands every tenant to exactly one worker", async () => {
-    const { made, sent, run } = fanOut({ count: 1_001, shareSize: 250 });
+    const { made, sent, run } = fanOut({ count: 1_001, tenantBatchSize: 250 });
     const report = await made.start(timeBudget(1_000));
     expect(report.handedOut).toBe(5);
     expect(sent.flatMap((share) => share.tenants).sort()).toEqual(ids(1_001).sort());
@@ -57,7 +69,7 @@ describe("fan-out", () => {
   });
 
   it("FUN-07 a small installation needs no transport: the timer does the work itself", async () => {
-    const { made, sent, run } = fanOut({ count: 250, shareSize: 250 });
+    const { made, sent, run } = fanOut({ count: 250, tenantBatchSize: 250 });
     await made.start(timeBudget(1_000));
     expect({ sent, run }).toEqual({ sent: [], run: [ids(250)] });
   });
@@ -70,13 +82,13 @@ describe("fan-out", () => {
         return this.leftMs;
       },
     };
-    const { made, run } = fanOut({ count: 1, shareSize: 250 });
+    const { made, run } = fanOut({ count: 1, tenantBatchSize: 250 });
     await made.work({ tenants: ["t0"], until: 61_000 }, own);
     expect(run).toEqual([["t0"]]);
   });
 
   it("FUN-07 a worker hands on what it did not reach, until the next timer has handed out everything anew", async () => {
-    const { made, sent, clock } = fanOut({ count: 2, shareSize: 250, left: ["t1"] });
+    const { made, sent, clock } = fanOut({ count: 2, tenantBatchSize: 250, left: ["t1"] });
     const share = { tenants: ["t0", "t1"], until: 61_000 };
     expect((await made.work(share, timeBudget(1_000))).handedOut).toBe(1);
     expect(sent).toEqual([{ tenants: ["t1"], until: 61_000 }]);
@@ -86,7 +98,7 @@ describe("fan-out", () => {
   });
 
   it("FUN-07 a share that waited until the next timer has handed out everything anew is not worked on: a queue that is too long ends", async () => {
-    const { made, run, clock } = fanOut({ count: 2, shareSize: 250 });
+    const { made, run, clock } = fanOut({ count: 2, tenantBatchSize: 250 });
     const share = { tenants: ["t0", "t1"], until: 61_000 };
     clock.nowMs = 61_000;
     expect(await made.work(share, timeBudget(1_000))).toMatchObject({ turns: 0, left: [], handedOut: 0 });
@@ -97,7 +109,7 @@ describe("fan-out", () => {
   });
 
   it("FUN-07 a share that cannot be sent does not keep the others, and the next timer makes it again", async () => {
-    const { made, sent } = fanOut({ count: 1_000, shareSize: 250, fails: 1 });
+    const { made, sent } = fanOut({ count: 1_000, tenantBatchSize: 250, fails: 1 });
     expect((await made.start(timeBudget(1_000))).handedOut).toBe(3);
     await made.start(timeBudget(1_000));
     const again = sent.slice(3).flatMap((share) => share.tenants);
@@ -106,31 +118,34 @@ describe("fan-out", () => {
 
   it("FUN-07 no share is longer than a queue's message may be, however long the keys are", () => {
     const long = Array.from({ length: 400 }, (_, index) => `${index}-${"é".repeat(200)}`);
-    const shares = sharesOf(long, 250);
+    const shares = splitIntoBatches(long, 250);
     expect(shares.flat()).toEqual(long);
     for (const share of shares) expect(Buffer.byteLength(JSON.stringify(share))).toBeLessThan(48_000);
-    expect(sharesOf([], 10)).toEqual([]);
-    expect(sharesOf(ids(11), 10).map((share) => share.length)).toEqual([6, 5]);
+    expect(splitIntoBatches([], 10)).toEqual([]);
+    expect(splitIntoBatches(ids(11), 10).map((share) => share.length)).toEqual([6, 5]);
   });
 
   it("FUN-07 reads a share as it was sent, and refuses what only looks like one", () => {
     const share = { tenants: ["a"], until: 5 };
-    expect(shareIn(JSON.parse(shareMessage(share)))).toEqual(share);
-    expect(shareIn(JSON.parse(shareMessage({ ...share, woken: true })))).toEqual({ ...share, woken: true });
-    expect(shareIn({ oncebox: "wake-up" })).toBeUndefined();
-    expect(shareIn(null)).toBeUndefined();
-    expect(() => shareIn({ oncebox: "share", share: { tenants: [1], until: 5 } })).toThrow(/tenants/);
+    expect(tenantBatchIn(JSON.parse(tenantBatchMessage(share)))).toEqual(share);
+    expect(tenantBatchIn(JSON.parse(tenantBatchMessage({ ...share, woken: true })))).toEqual({
+      ...share,
+      woken: true,
+    });
+    expect(tenantBatchIn({ oncebox: "wake-up" })).toBeUndefined();
+    expect(tenantBatchIn(null)).toBeUndefined();
+    expect(() => tenantBatchIn({ oncebox: "share", share: { tenants: [1], until: 5 } })).toThrow(/tenants/);
   });
 
   it("FUN-07 a worker that could move nothing hands nothing on: the timer comes by anyway", async () => {
-    const { made, sent } = fanOut({ count: 2, shareSize: 250, left: ["t0", "t1"] });
+    const { made, sent } = fanOut({ count: 2, tenantBatchSize: 250, left: ["t0", "t1"] });
     const share = { tenants: ["t0", "t1"], until: 61_000 };
     expect((await made.work(share, timeBudget(1_000))).handedOut).toBe(0);
     expect(sent).toEqual([]);
   });
 
   it("FUN-06 FUN-07 a share that a webhook sent is looked at once more after a moment", async () => {
-    const { made, run } = fanOut({ count: 2, shareSize: 250 });
+    const { made, run } = fanOut({ count: 2, tenantBatchSize: 250 });
     await made.work({ tenants: ["t0"], until: 61_000, woken: true }, timeBudget(10_000));
     expect(run).toEqual([["t0"], ["t0"]]);
   });
@@ -140,7 +155,7 @@ describe("fan-out", () => {
     const warn = (line: string, fields: LogFields) => void lines.push([line, fields]);
     const made = createFanOutDispatcher({
       dispatcher: { run: async () => nothing },
-      places: async () => ids(1_000),
+      distinctStores: async () => ids(1_000),
       fanOut: { send: () => new Promise(() => {}) },
       logger: { ...silentLogger, warn },
     });
@@ -153,10 +168,10 @@ describe("fan-out", () => {
     const ready = new Promise<void>((resolve) => {
       isReady = resolve;
     });
-    const sent: TenantShare[] = [];
+    const sent: TenantBatch[] = [];
     const made = createFanOutDispatcher({
       dispatcher: { run: () => ready.then(() => ({ ...nothing, left: ["t1"] })) },
-      places: async () => ids(2),
+      distinctStores: async () => ids(2),
       fanOut: { prepare: () => isReady(), send: async (share) => void sent.push(share) },
     });
     const share = { tenants: ["t0", "t1"], until: Date.now() + 60_000 };
@@ -167,8 +182,8 @@ describe("fan-out", () => {
   it("FUN-07 the messages of a batch are one share", () => {
     const one = { tenants: ["a", "b"], until: 5 };
     const two = { tenants: ["b", "c"], until: 7, woken: true };
-    expect(joinedShares([one, two])).toEqual([{ tenants: ["a", "b", "c"], until: 7, woken: true }]);
-    expect(joinedShares([])).toEqual([]);
+    expect(mergedBatches([one, two])).toEqual([{ tenants: ["a", "b", "c"], until: 7, woken: true }]);
+    expect(mergedBatches([])).toEqual([]);
   });
 
   it("FUN-07 shares of different jobs stay apart in a batch, and messages are handled first", () => {
@@ -176,12 +191,12 @@ describe("fan-out", () => {
     const cleanup = { tenants: ["a"], until: 5, job: "cleanup" } as const;
     const dispatch = { tenants: ["b"], until: 6 };
     const more = { tenants: ["c"], until: 9, job: "reap" } as const;
-    expect(joinedShares([cleanup, reap, dispatch, more])).toEqual([
+    expect(mergedBatches([cleanup, reap, dispatch, more])).toEqual([
       dispatch,
       { tenants: ["a", "c"], until: 9, job: "reap" },
       cleanup,
     ]);
-    expect(shareIn(JSON.parse(shareMessage(reap)))).toEqual(reap);
-    expect(() => shareIn({ oncebox: "share", share: { ...reap, job: "drop" } })).toThrow(/job/);
+    expect(tenantBatchIn(JSON.parse(tenantBatchMessage(reap)))).toEqual(reap);
+    expect(() => tenantBatchIn({ oncebox: "share", share: { ...reap, job: "drop" } })).toThrow(/job/);
   });
 });

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError, migrate } from "../../../src/index.js";
-import type { LogFields, Logger } from "../../../src/queue/logger.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   createTenantStores,
@@ -207,7 +207,7 @@ describe("stores of tenants", () => {
   it("FUN-08 many who ask at once are one flight", async () => {
     const list = source(tenant("acme"));
     const tenants = stores({ discover: list.discover });
-    await Promise.all([tenants.list(), tenants.inbox("acme"), tenants.places(), tenants.list()]);
+    await Promise.all([tenants.list(), tenants.inbox("acme"), tenants.distinctStores(), tenants.list()]);
     expect(list.asked).toBe(1);
   });
 
@@ -312,7 +312,7 @@ describe("stores of tenants", () => {
     const other = { ...tenant("c", "shared"), inbox: "Inbox2", outbox: "Outbox2" };
     const list = source(tenant("b", "shared"), tenant("a", "shared"), other, tenant("d", "own"));
     const tenants = stores({ discover: list.discover });
-    expect([...(await tenants.places())].sort()).toEqual(["a", "c", "d"]);
+    expect([...(await tenants.distinctStores())].sort()).toEqual(["a", "c", "d"]);
     await (await tenants.inbox("a")).receive(message("1"));
     expect((await (await tenants.inbox("b")).stats()).due).toBe(1);
     await expect((await tenants.inbox("c")).stats()).rejects.toThrow(/Inbox2/);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { timeLimits } from "../../../src/tenants/time-limits.js";
+import { timeLimits } from "../../../src/base/time-limits.js";
 
 describe("many time limits with one timer", () => {
   beforeEach(() => void vi.useFakeTimers());

@@ -1,7 +1,7 @@
 import { afterEach } from "vitest";
+import type { MetricAttributes } from "../../../src/base/metrics.js";
 import { createInbox, type Inbox } from "../../../src/inbox/inbox.js";
 import type { InboxMessage } from "../../../src/queue/message.js";
-import type { MetricAttributes } from "../../../src/queue/metrics.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/outbox/support.js";

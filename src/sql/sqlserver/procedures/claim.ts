@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, backoffMs, prepareBackoff, text } from "../expressions.js";
-import { arrivedTable, letLeave, readPast } from "../lanes.js";
+import { arrivedTable, letLeave, readPast } from "../partitions.js";
 import {
   atomically,
   indented,

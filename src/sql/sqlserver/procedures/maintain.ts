@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, text } from "../expressions.js";
-import { letLeave } from "../lanes.js";
+import { letLeave } from "../partitions.js";
 import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateOf } from "./procedure.js";
 import { columns, keysOf } from "./rows.js";
 
@@ -12,7 +12,7 @@ export function reap(n: QueueNames): string {
   const dies = isDying(s);
   const over = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const stale = (t: string) =>
-    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.behind}) and ${t}.locked_until is null`;
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}) and ${t}.locked_until is null`;
   const pick = (from: string, condition: string, order: string) => `select o.seq
     from (
       select top (@limit) r.seq

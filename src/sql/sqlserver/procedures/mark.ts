@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, differs } from "../expressions.js";
-import { letLeave } from "../lanes.js";
+import { letLeave } from "../partitions.js";
 import { atomically, indented, seekEach } from "./procedure.js";
 
 /** Finds the message that @source and @message_id name, and locks it and its state. */

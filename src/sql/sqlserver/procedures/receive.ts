@@ -2,10 +2,10 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, binary, differs } from "../expressions.js";
 import { inboxColumns } from "../json-functions.js";
-import { arrivedTable, lockEnds } from "../lanes.js";
-import { comeBack } from "./come-back.js";
-import { contents, keyed, parametersAsRow, waiting } from "./incoming.js";
+import { arrivedTable, lockEnds } from "../partitions.js";
+import { contents, keyed, parametersAsRow, waiting } from "./message-parameters.js";
 import { atomically, seekEach, stateOf } from "./procedure.js";
+import { comeBack } from "./rejoin-partition.js";
 import { inserted } from "./rows.js";
 
 /** Where new messages come from: the procedure's own parameters, or a table filled from JSON. */
@@ -90,7 +90,7 @@ set visible_at = case
   -- one that a replay took away does not come back with the same delivery
   expires_at = case when ${isOther("k.expires_at", "a.expires_at")} then a.expires_at else ${s}.expires_at end
 from @arrived a, @known k, ${n.state} with (rowlock)
-where k.seq = a.seq and ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.behind})
+where k.seq = a.seq and ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.blocked})
   and (${isOther("k.due_at", "a.due_at")} or ${isOther("k.expires_at", "a.expires_at")})
 ${seekEach};
 

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, asBit, backoffMs, prepareBackoff } from "../expressions.js";
-import { letLeave } from "../lanes.js";
+import { letLeave } from "../partitions.js";
 import { atomically, owned, seekEach, seqs, stateOf } from "./procedure.js";
 
 /** An update of the rows that @items numbers, which answers those it changed. `after`: in the same transaction. */

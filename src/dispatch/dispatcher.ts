@@ -1,0 +1,128 @@
+import type { Budget } from "../base/budget.js";
+import { guardedLogger, type LogFields, type Logger, silentLogger } from "../base/logger.js";
+import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import { ArgumentRangeError } from "../errors.js";
+import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import type { QueueMessage } from "../queue/message.js";
+import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
+import type { DispatchStore } from "../queue/work-store.js";
+import { type DispatchResult, dispatchRun } from "./dispatch-run.js";
+import type { DurationEstimate } from "./duration-estimate.js";
+import type { HandlerMiddleware } from "./handle-message.js";
+import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
+import { type Lateness, lateness } from "./lateness.js";
+
+export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
+  /** By topic, case-sensitive. */
+  readonly handlers: Handlers<Message, Tx>;
+  /** Around every handler; the first is the outermost. */
+  readonly use?: readonly HandlerMiddleware<Message, Tx>[];
+  /** Handlers at once: 10 by default. */
+  readonly concurrency?: number;
+  /** Messages in a claim: 50 by default. */
+  readonly batchSize?: number;
+  /** 30 s by default; renewed for what runs longer. */
+  readonly leaseMs?: number;
+  /** Attempts and back-off, where a topic has none of its own; the store's by default. */
+  readonly retry?: Partial<RetryPolicy>;
+  /**
+   * Kept free at the end for handlers to stop and for the last settlements. By default it follows how fast the
+   * database answers: 0.5 s at first, then between 0.15 and 2 s.
+   */
+  readonly reserveMs?: number;
+  /** What a handler is taken to need until its topic has been seen: 100 ms by default. */
+  readonly expectedHandlerMs?: number;
+  readonly logger?: Logger;
+  readonly metrics?: Metrics;
+  /** For tests: instead of Math.random, in the back-off's jitter. */
+  readonly random?: () => number;
+}
+
+export interface DispatcherConfig<Message extends QueueMessage, Tx> {
+  readonly handlers: ReadonlyMap<string, ResolvedHandler<Message, Tx>>;
+  readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
+  readonly concurrency: number;
+  readonly batchSize: number;
+  readonly leaseMs: number;
+  readonly retry: RetryPolicy | undefined;
+  /** Undefined: learned. */
+  readonly reserveMs: number | undefined;
+  readonly expectedHandlerMs: number;
+  readonly logger: Logger;
+  /** Undefined: nobody wants them. */
+  readonly metrics: Metrics | undefined;
+  readonly random: () => number;
+  /** By topic, learned over all runs of this dispatcher: a warm function knows its handlers. */
+  readonly durations: Map<string, DurationEstimate>;
+  /** By store: how long it takes to answer. */
+  readonly answers: WeakMap<object, DurationEstimate>;
+  readonly lateness: Lateness;
+  readonly describe: (message: Message) => LogFields;
+}
+
+export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
+  /** Claims, handles and settles until nothing is left or the budget is used up, and ends before it is. */
+  run<Stored extends Message>(store: DispatchStore<Stored, Tx>, budget: Budget): Promise<DispatchResult>;
+}
+
+const known = [
+  "handlers",
+  "use",
+  "concurrency",
+  "batchSize",
+  "leaseMs",
+  "retry",
+  "reserveMs",
+  "expectedHandlerMs",
+  "logger",
+  "metrics",
+  "random",
+];
+
+/**
+ * What a timer-triggered function runs.
+ *
+ * @example
+ * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "payment.received": (message) => book(message.payload) } });
+ * await dispatcher.run(inbox, timeBudget(context.getRemainingTimeInMillis()));
+ */
+export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
+  options: DispatcherOptions<Message, Tx>,
+): Dispatcher<Message, Tx> {
+  refuseUnknown(options, known, "createDispatcher");
+  const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
+  const config: DispatcherConfig<Message, Tx> = {
+    handlers: resolveHandlers(options.handlers, retry),
+    middleware: options.use ?? [],
+    concurrency: options.concurrency ?? 10,
+    batchSize: options.batchSize ?? 50,
+    leaseMs: options.leaseMs ?? 30_000,
+    retry,
+    reserveMs: options.reserveMs,
+    expectedHandlerMs: options.expectedHandlerMs ?? 100,
+    logger: guardedLogger(options.logger ?? silentLogger),
+    metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
+    random: options.random ?? Math.random,
+    durations: new Map(),
+    answers: new WeakMap(),
+    lateness: lateness(),
+    describe: describeKey,
+  };
+  requireBatchSize(config.batchSize);
+  requireDuration(config.leaseMs, "leaseMs");
+  if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
+  requireDuration(config.expectedHandlerMs, "expectedHandlerMs");
+  if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
+    throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");
+  }
+  return {
+    // a handler of any message handles a more special one
+    run: (store, budget) => dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config),
+  };
+}
+
+/** An inbox message's source and id, or an outbox message's id. */
+function describeKey(message: QueueMessage): LogFields {
+  const { source, messageId, id } = message as { source?: string; messageId?: string; id?: string };
+  return source === undefined ? { id, messageId } : { source, messageId };
+}

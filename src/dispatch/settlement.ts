@@ -1,0 +1,116 @@
+import { ArgumentRangeError } from "../errors.js";
+import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
+
+/** Thrown or returned by a handler: no retry can help, the message is dead at once. */
+export class PermanentFailure extends Error {
+  readonly code = "ONCEBOX_PERMANENT_FAILURE";
+  override readonly name = "PermanentFailure";
+}
+
+/** Thrown or returned by a handler: try again, but not before this delay. */
+export class RetryAfter extends Error {
+  readonly code = "ONCEBOX_RETRY_AFTER";
+  override readonly name = "RetryAfter";
+
+  constructor(
+    readonly delayMs: number,
+    reason: string,
+    readonly costsAttempt = true,
+  ) {
+    super(reason);
+  }
+}
+
+/**
+ * @example
+ * throw permanentFailure("the order was deleted");
+ */
+export const permanentFailure = (reason: string, options?: ErrorOptions): PermanentFailure =>
+  new PermanentFailure(reason, options);
+
+/**
+ * `costsAttempt: false` is for what was not tried at all: such a message never dies of it.
+ *
+ * @example
+ * throw retryAfter(30_000, "rate limited");
+ */
+export function retryAfter(
+  delayMs: number,
+  reason = "The handler asked for a later retry.",
+  { costsAttempt = true }: { readonly costsAttempt?: boolean } = {},
+): RetryAfter {
+  if (!Number.isFinite(delayMs) || delayMs <= 0 || delayMs > longestMs) {
+    throw new ArgumentRangeError(`retryAfter: the delay must be more than 0 and at most ${longestMs} ms.`);
+  }
+  return new RetryAfter(delayMs, reason, costsAttempt);
+}
+
+/** How the handling of one message ended. */
+export type HandlingEnd =
+  | { readonly kind: "ok" }
+  | { readonly kind: "error"; readonly error: unknown }
+  | { readonly kind: "timedOut"; readonly afterMs: number }
+  | { readonly kind: "cutOff" }
+  | { readonly kind: "noHandler"; readonly topic: string };
+
+/** What is done about it. */
+export type Verdict =
+  | { readonly kind: "ack" }
+  | { readonly kind: "release" }
+  | {
+      readonly kind: "abandon";
+      readonly error: string;
+      /** Instead of the store's own policy. */
+      readonly delayMs: number | undefined;
+      readonly maxAttempts: number | undefined;
+      readonly costsAttempt: boolean;
+    }
+  | { readonly kind: "fail"; readonly error: string };
+
+const ack: Verdict = { kind: "ack" };
+
+/**
+ * The whole policy of settlement; `attempt` counts the failed attempts before this one. Without a policy of
+ * the topic's or the dispatcher's own, the store's decides how long to wait and when it is enough.
+ */
+export function settlementOf(
+  end: HandlingEnd,
+  attempt: number,
+  policy: RetryPolicy | undefined,
+  random: () => number = Math.random,
+): Verdict {
+  if (end.kind === "ok") return ack;
+  const error = reasonOf(end);
+  const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
+  const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
+  const costsAttempt = asked?.costsAttempt ?? true;
+  const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
+  if (isPermanent || (isLast && costsAttempt)) return { kind: "fail", error };
+  const backoff = policy === undefined ? undefined : Math.max(1, backoffMs(policy, attempt + 1, random));
+  const delayMs = asked?.delayMs ?? backoff;
+  return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
+}
+
+function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
+  switch (end.kind) {
+    case "timedOut":
+      return `The handler did not finish within ${end.afterMs} ms.`;
+    case "cutOff":
+      return "The function's time was up before the handler finished.";
+    case "noHandler":
+      return `No handler is registered for the topic "${end.topic}".`;
+    case "error":
+      return describeThrown(end.error);
+  }
+}
+
+export function describeThrown(error: unknown): string {
+  if (!(error instanceof Error)) {
+    return `A handler threw ${typeof error === "string" ? error : `something that is not an Error (${typeof error})`}`;
+  }
+  try {
+    return `${error.name}: ${error.message}`;
+  } catch {
+    return "An error whose text cannot be read."; // a getter that throws, an object without a string form
+  }
+}

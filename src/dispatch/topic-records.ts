@@ -1,0 +1,71 @@
+import type { QueueMessage } from "../queue/message.js";
+import type { DispatcherConfig } from "./dispatcher.js";
+import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
+import type { ResolvedHandler } from "./handlers.js";
+
+/** What a run knows of one topic. */
+export interface TopicRecord<Message, Tx> {
+  readonly topic: string;
+  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+  /** Handlers at once. */
+  readonly most: number;
+  readonly durations: DurationEstimate;
+  running: number;
+}
+
+export interface TopicRecords<Message, Tx> {
+  of(topic: string): TopicRecord<Message, Tx>;
+  /** The mean of the topic that takes least. */
+  quickestMs(): number;
+}
+
+/**
+ * A message is started when so many of its topic's last ones would have ended in the time that is left; see
+ * docs/decisions/0007-what-fits-into-the-time.md.
+ */
+const likelyEnough = 0.8;
+
+export const fitsInto = <Message, Tx>(record: TopicRecord<Message, Tx>, ms: number): boolean =>
+  record.durations.shareWithin(ms) >= likelyEnough;
+
+export function topicRecords<Message extends QueueMessage, Tx>(
+  config: DispatcherConfig<Message, Tx>,
+): TopicRecords<Message, Tx> {
+  const records = new Map<string, TopicRecord<Message, Tx>>();
+  /** The one asked for last: messages of a topic often come together, and it is asked for each of them. */
+  let last: TopicRecord<Message, Tx> | undefined;
+
+  /** Learned only of topics that have a handler: of others there may be any number. */
+  const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
+    if (!hasHandler) return durationEstimate(0);
+    let durations = config.durations.get(topic);
+    if (durations === undefined) {
+      durations = durationEstimate(config.expectedHandlerMs);
+      config.durations.set(topic, durations);
+    }
+    return durations;
+  };
+
+  return {
+    of(topic) {
+      if (last?.topic === topic) return last;
+      let record = records.get(topic);
+      if (record === undefined) {
+        const handler = config.handlers.get(topic);
+        const most = handler?.concurrency ?? config.concurrency;
+        const durations = durationsOf(topic, handler !== undefined);
+        record = { topic, handler, most, durations, running: 0 };
+        records.set(topic, record);
+      }
+      last = record;
+      return record;
+    },
+    quickestMs() {
+      let quickest = Number.POSITIVE_INFINITY;
+      for (const topic of config.handlers.keys()) {
+        quickest = Math.min(quickest, config.durations.get(topic)?.meanMs() ?? config.expectedHandlerMs);
+      }
+      return quickest;
+    },
+  };
+}

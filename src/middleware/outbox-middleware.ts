@@ -1,0 +1,72 @@
+import { createOutbox, type OutboxOptions, type OutgoingMessage } from "../outbox/outbox.js";
+import { refuseUnknown, requireName } from "../queue/arguments.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import type { StoreMiddleware } from "./compose.js";
+import type { TransactionScope } from "./current-transaction.js";
+import { perDatabase, requireScope } from "./inbox-middleware.js";
+import { toOutgoing } from "./outgoing.js";
+
+export interface OutboxMiddlewareOptions
+  extends Pick<OutboxOptions, "schema" | "table" | "logger" | "clock"> {
+  /** Of messages that name none. */
+  readonly topic?: string;
+}
+
+export interface OutboxMiddleware extends StoreMiddleware {
+  readonly stage: "outbox";
+  /** From here on `publish` works. */
+  collect(scope: TransactionScope): void;
+  /** Writes the handler's output and what was published into the outbox, in one statement, which the commit may follow at once. */
+  write(scope: TransactionScope, output: unknown): Promise<void>;
+}
+
+const known = ["topic", "schema", "table", "logger", "clock"];
+
+/**
+ * Writes the messages that the handler returns into the outbox, in its transaction, and passes none of them on.
+ *
+ * @example
+ * compose([transaction(db), inbox({ subscriber: "orders" }), outbox({ topic: "order-events" })], handler)
+ */
+export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware {
+  refuseUnknown(options, known, "outbox middleware");
+  const { topic, ...settings } = options;
+  if (topic !== undefined) requireName(topic, "outbox middleware: topic");
+  const storeOn = perDatabase((db) => createOutbox(db, settings));
+
+  const collect = (scope: TransactionScope): void => {
+    scope.outgoing = [];
+  };
+  const write = async (scope: TransactionScope, output: unknown): Promise<void> => {
+    const messages: readonly OutgoingMessage[] = [...(scope.outgoing ?? []), ...toOutgoing(output, topic)];
+    scope.outgoing = undefined;
+    if (messages.length === 0) return;
+    const store = storeOn(scope.db);
+    let isSent = false;
+    const tx: SqlExecutor = {
+      query(...call) {
+        isSent = true;
+        return scope.tx.query(...call);
+      },
+    };
+    const written =
+      messages.length === 1 ? store.enqueue(messages[0]!, { tx }) : store.enqueue(messages, { tx });
+    if (isSent && scope.tx.pipelines) {
+      written.catch(() => {}); // the transaction reports it
+      scope.written = written;
+    } else await written;
+  };
+
+  return {
+    stage: "outbox",
+    collect,
+    write,
+    async run(_message, next) {
+      const scope = requireScope("outbox");
+      collect(scope);
+      await write(scope, await next());
+      return undefined;
+    },
+    deploy: (db) => createOutbox(db, { ...settings, enableSchemaDeployment: true }).init(),
+  };
+}

@@ -1,0 +1,73 @@
+import { status } from "../../dialect.js";
+import { bornAt, type QueueNames } from "../../names.js";
+import { addMs, asBit, asInt, binary } from "../expressions.js";
+import { arrivedTable, readPast } from "../partitions.js";
+import { seekEach } from "./procedure.js";
+import { row } from "./rows.js";
+
+export const resolve = (n: QueueNames) =>
+  n.kind === "inbox"
+    ? `select m.seq as seq, m.source as source, m.message_id as message_id
+from ${n.object("_Keys")}(@items) k
+inner join ${n.message} m on m.source = k.source and m.message_id = k.message_id
+${seekEach};`
+    : `select m.seq as seq, m.id as id
+from openjson(@items) with (id uniqueidentifier) i
+inner join ${n.message} m on m.id = i.id
+${seekEach};`;
+
+export const get = (n: QueueNames) => `select ${row(n)}
+from ${n.message} m
+inner join ${n.state} s on s.seq = m.seq
+where ${n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id"};`;
+
+// Planned anew each time, with the parameters' values in place: a filter on Dead then finds its index.
+export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
+from ${n.state} s
+inner join ${n.message} m on m.seq = s.seq
+where s.seq > @after_seq
+  and (@status is null or s.status in (@status, @status_2, @status_3))
+  and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
+  and (@topic is null or m.topic = @topic)
+  and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
+  and (@error is null
+    or charindex(@error ${binary}, s.last_error ${binary}) > 0
+    or (datalength(@error) = 0 and s.last_error is not null))
+  and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs("@now", "-@older_than_ms")})
+  and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs("@now", "-@newer_than_ms")})
+order by s.seq
+option (recompile);`;
+
+export function stats(n: QueueNames): string {
+  const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
+  return `select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
+  sum(cast(${asInt(due)} as bigint)) as due,
+  datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms
+from ${n.state} s
+group by s.status, ${asInt("s.locked_until is not null")};`;
+}
+
+/** Once for each of the filtered indexes: a condition on both would use neither. */
+export function oldestDue(n: QueueNames): string {
+  const oldest = (one: number) => `select min(s.visible_at) as visible_at
+  from ${n.state} s
+  where s.status = ${one} and s.visible_at <= @now`;
+  return `select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
+from (
+  ${oldest(status.ready)}
+  union all
+  ${oldest(status.held)}
+) d;`;
+}
+
+/** Returns 1 when a claim would find something: read as a claim reads, it neither waits for others nor holds them up. */
+export function due(n: QueueNames): string {
+  const any = (index: string, one: number) => `exists (
+  select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast})
+  where r.status = ${one} and r.visible_at <= @now
+)`;
+  return `if ${any("_Ready", status.ready)} return 1;
+if ${any("_Held", status.held)} return 1;
+if exists (select 1 from ${arrivedTable(n)} a with (${readPast})) return 1;
+return 0;`;
+}

@@ -1,0 +1,80 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { addMs, backoffMs, prepareBackoff } from "../expressions.js";
+import { arrive, leave, letLeave } from "../partitions.js";
+import { signatures } from "../signatures.js";
+import { claim } from "./claim.js";
+import { purge, reap } from "./maintain.js";
+import { atomically, owned, type Procedure, prepareLease, procedure, stateOf } from "./procedure.js";
+import { due, get, list, oldestDue, resolve, stats } from "./queries.js";
+import { comeBack } from "./rejoin-partition.js";
+import { abandon, settle } from "./settle.js";
+
+export function queueProcedures(n: QueueNames): readonly Procedure[] {
+  const s = stateOf(n);
+  const make = (suffix: Exclude<keyof typeof signatures, "GetByKey" | "GetById">, body: string) =>
+    procedure(n, suffix, signatures[suffix], body);
+  return [
+    make("Claim", claim(n)),
+    make(
+      "Ack",
+      settle(
+        n,
+        `status = ${status.done}, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by`,
+        owned(s),
+        letLeave(n, "@changed", "c.keyed = 1"),
+      ),
+    ),
+    make("Abandon", abandon(n)),
+    make(
+      "Fail",
+      settle(
+        n,
+        `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error`,
+        owned(s),
+        letLeave(n, "@changed", "@blocks = 0 and c.keyed = 1"),
+      ),
+    ),
+    // One that came back from a crash goes on waiting to be claimed alone.
+    make(
+      "Release",
+      settle(
+        n,
+        `status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end,
+  owner = null, locked_until = null, visible_at = @now`,
+        owned(s),
+      ),
+    ),
+    make(
+      "Renew",
+      `${prepareLease}
+${prepareBackoff}
+${settle(
+  n,
+  `locked_until = @lease_end,
+  visible_at = ${addMs("@lease_end", backoffMs(`(${s}.attempt + 1)`, `${s}.seq`))}`,
+  owned(s),
+)}`,
+    ),
+    make("Reap", reap(n)),
+    make("Purge", purge(n)),
+    make("Resolve", resolve(n)),
+    procedure(n, "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById, get(n)),
+    make("List", list(n)),
+    make("Stats", stats(n)),
+    make("OldestDue", oldestDue(n)),
+    make("Due", due(n)),
+    make(
+      "Replay",
+      settle(
+        n,
+        `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
+  attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null`,
+        `${s}.status = ${status.dead}`,
+        comeBack(n, "@changed", "c.keyed = 1"),
+      ),
+    ),
+    make("Arrive", atomically(arrive(n))),
+    make("Leave", atomically(leave(n))),
+  ];
+}

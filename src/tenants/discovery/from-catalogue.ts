@@ -1,0 +1,92 @@
+import { openDatabase } from "../../config/open-database.js";
+import type { SecretReference } from "../../config/secret-reference.js";
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { Database } from "../../sql/dialect.js";
+import { type SqlRow, statement } from "../../sql/driver.js";
+import { requireIdentifier } from "../../sql/names.js";
+import type { Tenant } from "../tenant.js";
+import type { TenantDiscovery } from "./discovery.js";
+
+export interface CatalogueOptions {
+  /** The database that has the table: a URL, where the URL is kept, or an open one. */
+  readonly database: string | SecretReference | Database;
+  /** "tenants" by default. */
+  readonly table?: string;
+  /** The database's own default schema by default. */
+  readonly schema?: string;
+}
+
+type Source = CatalogueOptions["database"];
+
+/**
+ * Tenants from a table with the columns `id`, `database_url`, `schema_name`, `inbox_table` and `outbox_table`; the
+ * last three may be null. `catalogueTable` makes one; a view of yours does as well.
+ *
+ * @example
+ * tenantsFromCatalogue({ database: "postgres://app@db.example/catalogue" });
+ */
+export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery {
+  refuseUnknown(options, ["database", "table", "schema"], "tenantsFromCatalogue");
+  const { database } = options;
+  if (database === undefined || database === null || database === "") {
+    throw new InvalidArgumentError("tenantsFromCatalogue: database must say where the table is.");
+  }
+  const query = statement(
+    "tenants",
+    `select id, database_url, schema_name, inbox_table, outbox_table from ${nameOf(options)}`,
+  );
+  return async ({ signal, resolveSecret }) => {
+    const db = isOpen(database) ? database : await openDatabase(await urlOf(database, resolveSecret), one);
+    try {
+      return (await db.driver.query(query, {}, { signal })).map(toTenant);
+    } finally {
+      // Asked once in five minutes: a connection of its own is not kept for that.
+      if (!isOpen(database)) void db.close().catch(() => {});
+    }
+  };
+}
+
+/** The statement that creates the table, for a migration of yours. */
+export function catalogueTable(options: Omit<CatalogueOptions, "database"> = {}): string {
+  refuseUnknown(options, ["table", "schema"], "catalogueTable");
+  return `create table ${nameOf(options)} (
+  id varchar(255) not null primary key,
+  database_url varchar(2000) not null,
+  schema_name varchar(40),
+  inbox_table varchar(40),
+  outbox_table varchar(40)
+)`;
+}
+
+const one = { maxConnections: 1 };
+
+const isOpen = (database: Source): database is Database =>
+  typeof database === "object" && "driver" in database;
+
+const urlOf = async (
+  database: string | SecretReference,
+  resolve: (reference: SecretReference) => Promise<string>,
+): Promise<string> => (typeof database === "string" ? database : resolve(database));
+
+/** Quoted as standard SQL does, which all three databases read. */
+function nameOf({ schema, table = "tenants" }: Omit<CatalogueOptions, "database">): string {
+  requireIdentifier(table, "table");
+  if (schema !== undefined) requireIdentifier(schema, "schema");
+  return [schema, table]
+    .filter((name) => name !== undefined)
+    .map((name) => `"${name.replaceAll('"', '""')}"`)
+    .join(".");
+}
+
+/** A view may have numbers for keys, and lack what a table cannot: what is missing is told of that tenant. */
+function toTenant(row: SqlRow): Tenant {
+  const text = (name: string) => (row[name] === null ? undefined : String(row[name]));
+  return {
+    id: text("id")!,
+    database: text("database_url")!,
+    schema: text("schema_name"),
+    inbox: text("inbox_table"),
+    outbox: text("outbox_table"),
+  };
+}
