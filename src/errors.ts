@@ -9,13 +9,13 @@ export class InvalidArgumentError extends TypeError implements OnceboxErrorInfo 
   override readonly name = "InvalidArgumentError";
 }
 
-/** A number or a duration outside of what the operation can do. */
+/** A number or a duration outside the allowed range. */
 export class ArgumentRangeError extends RangeError implements OnceboxErrorInfo {
   readonly code = "ONCEBOX_ARGUMENT_RANGE";
   override readonly name = "ArgumentRangeError";
 }
 
-/** The call is well-formed but cannot be answered in the present state or configuration. */
+/** The call is well-formed but cannot succeed in the present state or configuration. */
 export class InvalidOperationError extends Error implements OnceboxErrorInfo {
   readonly code: string = "ONCEBOX_INVALID_OPERATION";
   override readonly name: string = "InvalidOperationError";

@@ -1,13 +1,13 @@
 export interface AbortHooks<T> {
-  /** Gets what comes too late. */
+  /** Receives a result that arrives after the abort, to release what it holds. */
   readonly late?: (result: T) => void;
-  /** Tells the other side to give up too. */
+  /** Called on abort, to stop the work itself. */
   readonly cancel?: () => void;
 }
 
 const once = { once: true } as const;
 
-/** Waits for `work`, or rejects with the signal's reason. One promise and one listener: it is in the way of every look at a tenant. */
+/** Waits for `work`. An abort rejects at once with the signal's reason. */
 export function abortable<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
@@ -31,7 +31,7 @@ export function abortable<T>(
       },
       (error: unknown) => {
         signal.removeEventListener("abort", stop);
-        reject(error); // nobody hears it any more when it was aborted before
+        reject(error); // does nothing after an abort
       },
     );
   });

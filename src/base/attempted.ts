@@ -1,4 +1,4 @@
-/** What throws before it has made its promise is a rejection as well: whoever calls it has something to clear up. */
+/** Turns an error that `work` throws synchronously into a rejection, so that callers clean up in one place. */
 export function attempted<T>(work: () => Promise<T>): Promise<T> {
   try {
     return work();

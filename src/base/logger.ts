@@ -12,7 +12,7 @@ const nothing = (): void => {};
 
 export const silentLogger: Logger = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** A logger that throws must not cost a message: what it throws is dropped. */
+/** Drops what a logger throws: a broken logger must not fail a message. */
 export function guardedLogger(logger: Logger): Logger {
   if (logger === silentLogger) return logger;
   const guard =
@@ -21,15 +21,15 @@ export function guardedLogger(logger: Logger): Logger {
       try {
         logger[level](message, fields);
       } catch {
-        // there is nowhere left to report it
+        // it cannot be reported anywhere
       }
     };
   return { debug: guard("debug"), info: guard("info"), warn: guard("warn"), error: guard("error") };
 }
 
-/** Adds the same fields (the store's identifier, say) to every line. */
+/** Adds fixed fields, such as the store's identifier, to every line. */
 export function withFields(logger: Logger, fixed: LogFields): Logger {
-  if (logger === silentLogger) return logger; // nothing to put together for nobody
+  if (logger === silentLogger) return logger;
   return {
     debug: (message, fields) => logger.debug(message, { ...fixed, ...fields }),
     info: (message, fields) => logger.info(message, { ...fixed, ...fields }),

@@ -1,2 +1,2 @@
-/** Node's timers hold 31 bits; one that is longer would fire at once. */
+/** Node's timers hold 31 bits. A longer one would fire at once. */
 export const longestTimerMs = 2 ** 31 - 1;

@@ -1,4 +1,4 @@
-/** Made once, at first use; but a failure is not kept, the next caller tries again. */
+/** Calls `make` at the first use and keeps its promise. A failure is forgotten, so the next caller tries again. */
 export function memoisePromise<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

@@ -1,18 +1,18 @@
 export type MetricAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** Where numbers go: OpenTelemetry, a cloud's own metrics, or nowhere. */
+/** Receives measurements and passes them to OpenTelemetry or to a cloud's metrics. */
 export interface Metrics {
   count(name: string, value: number, attributes: MetricAttributes): void;
   duration(name: string, ms: number, attributes: MetricAttributes): void;
 }
 
-/** Metrics that throw must not cost a message. */
+/** Drops what a metrics sink throws: broken metrics must not fail a message. */
 export function guardedMetrics(metrics: Metrics): Metrics {
   const guard = (write: () => void): void => {
     try {
       write();
     } catch {
-      // a number less
+      // the measurement is lost
     }
   };
   return {

@@ -1,9 +1,9 @@
-/** Text shared with a payload from this length on is taken for a quotation. */
+/** An error text that repeats so many characters of a payload is taken to quote it. */
 const quotationLength = 8;
-/** Enough to find what an error message quotes; an error must not cost a search through megabytes. */
+/** Only the first part of a payload is searched: an error must not cost a search through megabytes. */
 const searchedLength = 100_000;
 
-/** An error's text with what it quotes of the payload taken out: `JSON.parse`, for one, quotes what it could not read. */
+/** Removes from an error's text what it quotes of the payload. `JSON.parse`, for example, quotes its input. */
 export function withoutPayload(text: string, payload: string): string {
   const searched = payload.slice(0, searchedLength);
   let clean = "";

@@ -1,8 +1,11 @@
-/** What may be logged of an error. Ours never quote anything; another's message may quote what was sent, or a connection string, so only its name and code are told. */
+/**
+ * The part of an error that may be logged. Errors of this package quote no payload and no secret. A message of any other
+ * error may quote parameters or a connection string, so only its name and code are returned.
+ */
 export function safeReason(error: unknown): string {
   const { name, code, number, message } = (error ?? {}) as Record<string, unknown>;
   if (typeof code === "string" && code.startsWith("ONCEBOX_")) return String(message);
-  // SQL Server's errors have a number
+  // SQL Server's errors have a number, not a code
   return [name ?? "Error", code, number]
     .filter((part) => typeof part === "string" || typeof part === "number")
     .join(" ");

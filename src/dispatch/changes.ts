@@ -1,12 +1,13 @@
 import { longestTimerMs } from "../base/longest-timer.js";
+import { yieldToEventLoop } from "../base/wait.js";
 
 export interface Changes {
   notify(): void;
-  /** Resolves to true at the next change (at once, if there was one since the last), to false after this time. */
+  /** Resolves to true at the next change, or at once if there was one since the last call; to false after `withinMs`. */
   next(withinMs: number): Promise<boolean>;
 }
 
-/** Tells the one who waits that something has changed. A change that nobody waited for is not lost. */
+/** Wakes a waiting loop when something has changed. A change before the loop waits is kept for it. */
 export function changes(): Changes {
   let changed = false;
   let resolve: (() => void) | undefined;
@@ -25,12 +26,12 @@ export function changes(): Changes {
         clearTimeout(timer);
         resolve = undefined;
       }
-      // An embedded database answers within the same turn of the event loop. Without leaving it, acknowledgements,
-      // timers and everyone else would wait for the end; and what else changes within a turn is the same change.
-      await new Promise((done) => setImmediate(done));
-      const answer = changed;
+      // An embedded database resolves without leaving the event loop's current tick. Leave it here, so that timers and
+      // sockets are served, and so that all changes of one tick count as one.
+      await yieldToEventLoop();
+      const hasChanged = changed;
       changed = false;
-      return answer;
+      return hasChanged;
     },
   };
 }

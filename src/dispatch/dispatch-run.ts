@@ -30,9 +30,9 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const logger = withFields(config.logger, { store: store.id });
   const counts = { acked: 0, abandoned: 0, failed: 0, released: 0, lost: 0 };
   const changed = changes();
-  const time = runTime(budget, config.reserveMs, answersOf(store, config), config.lateness);
+  const time = runTime(budget, config.reserveMs, storeCallsOf(store, config), config.lateness);
   const records = topicRecords(config);
-  const settling = settleBuffer(store, owner, counts, logger, time.answered);
+  const settling = settleBuffer(store, owner, counts, logger, time.storeCallTook);
   const running = inFlight(store, owner, config, logger, (message, record, outcome) =>
     onOutcome(message, record, outcome),
   );
@@ -66,7 +66,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
       const batchSize = sizeOfClaim();
       const { signal } = claimAbort;
       const messages = await store.claim({ owner, leaseMs: config.leaseMs, batchSize, signal });
-      time.answered(performance.now() - startedAt);
+      time.storeCallTook(performance.now() - startedAt);
       claimed += messages.length;
       drained = messages.length === 0 && passed === turnsPassed;
       // Our own lease expired under a handler that still runs: the message is handled again, but not before that ends.
@@ -200,7 +200,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const wantsMore = (): boolean => {
     const usableMs = time.usableMs();
     // The first claim finds out what there is.
-    const hasRoom = claimed === 0 || records.quickestMs() + time.answerMs() <= usableMs;
+    const hasRoom = claimed === 0 || records.quickestMs() + time.storeCallMs() <= usableMs;
     if (drained || !hasRoom || stopping()) return false;
     let startable = 0;
     for (const message of unstarted) if (canStart(message, records.of(message.topic), usableMs)) startable++;
@@ -288,14 +288,14 @@ const turnMs = 10;
 const firstAnswerMs = 75;
 
 /** What was learned of this store's answers, over all runs of this dispatcher. */
-function answersOf<Message extends QueueMessage, Tx>(
+function storeCallsOf<Message extends QueueMessage, Tx>(
   store: DispatchStore<Message, Tx>,
   config: DispatcherConfig<Message, Tx>,
 ) {
-  let answers = config.answers.get(store);
+  let answers = config.storeCalls.get(store);
   if (answers === undefined) {
     answers = durationEstimate(firstAnswerMs);
-    config.answers.set(store, answers);
+    config.storeCalls.set(store, answers);
   }
   return answers;
 }

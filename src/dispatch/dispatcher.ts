@@ -15,22 +15,22 @@ import { type Lateness, lateness } from "./lateness.js";
 export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   /** By topic, case-sensitive. */
   readonly handlers: Handlers<Message, Tx>;
-  /** Around every handler; the first is the outermost. */
+  /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
-  /** Handlers at once: 10 by default. */
+  /** Handlers that may run at once: 10 by default. */
   readonly concurrency?: number;
   /** Messages in a claim: 50 by default. */
   readonly batchSize?: number;
-  /** 30 s by default; renewed for what runs longer. */
+  /** 30 s by default. Leases of handlers that run longer are renewed. */
   readonly leaseMs?: number;
-  /** Attempts and back-off, where a topic has none of its own; the store's by default. */
+  /** Attempts and back-off of topics without their own; the store's policy by default. */
   readonly retry?: Partial<RetryPolicy>;
   /**
-   * Kept free at the end for handlers to stop and for the last settlements. By default it follows how fast the
-   * database answers: 0.5 s at first, then between 0.15 and 2 s.
+   * Time kept free at the end, for handlers to stop and for the last settlements. By default it is learned from how long
+   * database calls take: 0.5 s at first, then between 0.15 and 2 s.
    */
   readonly reserveMs?: number;
-  /** What a handler is taken to need until its topic has been seen: 100 ms by default. */
+  /** How long a handler is expected to take until its topic has been measured: 100 ms by default. */
   readonly expectedHandlerMs?: number;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
@@ -49,19 +49,19 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly reserveMs: number | undefined;
   readonly expectedHandlerMs: number;
   readonly logger: Logger;
-  /** Undefined: nobody wants them. */
+  /** Undefined: nothing is measured. */
   readonly metrics: Metrics | undefined;
   readonly random: () => number;
-  /** By topic, learned over all runs of this dispatcher: a warm function knows its handlers. */
+  /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
-  /** By store: how long it takes to answer. */
-  readonly answers: WeakMap<object, DurationEstimate>;
+  /** By store: how long its calls take. */
+  readonly storeCalls: WeakMap<object, DurationEstimate>;
   readonly lateness: Lateness;
   readonly describe: (message: Message) => LogFields;
 }
 
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
-  /** Claims, handles and settles until nothing is left or the budget is used up, and ends before it is. */
+  /** Claims, handles and settles until nothing is left or the budget is nearly used up. */
   run<Stored extends Message>(store: DispatchStore<Stored, Tx>, budget: Budget): Promise<DispatchResult>;
 }
 
@@ -80,7 +80,7 @@ const known = [
 ];
 
 /**
- * What a timer-triggered function runs.
+ * Creates what a timer-triggered function runs.
  *
  * @example
  * const dispatcher = createDispatcher<InboxMessage>({ handlers: { "payment.received": (message) => book(message.payload) } });
@@ -104,7 +104,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
     random: options.random ?? Math.random,
     durations: new Map(),
-    answers: new WeakMap(),
+    storeCalls: new WeakMap(),
     lateness: lateness(),
     describe: describeKey,
   };
@@ -113,10 +113,10 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
   requireDuration(config.expectedHandlerMs, "expectedHandlerMs");
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
-    throw new ArgumentRangeError("concurrency must be a whole number from 1 on.");
+    throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");
   }
   return {
-    // a handler of any message handles a more special one
+    // a handler of any message also handles a more specific one
     run: (store, budget) => dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config),
   };
 }

@@ -1,36 +1,36 @@
-/** Learns from the last durations of something how long the next one is likely to take. */
+/** Learns from recent durations how long the next one is likely to take. */
 export interface DurationEstimate {
-  /** The share of the known ones that took no longer, 0 to 1. Until one is known, the guess is. */
-  shareWithin(ms: number): number;
-  /** What this share of the known ones stayed within. */
-  quantileMs(share: number): number;
+  /** The fraction of the known durations, 0 to 1, that are at most `ms`. Until one is known, the guess counts. */
+  fractionWithin(ms: number): number;
+  /** The duration that this fraction of the known ones did not exceed. */
+  quantileMs(fraction: number): number;
   meanMs(): number;
   add(ms: number): void;
-  /** What was learned no longer counts. */
+  /** Forgets all known durations. */
   forget(): void;
 }
 
-/** Enough to tell one in ten from one in three, and few enough to follow a change within seconds. */
+/** Enough to tell one in ten from one in three, few enough to follow a change within seconds. */
 const remembered = 32;
 
 export function durationEstimate(guessMs: number): DurationEstimate {
   const last = new Float64Array(remembered);
   let known = 0;
   let next = 0;
-  /** None of the known ones took longer. */
+  /** At least as long as every known duration. */
   let longest = 0;
   return {
-    // Asked before every start, so it counts instead of sorting, and mostly not even that.
-    shareWithin(ms) {
+    // Called before every start, so it counts instead of sorting.
+    fractionWithin(ms) {
       if (known === 0) return guessMs <= ms ? 1 : 0;
       if (longest <= ms) return 1;
       let within = 0;
       for (let index = 0; index < known; index++) if (last[index]! <= ms) within++;
       return within / known;
     },
-    quantileMs(share) {
+    quantileMs(fraction) {
       if (known === 0) return guessMs;
-      return last.slice(0, known).sort()[Math.floor(share * (known - 1))]!;
+      return last.slice(0, known).sort()[Math.floor(fraction * (known - 1))]!;
     },
     meanMs() {
       if (known === 0) return guessMs;

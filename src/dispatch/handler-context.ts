@@ -2,9 +2,9 @@ import type { HandlerContext } from "./handlers.js";
 
 /**
  * What a handler gets beside its message. The signal is made when it is first read: an AbortController costs more than
- * all the rest of a fast message, and most handlers never look. It is a property of each context's own, so that
- * `{ ...context }` has it too; the getter is one for all, because an object literal with a getter would get a hidden class
- * of its own, which keeps the message alive until a full collection.
+ * all the rest of a fast message, and most handlers never read it. It is an own property, so that `{ ...context }` copies
+ * it. All contexts have one getter, because an object literal with a getter would get a hidden class of its own, which
+ * keeps the message alive until a full collection.
  */
 class LazyContext<Tx, Of> {
   declare readonly signal: AbortSignal;

@@ -5,7 +5,7 @@ import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
 
 export interface HandlerContext<Tx = unknown> {
-  /** Fires when the handler's or the function's time is nearly up, or the lease is lost: stop, and lose nothing by it. */
+  /** Fires when the handler's or the function's time is nearly up, or when the lease is lost. A handler that stops then loses nothing. */
   readonly signal: AbortSignal;
   /** The transaction that also holds the acknowledgement; only with `transactional: true`. */
   readonly tx: Tx | undefined;
@@ -13,27 +13,27 @@ export interface HandlerContext<Tx = unknown> {
   readonly store: string;
 }
 
-/** Resolve to acknowledge; throw to retry. Throw or return `permanentFailure` or `retryAfter` to steer. */
+/** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` or `retryAfter` to decide more. */
 export type HandlerFunction<Message, Tx = unknown> = (
   message: Message,
   context: HandlerContext<Tx>,
 ) => unknown;
 
 export interface TopicOptions {
-  /** A handler that takes longer is abandoned; none by default but the function's own end. */
+  /** A handler that takes longer is abandoned. By default only the function's own end limits it. */
   readonly timeoutMs?: number;
-  /** At most so many of this topic at once, within the dispatcher's own bound. */
+  /** Handlers of this topic that may run at once, within the dispatcher's own limit. */
   readonly concurrency?: number;
   /** A longer lease than the dispatcher's, for work that cannot be renewed in time. */
   readonly leaseMs?: number;
   /** Attempts and back-off of this topic. */
   readonly retry?: Partial<RetryPolicy>;
-  /** Run in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
+  /** Runs the handler in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
   readonly transactional?: boolean;
 }
 
 export interface HandlerDefinition<Message, Tx = unknown> extends TopicOptions {
-  /** Parses the payload as JSON and checks it; a message that does not fit is dead, with the path named. */
+  /** Parses the payload as JSON and validates it. A message that fails is dead; its error names the path. */
   readonly schema?: StandardSchema;
   readonly handle: HandlerFunction<Message & { readonly data?: unknown }, Tx>;
 }
@@ -42,7 +42,7 @@ export type Handlers<Message, Tx = unknown> = Readonly<
   Record<string, HandlerFunction<Message, Tx> | HandlerDefinition<Message, Tx>>
 >;
 
-/** A handler whose message has its payload, checked and typed by a schema, as `data`. */
+/** A handler whose message has its payload as `data`, validated and typed by a schema. */
 export function typedHandler<Data, Message extends QueueMessage = QueueMessage, Tx = unknown>(
   schema: StandardSchema<Data>,
   handle: HandlerFunction<Message & { readonly data: Data }, Tx>,
@@ -53,7 +53,7 @@ export function typedHandler<Data, Message extends QueueMessage = QueueMessage, 
 
 export interface ResolvedHandler<Message, Tx> extends Omit<HandlerDefinition<Message, Tx>, "retry"> {
   readonly topic: string;
-  /** The topic's own, or the dispatcher's; undefined leaves it to the store. */
+  /** The topic's policy, or the dispatcher's. Undefined: the store's policy applies. */
   readonly retry: RetryPolicy | undefined;
 }
 
@@ -80,7 +80,7 @@ export function resolveHandlers<Message, Tx>(
       definition.concurrency !== undefined &&
       !(Number.isInteger(definition.concurrency) && definition.concurrency > 0)
     ) {
-      throw new InvalidArgumentError(`concurrency of "${topic}" must be a whole number from 1 on.`);
+      throw new InvalidArgumentError(`concurrency of "${topic}" must be a whole number, 1 or more.`);
     }
     const retry =
       definition.retry === undefined ? defaultRetry : retryPolicy({ ...defaultRetry, ...definition.retry });

@@ -1,14 +1,14 @@
-/** How late this process comes to its timers: a busy or throttled machine does by tens of milliseconds. */
+/** How late this process's timers fire: tens of milliseconds on a busy or throttled machine. */
 export interface Lateness {
-  /** The most that was seen lately. */
+  /** The greatest recent lateness. */
   worstMs(): number;
-  /** Watches until the answer is called. */
+  /** Measures until the returned function is called. */
   watch(): () => void;
 }
 
 const everyMs = 20;
 
-/** Learned over all runs of a dispatcher; with every run, what was seen before counts half. */
+/** Learned over all runs of a dispatcher. Each run halves the weight of earlier ones. */
 export function lateness(): Lateness {
   let worst = 0;
   return {

@@ -16,8 +16,8 @@ interface Held<Message> {
 }
 
 /**
- * Looks from time to time at what is held and renews, in one statement for each length of lease, whatever has been held
- * for a third of it. Messages that are handled in between cost nothing.
+ * Renews, at regular times, the leases that have used a third of their length, in one statement for each length. A message
+ * that is settled before then costs nothing.
  */
 export function leaseKeeper<Message extends QueueMessage, Tx>(
   store: DispatchStore<Message, Tx>,
@@ -31,13 +31,13 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
   let held = new Map<Message, Held<Message>>();
   let busy = false;
 
-  const look = (now: number): void => {
+  const updateHeld = (now: number): void => {
     const before = held;
     held = new Map();
     for (const message of heldNow()) held.set(message, before.get(message) ?? firstSeen(message, now));
   };
 
-  /** It may have been claimed right after the last look. A topic with a longer lease gets it at once. */
+  /** The message may have been claimed right after the last check. A topic with a longer lease gets it at once. */
   const firstSeen = (message: Message, now: number): Held<Message> => {
     const leaseMs = Math.max(config.leaseMs, config.handlers.get(message.topic)?.leaseMs ?? 0);
     return { message, leaseMs, renewAt: leaseMs > config.leaseMs ? now : now + leaseMs / 3 - everyMs };
@@ -45,7 +45,7 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
 
   const renewDue = async (): Promise<void> => {
     const now = performance.now();
-    look(now);
+    updateHeld(now);
     const due = [...held.values()].filter((entry) => entry.renewAt <= now);
     for (const leaseMs of new Set(due.map((entry) => entry.leaseMs))) {
       const group = due.filter((entry) => entry.leaseMs === leaseMs);
@@ -53,7 +53,7 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
       const lost = new Set((await store.renew(owner, messages, leaseMs)).lost);
       for (const entry of group) entry.renewAt = now + leaseMs / 3;
       if (lost.size === 0) continue;
-      // those that were settled while the renewal was on its way are not lost
+      // a message that was settled while the renewal ran is not lost
       for (const message of heldNow()) if (lost.has(message)) onLost(message);
     }
   };
@@ -64,7 +64,7 @@ export function leaseKeeper<Message extends QueueMessage, Tx>(
     try {
       await renewDue();
     } catch (error) {
-      // The next look tries again; two thirds of the lease are left for it.
+      // The next check tries again, with two thirds of the lease left.
       logger.error("renewing leases failed", { held: held.size, error: describeThrown(error) });
     } finally {
       busy = false;

@@ -1,6 +1,6 @@
 import type { DispatchResult } from "./dispatch-run.js";
 
-/** What two runs did together; it ended as the second did. */
+/** The sum of two runs. It stopped for the reason of the second. */
 export function sumOfResults(a: DispatchResult | null, b: DispatchResult | null): DispatchResult | null {
   if (a === null || b === null) return a ?? b;
   const counts = Object.entries(b).map(([name, value]) =>

@@ -2,51 +2,51 @@ import type { Budget } from "../base/budget.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { Lateness } from "./lateness.js";
 
-/** The time of one run: first the handlers', then a reserve to stop them and to settle. */
+/** The time of one run: time for handlers first, then a reserve to stop them and to settle. */
 export interface RunTime {
-  /** For handlers. Their signal fires when it is over. */
+  /** Left for handlers. Their signal fires when it is 0. */
   usableMs(): number;
-  /** Until handlers that did not stop are given up. */
+  /** Left until handlers that ignore their signal are given up. */
   untilGivenUpMs(): number;
-  /** Until the run returns, settled or not. */
+  /** Left until the run returns, settled or not. */
   untilReturnMs(): number;
-  /** What an answer of the store is likely to take. */
-  answerMs(): number;
-  /** The store has answered a call. */
-  answered(ms: number): void;
+  /** How long a call of the store is likely to take. */
+  storeCallMs(): number;
+  /** Records how long a call of the store took. */
+  storeCallTook(ms: number): void;
 }
 
-/** The run returns so long before the deadline, settled or not; or twice as long as this machine comes late to timers. */
+/** The run returns this long before the deadline, settled or not, or twice the lateness of this machine's timers if that is more. */
 const shortestMarginMs = 50;
 
-/** Below, one pause of a busy machine could eat it all; above, a slow database is not worth waiting for. */
+/** With less, one pause of a busy machine could use all of it. With more, a slow database is not worth the wait. */
 const shortestPartMs = 50;
 const longestReserveMs = 2_000;
 
 const learnedTogether = 8;
 
-/** At the end three calls may follow one another: acknowledge, release, abandon. */
+/** A run may end with three calls in a row: acknowledge, release, abandon. */
 const lastCalls = 3;
 
 /**
- * The reserve is what was asked for, or else learned from the store's answers: one part for handlers to stop in, one
- * for the last calls, and the margin. A learned one leaves at least half of the run to the handlers.
+ * The reserve is `reserveMs` where that is set. Otherwise it is learned from how long the store's calls take: one part for
+ * handlers to stop, one for the last calls, and the margin. A learned reserve leaves at least half of the run to handlers.
  */
 export function runTime(
   budget: Budget,
   askedMs: number | undefined,
-  answers: DurationEstimate,
+  storeCalls: DurationEstimate,
   late: Pick<Lateness, "worstMs">,
 ): RunTime {
   const halfMs = budget.remainingMs() / 2;
   const marginMs = () => Math.max(shortestMarginMs, 2 * late.worstMs());
-  let answerMs = 0;
+  let storeCallMs = 0;
   let lastCallsMs = 0;
   let unlearned = 0;
   const learn = (): void => {
     unlearned = 0;
-    answerMs = answers.quantileMs(0.9);
-    lastCallsMs = Math.max(shortestPartMs, lastCalls * answerMs);
+    storeCallMs = storeCalls.quantileMs(0.9);
+    lastCallsMs = Math.max(shortestPartMs, lastCalls * storeCallMs);
   };
   learn();
   const reserveMs = () => askedMs ?? Math.min(halfMs, longestReserveMs, marginMs() + 2 * lastCallsMs);
@@ -55,11 +55,11 @@ export function runTime(
     usableMs: () => budget.remainingMs() - reserveMs(),
     untilGivenUpMs: () => budget.remainingMs() - (reserveMs() + returnMs()) / 2,
     untilReturnMs: () => budget.remainingMs() - returnMs(),
-    answerMs: () => answerMs,
-    // A slow answer counts at once, quick ones from time to time: a fast database answers thousands of times a second.
-    answered(ms) {
-      answers.add(ms);
-      if (ms > answerMs || ++unlearned >= learnedTogether) learn();
+    storeCallMs: () => storeCallMs,
+    // A slow call counts at once, fast calls in groups: a fast database takes thousands of calls a second.
+    storeCallTook(ms) {
+      storeCalls.add(ms);
+      if (ms > storeCallMs || ++unlearned >= learnedTogether) learn();
     },
   };
 }

@@ -1,13 +1,13 @@
 import { ArgumentRangeError } from "../errors.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 
-/** Thrown or returned by a handler: no retry can help, the message is dead at once. */
+/** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
   readonly code = "ONCEBOX_PERMANENT_FAILURE";
   override readonly name = "PermanentFailure";
 }
 
-/** Thrown or returned by a handler: try again, but not before this delay. */
+/** Thrown or returned by a handler: retry, but not before this delay. */
 export class RetryAfter extends Error {
   readonly code = "ONCEBOX_RETRY_AFTER";
   override readonly name = "RetryAfter";
@@ -29,7 +29,7 @@ export const permanentFailure = (reason: string, options?: ErrorOptions): Perman
   new PermanentFailure(reason, options);
 
 /**
- * `costsAttempt: false` is for what was not tried at all: such a message never dies of it.
+ * `costsAttempt: false` is for a message that was not tried at all. It cannot become dead by it.
  *
  * @example
  * throw retryAfter(30_000, "rate limited");
@@ -53,14 +53,14 @@ export type HandlingEnd =
   | { readonly kind: "cutOff" }
   | { readonly kind: "noHandler"; readonly topic: string };
 
-/** What is done about it. */
+/** What the dispatcher does with the message then. */
 export type Verdict =
   | { readonly kind: "ack" }
   | { readonly kind: "release" }
   | {
       readonly kind: "abandon";
       readonly error: string;
-      /** Instead of the store's own policy. */
+      /** Replaces the store's policy. */
       readonly delayMs: number | undefined;
       readonly maxAttempts: number | undefined;
       readonly costsAttempt: boolean;
@@ -70,8 +70,8 @@ export type Verdict =
 const ack: Verdict = { kind: "ack" };
 
 /**
- * The whole policy of settlement; `attempt` counts the failed attempts before this one. Without a policy of
- * the topic's or the dispatcher's own, the store's decides how long to wait and when it is enough.
+ * Decides how a message is settled. `attempt` counts the failed attempts before this one. Without a policy of the topic
+ * or of the dispatcher, the store's policy decides how long to wait and when the message is dead.
  */
 export function settlementOf(
   end: HandlingEnd,
@@ -111,6 +111,6 @@ export function describeThrown(error: unknown): string {
   try {
     return `${error.name}: ${error.message}`;
   } catch {
-    return "An error whose text cannot be read."; // a getter that throws, an object without a string form
+    return "An error whose text cannot be read."; // its getter throws, or it has no string form
   }
 }

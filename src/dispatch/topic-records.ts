@@ -3,11 +3,11 @@ import type { DispatcherConfig } from "./dispatcher.js";
 import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
 import type { ResolvedHandler } from "./handlers.js";
 
-/** What a run knows of one topic. */
+/** What a run knows about one topic. */
 export interface TopicRecord<Message, Tx> {
   readonly topic: string;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
-  /** Handlers at once. */
+  /** Handlers of this topic that may run at once. */
   readonly most: number;
   readonly durations: DurationEstimate;
   running: number;
@@ -15,27 +15,27 @@ export interface TopicRecord<Message, Tx> {
 
 export interface TopicRecords<Message, Tx> {
   of(topic: string): TopicRecord<Message, Tx>;
-  /** The mean of the topic that takes least. */
+  /** The mean duration of the fastest topic. */
   quickestMs(): number;
 }
 
 /**
- * A message is started when so many of its topic's last ones would have ended in the time that is left; see
+ * A message is started when this fraction of its topic's recent handlers would have ended in the time that is left; see
  * docs/decisions/0007-what-fits-into-the-time.md.
  */
 const likelyEnough = 0.8;
 
 export const fitsInto = <Message, Tx>(record: TopicRecord<Message, Tx>, ms: number): boolean =>
-  record.durations.shareWithin(ms) >= likelyEnough;
+  record.durations.fractionWithin(ms) >= likelyEnough;
 
 export function topicRecords<Message extends QueueMessage, Tx>(
   config: DispatcherConfig<Message, Tx>,
 ): TopicRecords<Message, Tx> {
   const records = new Map<string, TopicRecord<Message, Tx>>();
-  /** The one asked for last: messages of a topic often come together, and it is asked for each of them. */
+  /** The record returned last: consecutive messages often have the same topic. */
   let last: TopicRecord<Message, Tx> | undefined;
 
-  /** Learned only of topics that have a handler: of others there may be any number. */
+  /** Only topics with a handler are learned: the number of other topics has no bound. */
   const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
     if (!hasHandler) return durationEstimate(0);
     let durations = config.durations.get(topic);

@@ -8,9 +8,9 @@ export const maxNameLength = 255;
 export const maxBatchSize = 1_000;
 
 /**
- * Refuses what two databases would store differently: NUL (PostgreSQL has no place for it),
- * lone surrogates (they become U+FFFD on the way), and a space at the end (SQL Server
- * compares without it, so two ids would become one).
+ * Refuses what databases store differently: NUL (PostgreSQL cannot store it), lone surrogates
+ * (drivers turn them into U+FFFD), and a trailing space (SQL Server ignores it in comparisons, so
+ * two ids would become one).
  */
 export function requireName(value: unknown, name: string): asserts value is string {
   if (typeof value !== "string" || value === "") {
@@ -31,14 +31,14 @@ export function requireName(value: unknown, name: string): asserts value is stri
   }
 }
 
-/** As requireName; an empty string counts as absent. */
+/** Like requireName. An empty string counts as absent. */
 export function optionalName(value: unknown, name: string): string | null {
   if (value === undefined || value === null || value === "") return null;
   requireName(value, name);
   return value;
 }
 
-/** As requireName; an empty one is a mistake, because the messages would be in no order. */
+/** Like requireName. An empty key is refused: its messages would have no order. */
 export function optionalPartitionKey(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   requireName(value, "partitionKey");
@@ -83,7 +83,7 @@ export function optionalHeaders(value: unknown): Readonly<Record<string, string>
   return value as Readonly<Record<string, string>>;
 }
 
-/** A duration in milliseconds that is more than none and less than a mistake. */
+/** A duration in milliseconds, more than 0 and at most a year. */
 export function requireDuration(value: unknown, name: string): asserts value is number {
   if (typeof value !== "number" || !Number.isFinite(value) || value <= 0 || value > longestMs) {
     throw new ArgumentRangeError(
@@ -103,15 +103,15 @@ export function requireBatchSize(value: unknown, name = "batchSize"): asserts va
 export function optionalCount(value: unknown, name: string, least: number): void {
   if (value === undefined) return;
   if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
-    throw new ArgumentRangeError(`${name} must be a whole number from ${least} on, not ${String(value)}.`);
+    throw new ArgumentRangeError(`${name} must be a whole number, ${least} or more, not ${String(value)}.`);
   }
 }
 
-/** An age or a distance in time; 0 is one too. */
+/** An age in milliseconds; 0 is allowed. */
 export function optionalAge(value: unknown, name: string): void {
   if (value === undefined) return;
   if (typeof value !== "number" || !(value >= 0 && value <= longestMs * 1000)) {
-    throw new ArgumentRangeError(`${name} must be a number of milliseconds from 0 on, not ${String(value)}.`);
+    throw new ArgumentRangeError(`${name} must be a number of milliseconds, 0 or more, not ${String(value)}.`);
   }
 }
 
@@ -119,7 +119,7 @@ export function requireList<T>(value: readonly T[], name: string): asserts value
   if (!Array.isArray(value)) throw new InvalidArgumentError(`${name} must be an array (it may be empty).`);
 }
 
-/** Refuses misspelled options when a thing is created, all of them in one error. */
+/** Refuses unknown options, all of them in one error. */
 export function refuseUnknown(options: object, known: readonly string[], what: string): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
     throw new InvalidArgumentError(`${what}: the options must be an object with ${known.join(", ")}.`);

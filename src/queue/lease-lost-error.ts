@@ -1,9 +1,9 @@
-/** Another worker may have the message by now: what this one did for it is rolled back or ignored. */
+/** The lease expired, so another worker may hold the message. This worker's result is rolled back or ignored. */
 export class LeaseLostError extends Error {
   readonly code = "ONCEBOX_LEASE_LOST";
   override readonly name = "LeaseLostError";
 
   constructor() {
-    super("The lease on this message was lost to its expiry; another worker may be handling it.");
+    super("The lease on this message expired; another worker may be handling it.");
   }
 }

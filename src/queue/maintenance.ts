@@ -8,16 +8,16 @@ type Purging = Pick<WorkStore<never, QueueMessage, string>, "purgeDone">;
 export interface MaintenanceResult {
   readonly done: number;
   readonly dead: number;
-  /** The time was used up with more to do: the next run goes on. */
+  /** The time was used up before the work was. The next run continues. */
   readonly more: boolean;
 }
 
-/** Time kept free at the end: a batch is short, but it is not nothing. */
+/** No batch starts with less time than this left. */
 const reserveMs = 500;
 
 const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > reserveMs;
 
-/** Ends expired leases and expired messages, a batch at a time, while there is time. */
+/** Ends expired leases and expired messages in batches, while there is time. */
 export async function reapWithin(
   store: Reaping,
   budget: Budget,
@@ -34,7 +34,7 @@ export async function reapWithin(
   return { done, dead, more: true };
 }
 
-/** Deletes what was done before the retention, a batch at a time, while there is time. */
+/** Deletes messages that were done before the retention, in batches, while there is time. */
 export async function purgeWithin(
   store: Purging,
   budget: Budget,

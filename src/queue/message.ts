@@ -1,25 +1,25 @@
-/** What inbox and outbox messages share. Times are the database's, in UTC. */
+/** What inbox and outbox messages have in common. Times are the database's, in UTC. */
 export interface QueueMessage {
-  /** The row's number: what settling a claimed message travels by. */
+  /** The row's number. A claimed message is settled by it. */
   readonly seq: number;
   readonly topic: string;
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
-  /** Messages with the same one are handled one at a time and in order. */
+  /** Messages with the same key are handled one at a time and in order. */
   readonly partitionKey: string | null;
   /** Failed attempts so far: 0 at the first delivery. */
   readonly attempt: number;
   readonly dueAt: Date | null;
   readonly expiresAt: Date | null;
-  /** When it can be claimed next: due time and back-off, and while leased the lease and the back-off after it. */
+  /** When the message can be claimed next: its due time or back-off; while leased, the end of the lease and the back-off after it. */
   readonly nextAttemptAt: Date;
   readonly lockedUntil: Date | null;
   readonly owner: string | null;
   readonly lastError: string | null;
   readonly processedAt: Date | null;
   readonly processedBy: string | null;
-  /** A lease on it has expired: its last handler may have killed its process, so it is claimed alone. */
+  /** A lease on the message has expired. Its handler may have killed the process, so the message is claimed alone. */
   readonly afterCrash: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface InboxMessage extends QueueMessage, InboxKey {
   readonly hash: Uint8Array | null;
   readonly firstSeenAt: Date;
   readonly lastSeenAt: Date;
-  /** How often it has arrived. */
+  /** How often the message has arrived. */
   readonly deliveries: number;
 }
 
@@ -49,7 +49,7 @@ export interface OutboxKey {
 
 export interface OutboxMessage extends QueueMessage, OutboxKey {
   readonly state: OutboxState;
-  /** The logical message, for receivers to deduplicate by: the same on every delivery. */
+  /** The same on every delivery of this message, for receivers to deduplicate by. */
   readonly messageId: string;
   readonly createdAt: Date;
 }

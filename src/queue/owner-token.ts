@@ -3,14 +3,14 @@ import { emptyGuid, isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
 
 /**
- * Who holds a lease. Every settlement is checked against it, so use a new token for
+ * Identifies the holder of a lease. Every settlement is checked against it, so use a new token for
  * every run that claims: a token shared by two runs cannot tell their leases apart.
  */
 export type OwnerToken = string & { readonly __brand: "OwnerToken" };
 
 export const newOwnerToken = (): OwnerToken => randomUUID() as OwnerToken;
 
-/** Takes a GUID from outside as an owner token; refuses the empty one. */
+/** Makes an owner token of a GUID. Refuses the empty GUID. */
 export function ownerToken(value: string): OwnerToken {
   if (!isGuid(value) || value === emptyGuid) {
     throw new InvalidArgumentError(

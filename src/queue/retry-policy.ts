@@ -2,7 +2,7 @@ import { ArgumentRangeError } from "../errors.js";
 
 /**
  * How long a failed message waits, and how often it is tried. A policy is data, not a
- * function, because the database applies it too: to leases that expire unseen.
+ * function, because the database applies it too, to expired leases.
  */
 export interface RetryPolicy {
   /** Attempts before the message is dead. */
@@ -22,7 +22,7 @@ export const defaultRetryPolicy: RetryPolicy = {
   jitterMs: 0,
 };
 
-/** The longest delay and lease: a year. Beyond that a value is a mistake in its unit. */
+/** The longest delay and lease: a year. A longer one is most likely given in the wrong unit. */
 export const longestMs = 366 * 24 * 60 * 60 * 1000;
 
 export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {

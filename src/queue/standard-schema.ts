@@ -17,7 +17,7 @@ export interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** Where and why, without the values: `amount: Expected number`. */
+/** The path and the reason of each issue, without values: `amount: Expected number`. */
 export function describeIssues(issues: readonly SchemaIssue[]): string {
   return issues.map((issue) => `${pathOf(issue)}: ${issue.message}`).join("; ");
 }

@@ -2,22 +2,22 @@ import type { QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
 
 export interface CallOptions {
-  /** Aborting rejects the call with the signal's reason; what the database had already committed stays. */
+  /** An abort rejects the call with the signal's reason. What the database has committed stays. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
-  /** How long the messages are this owner's alone. 30 s by default; 10–300 s suit most work. */
+  /** How long this owner alone holds the messages: 30 s by default; 10–300 s suit most work. */
   readonly leaseMs?: number;
   /** 50 by default; 1–100 suit most work. */
   readonly batchSize?: number;
 }
 
 export interface AbandonOptions extends CallOptions {
-  /** Instead of the policy's: the message is dead when it has failed so often. */
+  /** Replaces the policy's number of attempts, after which the message is dead. */
   readonly maxAttempts?: number | undefined;
-  /** Instead of the policy's back-off. */
+  /** Replaces the policy's back-off. */
   readonly delayMs?: number | undefined;
   readonly error?: string | null | undefined;
 }
@@ -27,36 +27,36 @@ export interface Abandonment<Key> {
   readonly message: Key;
   readonly delayMs?: number | undefined;
   readonly error?: string | null | undefined;
-  /** `false` for what was not tried: the count of attempts stays, and this cannot make it dead. */
+  /** `false` when the message was not tried: the attempt does not count, and the message cannot become dead by it. */
   readonly costsAttempt?: boolean | undefined;
 }
 
-/** What a settlement did. Rows the owner no longer held are `lost`: reported, never thrown. */
+/** The result of a settlement. Messages that the owner no longer held are `lost`: reported, never thrown. */
 export interface Settlement<Key> {
   readonly changed: readonly Key[];
   readonly lost: readonly Key[];
-  /** Those of `changed` that this made dead (the last attempt was used up). */
+  /** The part of `changed` that became dead because the last attempt was used up. */
   readonly dead: readonly Key[];
 }
 
 export interface ReapOptions extends CallOptions {
   /** Rows in one statement; 200 by default. */
   readonly batchSize?: number;
-  /** Stop after this many batches; until nothing is left by default. */
+  /** Stops after this many batches. By default it goes on until nothing is left. */
   readonly maxBatches?: number;
 }
 
 export interface ReapResult {
   /** Leases that had expired; each counted as an attempt. */
   readonly reaped: number;
-  /** How many of those, and of messages past their `expiresAt`, are dead now. */
+  /** How many messages became dead: expired leases at their last attempt, and messages past their `expiresAt`. */
   readonly dead: number;
   /** Stopped by `maxBatches` with more to do. */
   readonly more: boolean;
 }
 
 export interface PurgeOptions extends CallOptions {
-  /** Keep what was done within this time: 30 days by default. */
+  /** Messages done within this time are kept: 30 days by default. */
   readonly retentionMs?: number;
   readonly batchSize?: number;
   readonly maxBatches?: number;
@@ -66,9 +66,9 @@ export interface PurgeOptions extends CallOptions {
 
 export interface PurgeResult {
   readonly purged: number;
-  /** Stopped by `maxBatches` with more to look at. */
+  /** Stopped by `maxBatches` with more to do. */
   readonly more: boolean;
-  /** Give it as `after` to go on from there; null when there is no more. */
+  /** Pass it as `after` to continue; null at the end. */
   readonly cursor: number | null;
 }
 
@@ -83,13 +83,13 @@ export interface ListFilter<State extends string> extends CallOptions {
   readonly newerThanMs?: number | undefined;
   /** 100 by default, 1,000 at most. */
   readonly limit?: number | undefined;
-  /** The `cursor` of the page before. */
+  /** The `cursor` of the previous page. */
   readonly after?: number | undefined;
 }
 
 export interface Page<Message> {
   readonly messages: readonly Message[];
-  /** Give it as `after` to get the next page; null on the last. */
+  /** Pass it as `after` to get the next page; null on the last page. */
   readonly cursor: number | null;
 }
 
@@ -97,19 +97,18 @@ export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
   /** Messages that could be claimed right now. */
   readonly due: number;
-  /** How long the oldest of them has been waiting; null when none is. */
+  /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
 }
 
 export interface AckOptions<Tx> extends CallOptions {
-  /** Acknowledge inside this transaction: it commits with what else is in it. */
+  /** Acknowledges inside this transaction, so that both commit together. */
   readonly tx?: Tx | undefined;
 }
 
-/** What a dispatcher needs of a store: every WorkStore has it. Settlements hold the messages that were passed. */
+/** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
 export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
   readonly id: string;
-  /** What comes out of it says what the message is; the settlements follow. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   ack(
     owner: OwnerToken,
@@ -132,8 +131,8 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
 }
 
 /**
- * The work queue behind inbox and outbox. `Key` names a message; a claimed message is a
- * key too, and settling by it saves a look-up.
+ * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
+ * saves a look-up.
  */
 export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
   /** Names the store in logs. */
@@ -141,23 +140,23 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
   init(options?: CallOptions): Promise<void>;
 
-  /** Leases due messages, whole, in one round trip. One that came back from a crash comes alone. */
+  /** Leases due messages and returns them whole, in one round trip. A message whose lease expired is returned alone. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Key>>;
-  /** Gives back for a retry: counts an attempt, applies the back-off, and after the last attempt the message is dead. */
+  /** Returns messages for a retry: counts an attempt and applies the back-off. After the last attempt a message is dead. */
   abandon(
     owner: OwnerToken,
     messages: readonly (Key | Abandonment<Key>)[],
     options?: AbandonOptions,
   ): Promise<Settlement<Key>>;
-  /** Makes dead at once. */
+  /** Makes messages dead at once. */
   fail(
     owner: OwnerToken,
     messages: readonly Key[],
     error: string,
     options?: CallOptions,
   ): Promise<Settlement<Key>>;
-  /** Hands back what was not started, at no attempt, due at once. */
+  /** Returns messages that were not started. It costs no attempt, and they are due at once. */
   release(owner: OwnerToken, messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
   /** Extends the lease to `leaseMs` from now. */
   renew(
@@ -167,24 +166,24 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
     options?: CallOptions,
   ): Promise<Settlement<Key>>;
 
-  /** A transaction on the store's database; it commits when `work` resolves and rolls back when it rejects. */
+  /** Runs `work` in a transaction on the store's database: commits when it resolves, rolls back when it rejects. */
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
 
   /** Ends expired leases and messages past their `expiresAt`, in short batches. */
   reapExpired(options?: ReapOptions): Promise<ReapResult>;
-  /** Deletes what was done before the retention, in short batches; nothing else. */
+  /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
 
   get(key: Key, options?: CallOptions): Promise<Message | null>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;
   stats(options?: CallOptions): Promise<QueueStats<State>>;
-  /** That of `stats`, without counting: cheap enough for every minute, however many messages are kept. */
+  /** `oldestDueAgeMs` of `stats`, without counting: cheap enough for every minute, however many messages are kept. */
   oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
   /** Dead messages become claimable again, with attempt 0 and no expiry. */
   replay(messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
 }
 
-/** Told of every message that becomes dead, after the commit. What it throws is logged. */
+/** Called for every message that becomes dead, after the commit. An error that it throws is logged. */
 export type DeadLetterListener<Key> = (dead: {
   readonly message: Key;
   readonly reason: string;

@@ -31,7 +31,34 @@ const target = ({ file, from }: Import) =>
     .split(sep)
     .join("/");
 const isRelative = ({ from }: Import) => from.startsWith(".");
-const inFolder = (folder: string) => (entry: Import) => entry.file.startsWith(`${folder}/`);
+
+/** From the bottom to the top. A file imports its own folder and the layers below; folders of one layer do not meet. */
+const layers: readonly (readonly string[])[] = [
+  ["errors"],
+  ["base"],
+  ["queue"],
+  ["dispatch"],
+  ["sql"],
+  ["inbox", "outbox"],
+  ["telemetry"],
+  ["config"],
+  ["middleware"],
+  ["webhooks"],
+  ["publishers"],
+  ["tenants"],
+  ["app"],
+  ["testing"],
+  ["adapters"],
+  ["packaging"],
+  ["cli"],
+];
+
+/** The package's own entry, index.ts, is above all of them. */
+function layerOf(file: string): { readonly name: string; readonly level: number } {
+  const name = file.split("/")[0]!.replace(/\.[jt]s$/, "");
+  const level = layers.findIndex((names) => names.includes(name));
+  return { name, level: level < 0 ? layers.length : level };
+}
 
 describe("boundaries of the code", () => {
   it("finds imports at all", () => {
@@ -39,13 +66,28 @@ describe("boundaries of the code", () => {
     expect(imports.some((entry) => entry.from === "pg")).toBe(true);
   });
 
-  it("queue sees nothing but itself and the errors", () => {
-    const outside = imports
-      .filter(inFolder("queue"))
-      .filter(
-        (entry) => isRelative(entry) && !target(entry).startsWith("queue/") && target(entry) !== "errors.js",
-      );
-    expect(outside).toEqual([]);
+  it("imports point down the layers, and never across a layer", () => {
+    const upwards = imports
+      .filter((entry) => isRelative(entry))
+      .map((entry) => ({ file: entry.file, from: layerOf(entry.file), to: layerOf(target(entry)) }))
+      .filter(({ from, to }) => from.name !== to.name && from.level <= to.level)
+      .map(({ file, to }) => `${file} imports ${to.name}`);
+    expect(upwards).toEqual([]);
+  });
+
+  it("every folder of src has a layer, and every layer a folder", () => {
+    const folders = new Set(files.map((name) => name.split(sep)[0]!).filter((name) => !name.endsWith(".ts")));
+    expect([...folders].sort()).toEqual(
+      layers
+        .flat()
+        .filter((name) => name !== "errors")
+        .sort(),
+    );
+  });
+
+  it("the architecture page names the layers in this order", () => {
+    const page = readFileSync(join(root, "../docs/architecture.md"), "utf8");
+    expect(page).toContain(layers.map((names) => names.join(", ")).join(" ← "));
   });
 
   it("only client.ts files load a driver", () => {

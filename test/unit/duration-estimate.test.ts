@@ -6,17 +6,17 @@ describe("durationEstimate", () => {
     const estimate = durationEstimate(100);
     expect(estimate.meanMs()).toBe(100);
     expect(estimate.quantileMs(0.9)).toBe(100);
-    expect(estimate.shareWithin(99)).toBe(0);
-    expect(estimate.shareWithin(100)).toBe(1);
+    expect(estimate.fractionWithin(99)).toBe(0);
+    expect(estimate.fractionWithin(100)).toBe(1);
   });
 
   it("FUN-03 tells which share of the known ones would have ended in time", () => {
     const estimate = durationEstimate(1_000);
     for (const ms of [40, 10, 30, 20]) estimate.add(ms);
-    expect(estimate.shareWithin(9)).toBe(0);
-    expect(estimate.shareWithin(20)).toBe(0.5);
-    expect(estimate.shareWithin(35)).toBe(0.75);
-    expect(estimate.shareWithin(Number.POSITIVE_INFINITY)).toBe(1);
+    expect(estimate.fractionWithin(9)).toBe(0);
+    expect(estimate.fractionWithin(20)).toBe(0.5);
+    expect(estimate.fractionWithin(35)).toBe(0.75);
+    expect(estimate.fractionWithin(Number.POSITIVE_INFINITY)).toBe(1);
     expect(estimate.meanMs()).toBe(25);
     expect(estimate.quantileMs(0.5)).toBe(20);
     expect(estimate.quantileMs(1)).toBe(40);

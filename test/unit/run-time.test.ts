@@ -6,7 +6,7 @@ const budgetOf = (ms: number) => ({ signal: new AbortController().signal, remain
 const punctual = { worstMs: () => 0 };
 const reserveOf = (budgetMs: number, answersMs: readonly number[], askedMs?: number): number => {
   const time = runTime(budgetOf(budgetMs), askedMs, durationEstimate(75), punctual);
-  for (const ms of answersMs) time.answered(ms);
+  for (const ms of answersMs) time.storeCallTook(ms);
   return budgetMs - time.usableMs();
 };
 const often = (ms: number) => Array.from({ length: 32 }, () => ms);
@@ -47,7 +47,7 @@ describe("runTime", () => {
 
   it("FUN-03 a budget without an end has no end", () => {
     const time = runTime(budgetOf(Number.POSITIVE_INFINITY), undefined, durationEstimate(75), punctual);
-    time.answered(20);
+    time.storeCallTook(20);
     expect(time.usableMs()).toBe(Number.POSITIVE_INFINITY);
   });
 });
