@@ -6,7 +6,7 @@ import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/argum
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { type DispatchResult, dispatchRun } from "./dispatch-run.js";
+import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
@@ -19,6 +19,11 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
   readonly concurrency?: number;
+  /**
+   * The longest that a handler may take, for topics without a `timeoutMs` of their own. By default a function's budget
+   * limits handlers, and a worker gives them 5 minutes.
+   */
+  readonly timeoutMs?: number;
   /** Messages in a claim: 50 by default. */
   readonly batchSize?: number;
   /** 30 s by default. Leases of handlers that run longer are renewed. */
@@ -42,6 +47,7 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly handlers: ReadonlyMap<string, ResolvedHandler<Message, Tx>>;
   readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
   readonly concurrency: number;
+  readonly timeoutMs: number | undefined;
   readonly batchSize: number;
   readonly leaseMs: number;
   readonly retry: RetryPolicy | undefined;
@@ -62,13 +68,18 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
 
 export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
   /** Claims, handles and settles until nothing is left or the budget is nearly used up. */
-  run<Stored extends Message>(store: DispatchStore<Stored, Tx>, budget: Budget): Promise<DispatchResult>;
+  run<Stored extends Message>(
+    store: DispatchStore<Stored, Tx>,
+    budget: Budget,
+    options?: RunOptions,
+  ): Promise<DispatchResult>;
 }
 
 const known = [
   "handlers",
   "use",
   "concurrency",
+  "timeoutMs",
   "batchSize",
   "leaseMs",
   "retry",
@@ -95,6 +106,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     handlers: resolveHandlers(options.handlers, retry),
     middleware: options.use ?? [],
     concurrency: options.concurrency ?? 10,
+    timeoutMs: options.timeoutMs,
     batchSize: options.batchSize ?? 50,
     leaseMs: options.leaseMs ?? 30_000,
     retry,
@@ -111,13 +123,15 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   requireBatchSize(config.batchSize);
   requireDuration(config.leaseMs, "leaseMs");
   if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
+  if (config.timeoutMs !== undefined) requireDuration(config.timeoutMs, "timeoutMs");
   requireDuration(config.expectedHandlerMs, "expectedHandlerMs");
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
     throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");
   }
   return {
     // a handler of any message also handles a more specific one
-    run: (store, budget) => dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config),
+    run: (store, budget, runOptions) =>
+      dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions),
   };
 }
 

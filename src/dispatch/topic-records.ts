@@ -5,11 +5,14 @@ import type { ResolvedHandler } from "./handlers.js";
 
 /** What a run knows about one topic. */
 export interface TopicRecord<Message, Tx> {
-  readonly topic: string;
+  readonly name: string;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
   /** Handlers of this topic that may run at once. */
   readonly most: number;
   readonly durations: DurationEstimate;
+  /** Infinity: only the end of the run limits a handler. */
+  readonly timeoutMs: number;
+  readonly leaseMs: number;
   running: number;
 }
 
@@ -30,6 +33,7 @@ export const fitsInto = <Message, Tx>(record: TopicRecord<Message, Tx>, ms: numb
 
 export function topicRecords<Message extends QueueMessage, Tx>(
   config: DispatcherConfig<Message, Tx>,
+  defaultTimeoutMs: number,
 ): TopicRecords<Message, Tx> {
   const records = new Map<string, TopicRecord<Message, Tx>>();
   /** The record returned last: consecutive messages often have the same topic. */
@@ -48,13 +52,21 @@ export function topicRecords<Message extends QueueMessage, Tx>(
 
   return {
     of(topic) {
-      if (last?.topic === topic) return last;
+      if (last?.name === topic) return last;
       let record = records.get(topic);
       if (record === undefined) {
         const handler = config.handlers.get(topic);
         const most = handler?.concurrency ?? config.concurrency;
         const durations = durationsOf(topic, handler !== undefined);
-        record = { topic, handler, most, durations, running: 0 };
+        record = {
+          name: topic,
+          handler,
+          most,
+          durations,
+          timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
+          leaseMs: handler?.leaseMs ?? config.leaseMs,
+          running: 0,
+        };
         records.set(topic, record);
       }
       last = record;

@@ -1,123 +1,134 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../base/budget.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { sleep } from "../base/wait.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
-import type { DispatchResult } from "./dispatch-run.js";
+import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
 import { describeThrown } from "./settlement.js";
 
-/** Tells a worker that there may be work, sooner than its next poll. Answers how to stop listening. */
+/** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
 
 export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends Message = Message> {
   readonly dispatcher: Dispatcher<Message, Tx>;
   readonly store: DispatchStore<Stored, Tx> & { reapExpired(options?: ReapOptions): Promise<ReapResult> };
-  /** Between two polls that found something: 500 ms by default. */
+  /** The wait after the first poll that found nothing: 500 ms by default. */
   readonly pollMs?: number;
-  /** With nothing to do, polls slow down to this: 5 s by default. Minutes let a serverless database sleep. */
+  /** The longest wait between polls of an idle queue: 5 s by default. Minutes let a serverless database sleep. */
   readonly idlePollMs?: number;
   /** Between two reaps of expired leases: 60 s by default. */
   readonly reapMs?: number;
-  /** What handlers get to finish in when the worker stops: 10 s by default. */
+  /** The time that handlers get to finish when the worker stops: 10 s by default. */
   readonly drainMs?: number;
+  /** The longest that a handler may take, where neither its topic nor the dispatcher has a `timeoutMs`: 5 minutes by default. */
+  readonly defaultTimeoutMs?: number;
+  /**
+   * Ends the process with exit code 1 when as many handlers ignore their signal as may run at once, so that its supervisor
+   * starts a new one. By default the worker only logs an error.
+   */
+  readonly exitWhenStuck?: boolean;
   readonly wakeUp?: WakeUpSource;
   readonly logger?: Logger;
-  /** For tests: instead of waiting for so long. */
+  /** For tests: replaces the wait between polls. */
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export interface Worker {
-  /** Stops polling, lets running handlers finish or abort, settles. Resolves when all is settled. */
+  /** Stops polling, lets running handlers finish or aborts them, and settles. Resolves when all is settled. */
   stop(): Promise<void>;
   /** Polls now. */
   wake(): void;
 }
 
-/** For those who have a server: polls a store for as long as the process lives. */
+const defaults = {
+  pollMs: 500,
+  idlePollMs: 5_000,
+  reapMs: 60_000,
+  drainMs: 10_000,
+  defaultTimeoutMs: 5 * 60_000,
+} as const;
+
+const known = [...Object.keys(defaults), "dispatcher", "store", "exitWhenStuck", "wakeUp", "logger", "pause"];
+
+/** For a resident process: claims and handles messages of a store for as long as the process lives. */
 export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
   options: WorkerOptions<Message, Tx, Stored>,
 ): Worker {
-  refuseUnknown(
-    options,
-    ["dispatcher", "store", "pollMs", "idlePollMs", "reapMs", "drainMs", "wakeUp", "logger", "pause"],
-    "createWorker",
-  );
-  const { dispatcher, store } = options;
-  const pollMs = options.pollMs ?? 500;
-  const idlePollMs = options.idlePollMs ?? 5_000;
-  const reapMs = options.reapMs ?? 60_000;
-  requireDuration(pollMs, "pollMs");
-  requireDuration(idlePollMs, "idlePollMs");
-  const drainMs = options.drainMs ?? 10_000;
-  requireDuration(reapMs, "reapMs");
-  requireDuration(drainMs, "drainMs");
+  refuseUnknown(options, known, "createWorker");
+  const { pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs } = { ...defaults, ...options };
+  for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs }))
+    requireDuration(ms, name);
+  const { dispatcher, store, pause } = options;
   const logger = guardedLogger(options.logger ?? silentLogger);
   const stopping = new AbortController();
-  let waking = new AbortController();
-  let woken = false;
+  const { signal } = stopping;
+  const wakes = new Set<() => void>();
   let endsAt = Number.POSITIVE_INFINITY;
-  const budget: Budget = {
-    signal: stopping.signal,
-    remainingMs: () => Math.max(0, endsAt - performance.now()),
-  };
+  const budget: Budget = { signal, remainingMs: () => Math.max(0, endsAt - performance.now()) };
 
   const wake = (): void => {
-    woken = true;
-    waking.abort();
-  };
-
-  const wait = options.pause ?? ((ms, signal) => sleep(ms, undefined, { signal }));
-  const pause = async (ms: number): Promise<void> => {
-    if (woken || stopping.signal.aborted) return;
-    waking = new AbortController();
-    await wait(ms, AbortSignal.any([waking.signal, stopping.signal])).catch(() => {}); // woken
+    for (const one of wakes) one();
   };
 
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
     } catch (error) {
-      if (!stopping.signal.aborted)
-        logger.error(`${what} failed`, { store: store.id, error: describeThrown(error) });
+      if (!signal.aborted) logger.error(`${what} failed`, { store: store.id, error: describeThrown(error) });
       return undefined;
     }
   };
 
-  const loop = async (): Promise<void> => {
-    const stopListening = await attempt("listening for wake-ups", async () =>
-      options.wakeUp?.(wake, stopping.signal),
-    );
+  const wait = (ms: number): Promise<void> => (pause ?? sleep)(ms, signal).catch(() => {}); // it stops
+
+  const runOptions: RunOptions = {
+    keepPolling: true,
+    poll: { pollMs, idlePollMs },
+    defaultTimeoutMs,
+    pause,
+    onWake(wakeRun) {
+      wakes.add(wakeRun);
+      return () => void wakes.delete(wakeRun);
+    },
+    onStuck() {
+      if (options.exitWhenStuck) process.exit(1);
+    },
+  };
+
+  /** A run ends when the worker stops or when the database fails; then the next one starts after a wait. */
+  const dispatch = async (): Promise<void> => {
     let waitMs = pollMs;
-    let reapAt = performance.now();
-    while (!stopping.signal.aborted) {
-      woken = false;
-      if (performance.now() >= reapAt) {
-        await attempt("reap", () => store.reapExpired({ signal: stopping.signal }));
-        reapAt = performance.now() + reapMs;
-      }
-      const result: DispatchResult | undefined = await attempt("dispatch", () =>
-        dispatcher.run(store, budget),
-      );
-      // Doubling from the poll interval; whatever is found, or wakes it, starts over.
-      waitMs =
-        result !== undefined && result.claimed > 0
-          ? pollMs
-          : Math.min(waitMs * 2, Math.max(idlePollMs, pollMs));
-      if (woken) waitMs = pollMs;
-      else await pause(waitMs);
+    while (!signal.aborted) {
+      const startedAt = performance.now();
+      const result = await attempt("dispatch", () => dispatcher.run(store, budget, runOptions));
+      if (result !== undefined || signal.aborted) continue;
+      if (performance.now() - startedAt > idlePollMs) waitMs = pollMs; // it worked for a while
+      await wait(waitMs);
+      waitMs = Math.min(waitMs * 2, Math.max(idlePollMs, pollMs));
     }
+  };
+
+  const reap = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await attempt("reap", () => store.reapExpired({ signal }));
+      await sleep(reapMs, signal).catch(() => {});
+    }
+  };
+
+  const live = async (): Promise<void> => {
+    const stopListening = await attempt("listening for wake-ups", async () => options.wakeUp?.(wake, signal));
+    await Promise.all([dispatch(), reap()]);
     await attempt("stopping to listen", async () => stopListening?.());
   };
 
-  const running = loop();
+  const running = live();
   return {
     wake,
     async stop() {
       endsAt = Math.min(endsAt, performance.now() + drainMs);
       stopping.abort();
-      waking.abort();
       await running;
     },
   };

@@ -120,12 +120,22 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
     messages: readonly Abandonment<NoInfer<Message>>[],
     options?: AbandonOptions,
   ): Promise<Settlement<unknown>>;
-  fail(owner: OwnerToken, messages: readonly NoInfer<Message>[], error: string): Promise<Settlement<unknown>>;
-  release(owner: OwnerToken, messages: readonly NoInfer<Message>[]): Promise<Settlement<unknown>>;
+  fail(
+    owner: OwnerToken,
+    messages: readonly NoInfer<Message>[],
+    error: string,
+    options?: CallOptions,
+  ): Promise<Settlement<unknown>>;
+  release(
+    owner: OwnerToken,
+    messages: readonly NoInfer<Message>[],
+    options?: CallOptions,
+  ): Promise<Settlement<unknown>>;
   renew(
     owner: OwnerToken,
     messages: readonly NoInfer<Message>[],
     leaseMs: number,
+    options?: CallOptions,
   ): Promise<Settlement<unknown>>;
   transaction<T>(work: (tx: Tx) => Promise<T>, options?: CallOptions): Promise<T>;
 }

@@ -1,0 +1,90 @@
+import { withoutPayload } from "../base/redact.js";
+import { LeaseLostError } from "../queue/lease-lost-error.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { Handled } from "./handle-message.js";
+import { NotCalledError } from "./handler-transaction.js";
+import { type Held, letGo, type RunState, toSettling } from "./run-state.js";
+import { describeThrown, type HandlingEnd, settlementOf } from "./settlement.js";
+
+/** A handler has returned or thrown. Returns the time. */
+export function handlerReturned<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+  handled: Handled,
+): number {
+  const end = endOf(held, handled.end);
+  const now = performance.now();
+  const { name, durations } = held.topic;
+  const tookMs = now - held.startedAt;
+  // A handler that failed says nothing about the duration of one that succeeds.
+  if (end.kind === "ok") durations.add(tookMs);
+  run.config.metrics?.duration("oncebox.handler.duration", tookMs, { topic: name, outcome: end.kind });
+  if (held.isEnded) strayReturned(run, held);
+  else decide(run, held, end, handled.isAcked);
+  return now;
+}
+
+/** What a handler throws after it was told to stop is the consequence of that, and is reported so. */
+function endOf<Message, Tx>({ stopReason }: Held<Message, Tx>, end: HandlingEnd): HandlingEnd {
+  if (end.kind !== "error" || stopReason === undefined) return end;
+  return stopReason instanceof LeaseLostError ? { kind: "error", error: stopReason } : { kind: "cutOff" };
+}
+
+function strayReturned<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+): void {
+  if (run.strays.get(held)?.isReported) run.counts.stuck--;
+  run.strays.delete(held);
+}
+
+/** Decides the outcome of a message whose handler has ended or is given up. */
+export function decide<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+  end: HandlingEnd,
+  isAcked: boolean,
+): void {
+  const { message, topic } = held;
+  held.isEnded = true;
+  topic.running--;
+  run.counts.handled++;
+  run.running.delete(message.seq);
+  // It would have taken at least so long. With less time left there is no need to try.
+  if (end.kind === "cutOff" || end.kind === "timedOut")
+    topic.durations.add(performance.now() - held.startedAt);
+  report(run, message, end);
+  const error = end.kind === "error" ? end.error : undefined;
+  if (held.isLost || error instanceof LeaseLostError) {
+    run.counts.lost++;
+    letGo(run, held);
+  } else if (isAcked) {
+    run.counts.acked++;
+    letGo(run, held);
+  } else if (error instanceof NotCalledError) {
+    run.fault ??= error.cause;
+    toSettling(run, held, { kind: "release" }); // the message was not tried
+  } else {
+    const retry = topic.handler?.retry ?? run.config.retry;
+    toSettling(run, held, settlementOf(end, message.attempt, retry, run.config.random));
+  }
+}
+
+function report<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  message: Message,
+  end: HandlingEnd,
+): void {
+  const { logger } = run;
+  run.config.metrics?.count("oncebox.handled", 1, { topic: message.topic, outcome: end.kind });
+  if (!run.isLogging || end.kind === "ok") return;
+  const fields = run.fieldsOf(message);
+  if (end.kind === "noHandler") logger.warn("no handler for this topic", fields);
+  else if (end.kind !== "error") logger.error("handler did not finish in time", { ...fields, end: end.kind });
+  else if (end.error instanceof NotCalledError)
+    logger.error("no transaction could be begun", { ...fields, error: end.error.message });
+  else {
+    const error = withoutPayload(describeThrown(end.error), message.payload);
+    logger.error("handler failed", { ...fields, error });
+  }
+}

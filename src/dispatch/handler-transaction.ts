@@ -1,0 +1,41 @@
+import { LeaseLostError } from "../queue/lease-lost-error.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { Held, RunState } from "./run-state.js";
+import { describeThrown } from "./settlement.js";
+
+/** No transaction could be begun, so the handler was not called. Without a cause, there was no time for it. */
+export class NotCalledError extends Error {
+  override readonly name = "NotCalledError";
+
+  constructor(cause?: unknown) {
+    super(cause === undefined ? "There was no time left." : describeThrown(cause), { cause });
+  }
+}
+
+/** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
+export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
+  { store }: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+  work: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  held.transaction = new AbortController();
+  const { signal } = held.transaction;
+  try {
+    await store.transaction(
+      async (tx) => {
+        held.isCalled = true;
+        await work(tx);
+        const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
+        if (lost.length > 0) throw new LeaseLostError();
+      },
+      { signal },
+    );
+  } catch (error) {
+    throw held.isCalled ? error : new NotCalledError(error);
+  }
+}
+
+/** Rolls a transaction back whose handler does not stop: it must not keep a connection, or SQLite's only writer. */
+export function endHandlerTransaction<Message, Tx>({ transaction }: Held<Message, Tx>): void {
+  transaction?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
+}

@@ -1,0 +1,49 @@
+/** When an empty queue is polled again: soon at first, then less and less often (idle back-off). */
+export interface PollSchedule {
+  /** Milliseconds until the next poll; 0 when one is due. */
+  untilNextMs(now: number): number;
+  /** A claim returned messages: the next empty one waits for the shortest time again. */
+  foundMessages(): void;
+  foundNothing(now: number): void;
+  /** There may be new messages: a poll is due at once, and the idle back-off starts again. */
+  wake(): void;
+  /** How long the present wait is from its beginning to its end. */
+  waitMs(): number;
+  /** The wait is over. */
+  endWait(): void;
+}
+
+export interface PollIntervals {
+  /** After the first poll that found nothing. */
+  readonly pollMs: number;
+  /** The longest wait: it doubles from `pollMs` up to this. */
+  readonly idlePollMs: number;
+}
+
+export const defaultPollIntervals: PollIntervals = { pollMs: 500, idlePollMs: 5_000 };
+
+export function pollSchedule({ pollMs, idlePollMs }: PollIntervals): PollSchedule {
+  let nextWaitMs = pollMs;
+  let presentWaitMs = 0;
+  let dueAt = 0;
+  return {
+    waitMs: () => presentWaitMs,
+    untilNextMs: (now) => Math.max(0, dueAt - now),
+    foundMessages() {
+      nextWaitMs = pollMs;
+      dueAt = 0;
+    },
+    foundNothing(now) {
+      presentWaitMs = nextWaitMs;
+      dueAt = now + presentWaitMs;
+      nextWaitMs = Math.min(nextWaitMs * 2, Math.max(idlePollMs, pollMs));
+    },
+    wake() {
+      nextWaitMs = pollMs;
+      dueAt = 0;
+    },
+    endWait() {
+      dueAt = 0;
+    },
+  };
+}

@@ -1,0 +1,197 @@
+import type { Budget } from "../base/budget.js";
+import type { LogFields, Logger } from "../base/logger.js";
+import { LeaseLostError } from "../queue/lease-lost-error.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { OwnerToken } from "../queue/owner-token.js";
+import type { DispatchStore } from "../queue/work-store.js";
+import type { Changes } from "./changes.js";
+import type { DispatcherConfig } from "./dispatcher.js";
+import type { PollSchedule } from "./poll-schedule.js";
+import type { RunTime } from "./run-time.js";
+import type { Verdict } from "./settlement.js";
+import { fitsInto, type TopicRecord, type TopicRecords } from "./topic-records.js";
+
+/**
+ * One claim's lease. Each claim has an owner token of its own, so the settlement of an expired lease cannot end a newer
+ * lease on the same message.
+ */
+export interface Lease {
+  readonly owner: OwnerToken;
+  readonly leaseMs: number;
+  /** When it ends by this process's monotonic clock: never later than in the database. */
+  expiresAt: number;
+  renewAt: number;
+}
+
+/** A message that this run holds, from its claim to its settlement. */
+export interface Held<Message, Tx> {
+  readonly message: Message;
+  readonly topic: TopicRecord<Message, Tx>;
+  readonly lease: Lease;
+  /** Set when the handler starts; all three are times of the monotonic clock. */
+  startedAt: number;
+  timeoutAt: number;
+  warnAt: number;
+  /** Made when the handler first reads its signal. */
+  abort: AbortController | undefined;
+  /** Why the handler was told to stop. */
+  stopReason: Error | undefined;
+  /** Ends the handler's transaction. */
+  transaction: AbortController | undefined;
+  /** The handler was called. With `transactional` that needs a transaction first. */
+  isCalled: boolean;
+  /** The lease is gone, so the result is not ours to settle. */
+  isLost: boolean;
+  /** The outcome is decided, though the handler may still run. */
+  isEnded: boolean;
+  /** How the message is settled; set when its outcome is decided. */
+  verdict: Verdict | undefined;
+  /** The lease of a later claim of the same message, which arrived before the settlement was confirmed. */
+  laterLease: Lease | undefined;
+}
+
+export interface RunCounts {
+  claimed: number;
+  handled: number;
+  acked: number;
+  abandoned: number;
+  failed: number;
+  released: number;
+  lost: number;
+  /** Handlers that were given up and have not returned since. */
+  stuck: number;
+}
+
+/** Everything that a run knows. Its parts read and change this, and nothing else. */
+export interface RunState<Message extends QueueMessage, Tx> {
+  readonly store: DispatchStore<Message, Tx>;
+  readonly config: DispatcherConfig<Message, Tx>;
+  readonly budget: Budget;
+  readonly time: RunTime;
+  readonly logger: Logger;
+  readonly topics: TopicRecords<Message, Tx>;
+  readonly polls: PollSchedule;
+  /** Notified of every change that the run's loop may have to react to. */
+  readonly changed: Changes;
+  readonly counts: RunCounts;
+  /** Whether a logger is set. Without one, not even its fields are put together. */
+  readonly isLogging: boolean;
+  readonly fieldsOf: (message: Message) => LogFields;
+  /** Called when as many handlers are stuck as may run at once. */
+  readonly onStuck: (() => void) | undefined;
+
+  /** Claimed, not started, in the order of the claims. */
+  waiting: Held<Message, Tx>[];
+  /** Started, by row number. A handler whose lease is lost stays here until it ends. */
+  readonly running: Map<number, Held<Message, Tx>>;
+  /** Outcome decided, settlement not confirmed, by row number. These messages are still held and renewed. */
+  readonly settling: Map<number, Held<Message, Tx>>;
+  /** The part of `settling` that has not been sent to the store. */
+  unsent: Held<Message, Tx>[];
+  /** Partition keys of running and settling messages. */
+  readonly busyKeys: Set<string>;
+  readonly strays: Map<Held<Message, Tx>, StrayHandler>;
+
+  isClaiming: boolean;
+  isFlushing: boolean;
+  isRenewing: boolean;
+  nextRenewalAt: number;
+  /** Aborts the claim that is under way. An aborted claim may leave leased messages behind, so it is used at the end only. */
+  readonly claimAbort: AbortController;
+  /** The last claim returned nothing, and nothing has changed since that could make a message claimable. */
+  isDrained: boolean;
+  /** Settled messages with a partition key: each may have made the next message of its key claimable. */
+  settledKeys: number;
+  /** Messages were left because of time. */
+  isLeftOver: boolean;
+  /** A message that must be handled alone could not be started. Another claim would return it again. */
+  isSuspectLeft: boolean;
+  /** The database cannot be used. The run settles what it can and rejects with this. */
+  fault: unknown;
+}
+
+/** A handler that was given up at its time-out or at the run's end and has not returned since. */
+export interface StrayHandler {
+  /** From then on it counts as stuck: it ignores its signal. */
+  readonly stuckAt: number;
+  isReported: boolean;
+}
+
+export const isStopping = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
+  run.budget.signal.aborted || run.fault !== undefined || run.isSuspectLeft || run.time.usableMs() <= 0;
+
+export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean => {
+  for (const held of run.running.values()) if (held.message.afterCrash) return true;
+  return run.waiting.some((held) => held.message.afterCrash);
+};
+
+/** Whether a waiting message could start now, but for the dispatcher's own limit. */
+export function isStartable<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  { message, topic }: Held<Message, Tx>,
+  usableMs: number,
+): boolean {
+  if (topic.running >= topic.most || !fitsInto(topic, usableMs)) return false;
+  const { seq, partitionKey } = message;
+  return !run.running.has(seq) && (partitionKey === null || !run.busyKeys.has(partitionKey));
+}
+
+/** Tells a handler to stop, through its signal. The first reason counts. */
+export function tellToStop<Message, Tx>(held: Held<Message, Tx>, reason: Error): void {
+  held.stopReason ??= reason;
+  held.abort?.abort(held.stopReason);
+}
+
+/** The lease on a message has expired and may be another worker's. A running handler is told to stop. */
+export function loseLease<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+): void {
+  if (held.isLost) return;
+  held.isLost = true;
+  tellToStop(held, new LeaseLostError());
+  run.waiting = run.waiting.filter((other) => other !== held);
+  run.logger.warn("lease lost", run.config.describe(held.message));
+  run.changed.notify();
+}
+
+/** The message's outcome is decided: it waits for its settlement. */
+export function toSettling<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+  verdict: Verdict,
+): void {
+  held.verdict = verdict;
+  run.settling.set(held.message.seq, held);
+  run.unsent.push(held);
+  const { partitionKey } = held.message;
+  if (partitionKey !== null) run.busyKeys.add(partitionKey);
+  run.changed.notify();
+}
+
+/** The run no longer holds the message. */
+export function letGo<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+): void {
+  const { seq, partitionKey } = held.message;
+  if (run.settling.get(seq) === held) run.settling.delete(seq);
+  if (run.running.get(seq) === held) run.running.delete(seq);
+  if (partitionKey !== null) {
+    // A lost handler and a later claim of the same message may both be here.
+    if (!run.settling.has(seq) && !run.running.has(seq)) run.busyKeys.delete(partitionKey);
+    run.settledKeys++;
+    run.isDrained = false;
+  }
+  run.changed.notify();
+}
+
+/** Gives waiting messages back to the queue, at no attempt. */
+export function releaseWaiting<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  except?: Held<Message, Tx>,
+): void {
+  const released = run.waiting.filter((held) => held !== except);
+  run.waiting = except === undefined ? [] : [except];
+  for (const held of released) toSettling(run, held, { kind: "release" });
+}

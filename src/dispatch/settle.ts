@@ -1,0 +1,144 @@
+import { withDeadline } from "../base/deadline.js";
+import { yieldToEventLoop } from "../base/wait.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { OwnerToken } from "../queue/owner-token.js";
+import type { CallOptions, Settlement } from "../queue/work-store.js";
+import { type Held, letGo, type RunCounts, type RunState } from "./run-state.js";
+import { describeThrown, type Verdict } from "./settlement.js";
+
+/** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
+const maxTries = 3;
+/** A call that takes longer is given up, and its connection with it. */
+const callMs = 10_000;
+
+/**
+ * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
+ * next group: groups are small while handlers are slow and large while they are fast, and a function that is killed
+ * redelivers only the group that was under way.
+ */
+export function settleFinished<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
+  if (run.isFlushing || run.unsent.length === 0) return;
+  run.isFlushing = true;
+  void flush(run);
+}
+
+async function flush<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
+  await yieldToEventLoop(); // messages that finish in the same tick go together
+  while (run.unsent.length > 0) {
+    const group = run.unsent;
+    run.unsent = [];
+    for (const call of callsFor(run, group)) await send(run, call);
+  }
+  run.isFlushing = false;
+  run.changed.notify();
+}
+
+interface SettleCall<Message, Tx> {
+  readonly messages: readonly Held<Message, Tx>[];
+  readonly count: keyof Pick<RunCounts, "acked" | "released" | "abandoned" | "failed">;
+  readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
+}
+
+type Abandon = Extract<Verdict, { kind: "abandon" }>;
+
+/** One call for each claim and kind of verdict; abandons by their limit of attempts, failures one by one. */
+function callsFor<Message extends QueueMessage, Tx>(
+  { store }: RunState<Message, Tx>,
+  group: readonly Held<Message, Tx>[],
+): readonly SettleCall<Message, Tx>[] {
+  const batches = new Map<string, Held<Message, Tx>[]>();
+  for (const held of group) {
+    const verdict = held.verdict!;
+    const limit = verdict.kind === "abandon" ? verdict.maxAttempts : "";
+    const single = verdict.kind === "fail" ? held.message.seq : "";
+    const key = `${verdict.kind} ${limit} ${single} ${held.lease.owner}`;
+    const batch = batches.get(key);
+    if (batch === undefined) batches.set(key, [held]);
+    else batch.push(held);
+  }
+  return [...batches.values()].map((held): SettleCall<Message, Tx> => {
+    const { verdict, lease } = held[0]!;
+    const messages = held.map(({ message }) => message);
+    const call = (count: SettleCall<Message, Tx>["count"], send: SettleCall<Message, Tx>["send"]) => ({
+      messages: held,
+      count,
+      send,
+    });
+    if (verdict!.kind === "ack") return call("acked", (options) => store.ack(lease.owner, messages, options));
+    if (verdict!.kind === "release")
+      return call("released", (options) => store.release(lease.owner, messages, options));
+    if (verdict!.kind === "fail") {
+      const { error } = verdict as Extract<Verdict, { kind: "fail" }>;
+      return call("failed", (options) => store.fail(lease.owner, messages, error, options));
+    }
+    return call("abandoned", abandoning(store, lease.owner, held));
+  });
+}
+
+const abandoning =
+  <Message extends QueueMessage, Tx>(
+    store: RunState<Message, Tx>["store"],
+    owner: OwnerToken,
+    held: readonly Held<Message, Tx>[],
+  ) =>
+  (options: CallOptions): Promise<Settlement<unknown>> => {
+    const items = held.map(({ message, verdict }) => {
+      const { delayMs, error, costsAttempt } = verdict as Abandon;
+      return { message, delayMs, error, costsAttempt };
+    });
+    const { maxAttempts } = held[0]!.verdict as Abandon;
+    return store.abandon(owner, items, { ...options, maxAttempts });
+  };
+
+async function send<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  call: SettleCall<Message, Tx>,
+): Promise<void> {
+  for (let tries = 1; tries <= maxTries; tries++) {
+    try {
+      const startedAt = performance.now();
+      const { lost } = await withDeadline(callMs, "A settlement", (signal) => call.send({ signal }));
+      run.time.storeCallTook(performance.now() - startedAt);
+      confirm(run, call, new Set(lost));
+      return;
+    } catch (error) {
+      run.logger.error("settling failed", { tries, error: describeThrown(error) });
+    }
+  }
+  for (const held of call.messages) letGo(run, held);
+}
+
+function confirm<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  { messages, count }: SettleCall<Message, Tx>,
+  lost: ReadonlySet<unknown>,
+): void {
+  for (const held of messages) {
+    if (!lost.has(held.message)) {
+      run.counts[count]++;
+      letGo(run, held);
+    } else if (held.laterLease !== undefined) settleAgain(run, held, held.laterLease);
+    else {
+      run.counts.lost++;
+      letGo(run, held);
+    }
+  }
+}
+
+/** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
+function settleAgain<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: Held<Message, Tx>,
+  lease: Held<Message, Tx>["lease"],
+): void {
+  const verdict = held.verdict!;
+  const again: Held<Message, Tx> = {
+    ...held,
+    lease,
+    laterLease: undefined,
+    // the expiry of the first lease has counted the attempt
+    verdict: verdict.kind === "abandon" ? { ...verdict, costsAttempt: false } : verdict,
+  };
+  run.settling.set(held.message.seq, again);
+  run.unsent.push(again);
+}
