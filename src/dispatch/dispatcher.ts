@@ -35,6 +35,8 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
    * database calls take: 0.5 s at first, then between 0.15 and 2 s.
    */
   readonly reserveMs?: number;
+  /** The longest that one settlement may take before it is tried again on another connection: 10 s by default. */
+  readonly settleTimeoutMs?: number;
   /** How long a handler is expected to take until its topic has been measured: 100 ms by default. */
   readonly expectedHandlerMs?: number;
   readonly logger?: Logger;
@@ -53,6 +55,7 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly retry: RetryPolicy | undefined;
   /** Undefined: learned. */
   readonly reserveMs: number | undefined;
+  readonly settleTimeoutMs: number;
   readonly expectedHandlerMs: number;
   readonly logger: Logger;
   /** Undefined: nothing is measured. */
@@ -84,6 +87,7 @@ const known = [
   "leaseMs",
   "retry",
   "reserveMs",
+  "settleTimeoutMs",
   "expectedHandlerMs",
   "logger",
   "metrics",
@@ -111,6 +115,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
     leaseMs: options.leaseMs ?? 30_000,
     retry,
     reserveMs: options.reserveMs,
+    settleTimeoutMs: options.settleTimeoutMs ?? 10_000,
     expectedHandlerMs: options.expectedHandlerMs ?? 100,
     logger: guardedLogger(options.logger ?? silentLogger),
     metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
@@ -124,6 +129,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   requireDuration(config.leaseMs, "leaseMs");
   if (config.reserveMs !== undefined) requireDuration(config.reserveMs, "reserveMs");
   if (config.timeoutMs !== undefined) requireDuration(config.timeoutMs, "timeoutMs");
+  requireDuration(config.settleTimeoutMs, "settleTimeoutMs");
   requireDuration(config.expectedHandlerMs, "expectedHandlerMs");
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
     throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");

@@ -4,8 +4,8 @@ import { endHandlerTransaction, NotCalledError } from "./handler-transaction.js"
 import { type Held, type RunState, tellToStop } from "./run-state.js";
 import type { HandlingEnd } from "./settlement.js";
 
-/** How long a handler that was given up may take to return before it counts as stuck. */
-const graceMs = 5_000;
+/** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
+const longestGraceMs = 5_000;
 
 /** Gives up handlers past their time-out, warns of slow ones, and reports those that ignore their signal. */
 export function checkHandlers<Message extends QueueMessage, Tx>(
@@ -51,6 +51,7 @@ export function giveUp<Message extends QueueMessage, Tx>(
 ): void {
   endHandlerTransaction(held);
   const isWaitingForTransaction = held.transaction !== undefined && !held.isCalled;
+  const graceMs = Math.min(longestGraceMs, held.topic.timeoutMs);
   run.strays.set(held, { stuckAt: performance.now() + graceMs, isReported: false });
   decide(run, held, isWaitingForTransaction ? { kind: "error", error: new NotCalledError() } : end, false);
 }

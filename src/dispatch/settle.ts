@@ -8,8 +8,6 @@ import { describeThrown, type Verdict } from "./settlement.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
 const maxTries = 3;
-/** A call that takes longer is given up, and its connection with it. */
-const callMs = 10_000;
 
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
@@ -97,7 +95,9 @@ async function send<Message extends QueueMessage, Tx>(
   for (let tries = 1; tries <= maxTries; tries++) {
     try {
       const startedAt = performance.now();
-      const { lost } = await withDeadline(callMs, "A settlement", (signal) => call.send({ signal }));
+      const { lost } = await withDeadline(run.config.settleTimeoutMs, "A settlement", (signal) =>
+        call.send({ signal }),
+      );
       run.time.storeCallTook(performance.now() - startedAt);
       confirm(run, call, new Set(lost));
       return;

@@ -1,6 +1,8 @@
 import { describe } from "vitest";
 import { leaseTests } from "./dispatch/leases.js";
+import { longHandlerTests } from "./dispatch/long-handlers.js";
 import { routingTests } from "./dispatch/routing.js";
+import { slowSettlementTests } from "./dispatch/slow-settlement.js";
 import { createDispatchContext } from "./dispatch/support.js";
 import { timeTests } from "./dispatch/time.js";
 import { transactionalTests } from "./dispatch/transactional.js";
@@ -14,6 +16,8 @@ export function dispatchContract(harness: ContractHarness): void {
     routingTests(context);
     timeTests(context);
     leaseTests(context);
+    slowSettlementTests(context);
+    longHandlerTests(context);
     transactionalTests(context);
     workerTests(context);
   });
