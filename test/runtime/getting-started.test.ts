@@ -130,7 +130,10 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-describe("docs/getting-started.md", () => {
+/** A dozen commands, each of which starts npm and Node. */
+const timeout = 180_000;
+
+describe("docs/getting-started.md", { timeout }, () => {
   let packed: PackedPackage;
   let postgres: OwnDatabase;
   let folder: string;
