@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError } from "../../errors.js";
-import type { HttpHandler } from "../../middleware/idempotent-http.js";
+import type { HttpHandler } from "../../middleware/idempotent-requests.js";
 
 /**
  * A handler of web requests, such as `idempotentHttp`'s, as a Lambda function behind an HTTP API (payload format 2.0) or

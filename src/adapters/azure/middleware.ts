@@ -2,7 +2,7 @@ import type { HttpRequest, HttpResponseInit, InvocationContext } from "@azure/fu
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { type ConsumeOptions, createConsume } from "../../middleware/consume.js";
 import { consumeBatch } from "../../middleware/consume-batch.js";
-import type { HttpHandler } from "../../middleware/idempotent-http.js";
+import type { HttpHandler } from "../../middleware/idempotent-requests.js";
 import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
 import { openEnvelope } from "../../publishers/envelope.js";
 import { optionalCount } from "../../queue/arguments.js";
