@@ -2,11 +2,11 @@ import { defined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
-import { requireOrder } from "./compose.js";
 import { parseIdempotencyKey, requestFingerprint, scopedKey } from "./idempotency-key.js";
 import { type HttpHandler, idempotentRequests, type RequestOutcome } from "./idempotent-requests.js";
 import type { OutboxMiddleware } from "./outbox-middleware.js";
 import { problemResponse } from "./problem-response.js";
+import { requireOrder } from "./stages.js";
 import type { TransactionMiddleware } from "./transaction-middleware.js";
 
 export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "table" | "clock"> {

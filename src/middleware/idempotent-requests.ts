@@ -1,7 +1,7 @@
 import type { Inbox } from "../inbox/inbox.js";
 import type { Dialect } from "../sql/dialect.js";
+import { requireScope } from "./current-transaction.js";
 import { takeIdempotencyLock } from "./idempotency-lock.js";
-import { requireScope } from "./inbox-middleware.js";
 import type { OutboxMiddleware } from "./outbox-middleware.js";
 import { problemResponse } from "./problem-response.js";
 import { fromStoredResponse, type StoredResponse, toStoredResponse } from "./stored-response.js";

@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
@@ -10,9 +11,9 @@ export interface OutboxPublisherOptions {
   readonly outbox: Outbox;
   /** A publisher for each topic, or any other handler. */
   readonly publishers: Handlers<OutboxMessage>;
-  /** 500 ms by default. */
+  /** Time between two polls: 500 ms by default. */
   readonly pollMs?: number;
-  /** Rows in one poll, and in flight at once: 100 by default. */
+  /** Rows of one poll, and handlers at once: 100 by default. */
   readonly batchSize?: number;
   /** Aborting it stops the publisher cleanly, as `stop` does. */
   readonly signal?: AbortSignal;
@@ -20,8 +21,9 @@ export interface OutboxPublisherOptions {
 }
 
 /**
- * For those who have a server: polls the outbox and hands each row to its topic's publisher. What a publisher takes is
- * marked, what it does not take stays and is tried again. Any number may run beside each other.
+ * For a server: polls the outbox and gives each message to its topic's publisher. A message that is published is marked
+ * as done. A message whose publisher throws stays in the outbox and is retried. Any number of publishers may run side by
+ * side.
  *
  * @example
  * const publisher = startOutboxPublisher({ outbox, publishers: { "order.placed": sqsPublisher({ queueUrl }) } });
@@ -33,15 +35,20 @@ export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
     ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger"],
     "startOutboxPublisher",
   );
-  const { outbox, publishers, pollMs = 500, batchSize = 100, signal } = options;
-  const logger = options.logger === undefined ? {} : { logger: options.logger };
+  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...logger,
+    ...defined({ logger }),
   });
-  const worker = createWorker({ dispatcher, store: outbox, pollMs, idlePollMs: pollMs, ...logger });
+  const worker = createWorker({
+    dispatcher,
+    store: outbox,
+    pollMs,
+    idlePollMs: pollMs,
+    ...defined({ logger }),
+  });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();
   else signal?.addEventListener("abort", stop, { once: true });

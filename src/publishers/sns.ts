@@ -1,8 +1,9 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
-import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import { microBatch } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
@@ -13,11 +14,11 @@ export interface SnsPublisherOptions extends PublisherOptions {
   readonly client?: SNSClient;
 }
 
-/** With its attributes. */
+/** SNS's limit for payload and attributes together. */
 const maxMessageBytes = 262_144;
 
 /**
- * Publishes to an SNS topic, ten at a time.
+ * Publishes to an SNS topic, ten messages per request.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": snsPublisher({ topicArn }) } })
@@ -27,7 +28,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   const { topicArn } = options;
   requireName(topicArn, "snsPublisher: topicArn");
   const isFifo = topicArn.endsWith(".fifo");
-  const sdk = lazily(async () => {
+  const sdk = memoisePromise(async () => {
     const { PublishBatchCommand, SNSClient } = await loadPackage(
       "@aws-sdk/client-sns",
       () => import("@aws-sdk/client-sns"),

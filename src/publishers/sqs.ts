@@ -1,8 +1,9 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
-import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import { microBatch } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
@@ -13,11 +14,11 @@ export interface SqsPublisherOptions extends PublisherOptions {
   readonly client?: SQSClient;
 }
 
-/** With its attributes; a batch as a whole has the same limit. */
+/** SQS's limit for payload and attributes together. A whole batch has the same limit. */
 const maxMessageBytes = 1_048_576;
 
 /**
- * Sends to an SQS queue, ten at a time. On a FIFO queue the partition key is the group and the message id the
+ * Sends to an SQS queue, ten messages per request. On a FIFO queue the partition key is the group and the message id the
  * deduplication id.
  *
  * @example
@@ -28,7 +29,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   const { queueUrl } = options;
   requireName(queueUrl, "sqsPublisher: queueUrl");
   const isFifo = queueUrl.endsWith(".fifo");
-  const sdk = lazily(async () => {
+  const sdk = memoisePromise(async () => {
     const { SendMessageBatchCommand, SQSClient } = await loadPackage(
       "@aws-sdk/client-sqs",
       () => import("@aws-sdk/client-sqs"),

@@ -1,6 +1,5 @@
 import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { requireOrder, type Stage } from "../../middleware/compose.js";
 import { ambient, type TransactionScope } from "../../middleware/current-transaction.js";
 import {
   type InboxMiddleware,
@@ -12,6 +11,7 @@ import {
   type OutboxMiddleware,
   type OutboxMiddlewareOptions,
 } from "../../middleware/outbox-middleware.js";
+import { requireOrder, type Stage } from "../../middleware/stages.js";
 import {
   transaction as neutralTransaction,
   type OpenTransaction,
