@@ -1,3 +1,4 @@
+import type { Budget } from "../base/budget.js";
 import { severalAtOnce } from "../base/several-at-once.js";
 import type { Consume } from "./consume.js";
 import type { TriggerMessage } from "./trigger-message.js";
@@ -11,8 +12,8 @@ export interface BatchEntry {
 export interface BatchOptions {
   /** How many messages, or partitions, are handled at once. */
   readonly concurrency: number;
-  /** The function's remaining time. A message that is not started in time is reported like a failed one. */
-  readonly remainingMs: () => number;
+  /** The function's time. A message that is not started in time is reported like a failed one. */
+  readonly budget: Budget;
   /** With less time than this left, no message is started. */
   readonly reserveMs: number;
 }
@@ -24,19 +25,19 @@ export interface BatchOptions {
 export async function consumeBatch(
   entries: readonly BatchEntry[],
   consume: Consume,
-  options: BatchOptions,
+  { concurrency, budget, reserveMs }: BatchOptions,
 ): Promise<readonly string[]> {
   const failed = new Set<BatchEntry>();
   const consumePartition = async (partition: readonly BatchEntry[]): Promise<void> => {
     for (const [index, entry] of partition.entries()) {
-      const isLate = options.remainingMs() < options.reserveMs;
+      const isLate = budget.signal.aborted || budget.remainingMs() < reserveMs;
       if (isLate || (await consume(entry.message)).end === "failed") {
         for (const unhandled of partition.slice(index)) failed.add(unhandled);
         return;
       }
     }
   };
-  await severalAtOnce(byPartition(entries), options.concurrency, consumePartition);
+  await severalAtOnce(byPartition(entries), concurrency, consumePartition);
   return entries.filter((entry) => failed.has(entry)).map((entry) => entry.receipt);
 }
 

@@ -11,20 +11,20 @@ import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 
-/** What leaves. */
+/** A message to send. */
 export interface OutgoingMessage {
   readonly topic: string;
   /** Any text; it may be empty. */
   readonly payload: string;
-  /** A GUID that receivers deduplicate by; made up by default. */
+  /** A GUID by which receivers deduplicate; a new one by default. */
   readonly messageId?: string | undefined;
   readonly correlationId?: string | null | undefined;
-  /** Messages with the same one are sent one at a time, in the order in which they were enqueued. */
+  /** Messages with the same key are sent one at a time, in the order in which they were enqueued. */
   readonly partitionKey?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** Not before; at once by default. */
+  /** Not sent before this time; due at once by default. */
   readonly dueAt?: Date | null | undefined;
-  /** Not after: an unsent message is failed then. */
+  /** A message that is not sent by this time has failed. */
   readonly expiresAt?: Date | null | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface EnqueueOptions extends CallOptions {
 }
 
 export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor> {
-  /** In the caller's transaction, or in one of its own. Answers the new message's id. */
+  /** Enqueues in the caller's transaction, or in one of its own. Returns the new message's id. */
   enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
   enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
 }
@@ -95,6 +95,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
   const messageId = message.messageId ?? uuidV7();
-  if (!isGuid(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
+  if (!isGuid(messageId))
+    throw new InvalidArgumentError("messageId must be a GUID. Leave it out to get a new one.");
   return withContent({ id: uuidV7(), message_id: messageId.toLowerCase() }, message, db.dialect);
 }

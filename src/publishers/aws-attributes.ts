@@ -20,10 +20,6 @@ export function awsAttributes(
   );
 }
 
-/** An upper bound of the bytes in a request: payload, headers, and 1 KB for the other fields. */
-export const sizeOf = (message: PublishedMessage): number =>
-  Buffer.byteLength(message.payload) + Buffer.byteLength(JSON.stringify(message.headers ?? "")) + 1_024;
-
 /** A FIFO destination orders messages by group. A message without a partition key is a group of its own. */
 export const fifoFields = (isFifo: boolean, message: PublishedMessage) =>
   isFifo ? { MessageGroupId: groupOf(message), MessageDeduplicationId: message.messageId } : {};

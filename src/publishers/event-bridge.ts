@@ -3,9 +3,10 @@ import { defined } from "../base/defined.js";
 import { memoisePromise } from "../base/memoise-promise.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { requireSize, sizeOf } from "./aws-attributes.js";
+import { requireSize } from "./aws-attributes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
+import { messageSize } from "./message-size.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -45,7 +46,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: 262_144,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const { PutEventsCommand, client } = await sdk();
       const entries = messages.map((message) => ({

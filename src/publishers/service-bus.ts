@@ -3,8 +3,8 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { sizeOf } from "./aws-attributes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
+import { messageSize } from "./message-size.js";
 import { microBatch, notSent, type Sent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -39,7 +39,7 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
   const send = microBatch<PublishedMessage>({
     maxItems: maxBatch,
     maxBytes: largeBytes,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const outcomes = new Map<PublishedMessage, Sent>();
       const sendAll = [...bySession(messages).values()].map(async (session) => {
@@ -52,7 +52,7 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
   });
   // Checked before sending: Service Bus would close the connection, and fail the other messages on it too.
   const refuseTooLarge = async (message: PublishedMessage): Promise<void> => {
-    if (sizeOf(message) <= largeBytes) return;
+    if (messageSize(message) <= largeBytes) return;
     const batch = await sender.createMessageBatch();
     if (!batch.tryAddMessage(toServiceBus(message)))
       throw permanentFailure("The message is larger than Service Bus takes.");

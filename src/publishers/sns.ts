@@ -1,10 +1,11 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
 import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
+import { awsAttributes, fifoFields, requireBody } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
+import { messageSize } from "./message-size.js";
 import { microBatch } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -38,7 +39,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: 262_144,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const { PublishBatchCommand, client } = await sdk();
       const entries = messages.map((message, index) => ({

@@ -1,10 +1,11 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
+import { awsAttributes, fifoFields, requireBody } from "./aws-attributes.js";
 import { batchOutcomes } from "./aws-batch-outcomes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
+import { messageSize } from "./message-size.js";
 import { microBatch } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -39,7 +40,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: 262_144,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const { SendMessageBatchCommand, client } = await sdk();
       const entries = messages.map((message, index) => ({

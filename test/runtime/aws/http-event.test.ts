@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { triggerOf } from "../../../src/adapters/aws/dispatch-event.js";
-import { toRequest, toResult } from "../../../src/adapters/aws/http-event.js";
+import { requestFromEvent, resultFromAnswer } from "../../../src/adapters/aws/http-event.js";
 import { lambdaBudget } from "../../../src/adapters/aws/lambda-budget.js";
 import { readAwsSettings } from "../../../src/config/aws-settings.js";
 import { httpEvent } from "./http-events.js";
@@ -9,17 +9,17 @@ describe("HTTP events of Lambda", () => {
   it("FUN-01 a body that came as base64 is the bytes that were sent", () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     const body = Buffer.from(bytes).toString("base64");
-    const request = toRequest(httpEvent({ body, isBase64Encoded: true }));
+    const request = requestFromEvent(httpEvent({ body, isBase64Encoded: true }));
     expect(request.body).toEqual(Buffer.from(bytes));
   });
 
   it("FUN-01 a text body keeps every character", () => {
     const body = '{"name":"Zoë 🦊\\u0000"}\r\n';
-    expect(toRequest(httpEvent({ body })).body).toEqual(Buffer.from(body));
+    expect(requestFromEvent(httpEvent({ body })).body).toEqual(Buffer.from(body));
   });
 
   it("FUN-01 headers, cookies, query and the stage's path arrive as they were sent", () => {
-    const request = toRequest(
+    const request = requestFromEvent(
       httpEvent({
         headers: { "x-forwarded-for": "192.0.2.1, 192.0.2.2", "Content-Type": "application/json" },
         cookies: ["a=1", "b=2"],
@@ -37,22 +37,22 @@ describe("HTTP events of Lambda", () => {
   });
 
   it("FUN-01 a path that the gateway has decoded stays a path", () => {
-    const request = toRequest(httpEvent({ rawPath: "/webhooks/a?b#c d", rawQueryString: "q=1" }));
+    const request = requestFromEvent(httpEvent({ rawPath: "/webhooks/a?b#c d", rawQueryString: "q=1" }));
     expect(new URL(request.url).search).toBe("?q=1");
     expect(decodeURIComponent(new URL(request.url).pathname)).toBe("/webhooks/a?b#c d");
   });
 
   it("FUN-01 what has no body has none, and an event of another kind is refused with a reason", () => {
-    expect(toRequest(httpEvent({ method: "GET" })).body).toBeNull();
+    expect(requestFromEvent(httpEvent({ method: "GET" })).body).toBeNull();
     const { headers: _, ...bare } = httpEvent({}); // as somebody writes it by hand to try the function out
-    expect(toRequest(bare as never).headers.get("content-type")).toBeNull();
+    expect(requestFromEvent(bare as never).headers.get("content-type")).toBeNull();
     const rest = { httpMethod: "POST", path: "/", requestContext: {} } as never;
-    expect(() => toRequest(rest)).toThrow(/payload format 2\.0/);
+    expect(() => requestFromEvent(rest)).toThrow(/payload format 2\.0/);
   });
 
   it("FUN-01 an answer goes back with its status, headers and text", () => {
     const headers = { "content-type": "application/json", "retry-after": "3" };
-    expect(toResult({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
+    expect(resultFromAnswer({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
       statusCode: 503,
       headers,
       body: '{"ok":"ü"}',

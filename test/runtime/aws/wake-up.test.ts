@@ -3,7 +3,7 @@ import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from "@aw
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
-import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
+import type { DispatchFunctionReport } from "../../../src/adapters/aws/index.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import { type FunctionsDatabase, postgresForFunctions } from "./functions-database.js";
 import { answerOf, stripeHttpEvent } from "./http-events.js";
@@ -95,13 +95,15 @@ describe("waking the dispatcher on AWS", () => {
     closing.push(() => api.close());
     const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: api.url };
     functions.dispatch = start("dispatch", env, { timeoutMs: 2_000 });
-    const first = await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
+    const first = await functions.dispatch.invoke<DispatchFunctionReport>({
+      "detail-type": "Scheduled Event",
+    });
     expect(first.more).toBe(true);
     await api.settled();
     const handled = async () => new Set(await data.effects()).size; // one that was cut off is run again
     // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
     while ((await handled()) < ids.length) {
-      await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
+      await functions.dispatch.invoke<DispatchFunctionReport>({ "detail-type": "Scheduled Event" });
       await api.settled();
     }
     expect(api.events.length).toBeGreaterThan(0);
@@ -129,7 +131,7 @@ describe("waking the dispatcher on AWS", () => {
       '{"oncebox":"wake-up"}',
     ]);
     const dispatch = start("dispatch", {});
-    const answer = await dispatch.invoke<DispatchAnswer>(sqsEvent(messages));
+    const answer = await dispatch.invoke<DispatchFunctionReport>(sqsEvent(messages));
     const { counts } = await data.inbox.stats();
     expect(answer).toMatchObject({ inbox: { acked: counts.Done }, batchItemFailures: [] });
     expect(counts).toMatchObject({ Seen: 0, Processing: 0 });
