@@ -2,10 +2,11 @@ import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
-import { createWorker, type Worker } from "../dispatch/worker.js";
+import { createWorker, type Worker, type WorkerOptions } from "../dispatch/worker.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
 
 export interface OutboxPublisherOptions {
   readonly outbox: Outbox;
@@ -18,6 +19,8 @@ export interface OutboxPublisherOptions {
   /** Aborting it stops the publisher cleanly, as `stop` does. */
   readonly signal?: AbortSignal;
   readonly logger?: Logger;
+  /** For tests: called instead of waiting between two polls. */
+  readonly pause?: WorkerOptions<OutboxMessage, SqlExecutor>["pause"];
 }
 
 /**
@@ -32,10 +35,10 @@ export interface OutboxPublisherOptions {
 export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
   refuseUnknown(
     options,
-    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger"],
+    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "pause"],
     "startOutboxPublisher",
   );
-  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger } = options;
+  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger, pause } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
@@ -47,7 +50,7 @@ export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
     store: outbox,
     pollMs,
     idlePollMs: pollMs,
-    ...defined({ logger }),
+    ...defined({ logger, pause }),
   });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();

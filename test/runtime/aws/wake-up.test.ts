@@ -14,7 +14,7 @@ import { sqsEvent } from "./sqs-event.js";
 const url = inject("postgresUrl");
 const localhostNames = fileURLToPath(new URL("localhost-names.cjs", import.meta.url));
 
-/** Behind the AWS SDK that the bundles find in their runtime, as they do in Lambda's. */
+/** The bundles find the AWS SDK in their runtime, as in Lambda. */
 describe("waking the dispatcher on AWS", () => {
   let bundles: BundleFolder;
   let data: FunctionsDatabase;
@@ -50,7 +50,7 @@ describe("waking the dispatcher on AWS", () => {
   const send = async (webhook: LambdaFunction, id: string) =>
     answerOf(await webhook.invoke<APIGatewayProxyStructuredResultV2>(stripeHttpEvent({ id })));
   const accepted = { status: 200, outcome: "enqueued" };
-  /** Usually one is enough; but on a busy machine a new instance may be frozen before it has loaded the SDK. */
+  /** Usually one is enough. On a busy machine a new instance may be frozen before it has loaded the SDK. */
   const sendUntil = async (webhook: LambdaFunction, isEnough: () => boolean) => {
     for (let sent = 0; sent < 1_000 && !isEnough(); sent++) {
       expect(await send(webhook, `first_${sent}`)).toEqual(accepted);
@@ -78,7 +78,7 @@ describe("waking the dispatcher on AWS", () => {
     expect(api.events.length).toBeLessThan(burst.length);
   });
 
-  it("FUN-06 when nobody can be woken the webhook is accepted all the same", async () => {
+  it("FUN-06 when the wake-up fails the webhook is still accepted", async () => {
     const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: "http://127.0.0.1:9" };
     const webhook = start("webhook", env);
     expect(await send(webhook, "evt_1")).toEqual(accepted);
@@ -100,8 +100,8 @@ describe("waking the dispatcher on AWS", () => {
     });
     expect(first.more).toBe(true);
     await api.settled();
-    const handled = async () => new Set(await data.effects()).size; // one that was cut off is run again
-    // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
+    const handled = async () => new Set(await data.effects()).size; // a handler that was cut off runs again
+    // On a busy machine a run may handle nothing, and then it wakes no successor: the schedule goes on.
     while ((await handled()) < ids.length) {
       await functions.dispatch.invoke<DispatchFunctionReport>({ "detail-type": "Scheduled Event" });
       await api.settled();

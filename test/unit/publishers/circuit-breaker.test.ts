@@ -107,6 +107,22 @@ describe("circuit breaker", () => {
     expect(breaker.state).toBe("trial");
   });
 
+  it("ADD-10 opens after 5 failures, for 10 s, and for 5 min at most, by default", async () => {
+    let nowMs = 0;
+    const breaker = circuitBreaker("The shop", {}, () => nowMs);
+    for (let i = 0; i < 4; i++) await breaker.run(failing).catch(() => {});
+    expect(breaker.state).toBe("closed");
+    await breaker.run(failing).catch(() => {});
+    const delays: number[] = [];
+    for (let i = 0; i < 7; i++) {
+      const refused = (await breaker.run(working).catch((error: unknown) => error)) as RetryAfter;
+      delays.push(refused.delayMs);
+      nowMs += refused.delayMs;
+      await breaker.run(failing).catch(() => {});
+    }
+    expect(delays).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
+  });
+
   it("ADD-10 settings are checked", () => {
     expect(() => circuitBreaker("x", { failures: 0 })).toThrow(/failures/);
     expect(() => circuitBreaker("x", { openMs: -1 })).toThrow(/openMs/);

@@ -4,6 +4,48 @@ import { createOutbox, migrate, type OutboxMessage } from "../../../src/index.js
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
+it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by default", async () => {
+  const db = openSqlite({ file: ":memory:" });
+  await migrate(db);
+  const outbox = createOutbox(db);
+  await outbox.enqueue(Array.from({ length: 150 }, (_, n) => ({ topic: "t", payload: `${n}` })));
+  const claimed: (number | undefined)[] = [];
+  const pauses: number[] = [];
+  let running = 0;
+  let mostRunning = 0;
+  const publisher = startOutboxPublisher({
+    outbox: {
+      ...outbox,
+      claim: (options) => {
+        claimed.push(options.batchSize);
+        return outbox.claim(options);
+      },
+    },
+    publishers: {
+      t: async () => {
+        mostRunning = Math.max(mostRunning, ++running);
+        await sleep(5);
+        running--;
+      },
+    },
+    pause: async (ms) => {
+      pauses.push(ms);
+      await yieldToEventLoop();
+    },
+  });
+  try {
+    while (pauses.length < 4) await yieldToEventLoop();
+    expect(claimed[0]).toBe(100);
+    expect(Math.max(...claimed.map(Number))).toBe(100);
+    expect(mostRunning).toBe(100);
+    expect(pauses.slice(0, 4)).toEqual([500, 500, 500, 500]);
+    expect((await outbox.stats()).counts.Done).toBe(150);
+  } finally {
+    await publisher.stop();
+    await db.close();
+  }
+});
+
 it("MID-09 several publishers never hold the same row at once, retry failed messages, and stop cleanly on an abort", async () => {
   const db = openSqlite({ file: ":memory:" });
   await migrate(db);
