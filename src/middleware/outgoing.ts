@@ -25,7 +25,7 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
   const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
   if (!isMessage) {
     throw new InvalidArgumentError(
-      "outbox middleware: the handler returned something else than messages. Return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
+      "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
     );
   }
   const { data, attributes, payload, headers, topic = defaultTopic, ...rest } = entry as HandlerOutput;
@@ -41,9 +41,7 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
 function asJson(data: unknown): string {
   const text = JSON.stringify(data);
   if (text === undefined)
-    throw new InvalidArgumentError(
-      "outbox middleware: data cannot be written as JSON. Functions, symbols and undefined cannot.",
-    );
+    throw new InvalidArgumentError("outbox middleware: data cannot be written as JSON.");
   return text;
 }
 

@@ -38,7 +38,7 @@ export interface OpenTransaction {
 export function transaction(db: Database, options: TransactionOptions = {}): TransactionMiddleware {
   if (typeof db?.driver?.transaction !== "function") {
     throw new InvalidArgumentError(
-      "transaction: the first argument must be a database: openPostgres(…), openSqlServer(…) or openSqlite(…).",
+      "transaction needs a database: openPostgres(…), openSqlServer(…) or openSqlite(…).",
     );
   }
   refuseUnknown(options, ["begin"], "transaction");
@@ -52,7 +52,7 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
     // An inner transaction would commit even if the outer one rolls back, and on a full pool it would wait for ever.
     if (currentScope()?.db === db) {
       throw new InvalidOperationError(
-        "transaction: this code is already in a transaction on the same database. Remove the inner transaction(db): the code then joins the outer one.",
+        "transaction: this code is already in a transaction on the same database. Remove the inner transaction(db) to join it.",
       );
     }
     let written: Promise<unknown> | undefined;

@@ -96,6 +96,6 @@ function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
   const messageId = message.messageId ?? uuidV7();
   if (!isGuid(messageId))
-    throw new InvalidArgumentError("messageId must be a GUID. Leave it out to get a new one.");
+    throw new InvalidArgumentError("messageId must be a GUID. Leave it out for a new one.");
   return withContent({ id: uuidV7(), message_id: messageId.toLowerCase() }, message, db.dialect);
 }

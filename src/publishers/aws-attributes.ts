@@ -42,5 +42,5 @@ export function requireBody(message: PublishedMessage, maxBytes: number, destina
 
 export function requireSize(parts: readonly string[], maxBytes: number, destination: string): void {
   if (parts.reduce((bytes, part) => bytes + Buffer.byteLength(part), 0) > maxBytes)
-    throw permanentFailure(`The message is too large. ${destination} takes at most ${maxBytes / 1_024} KB.`);
+    throw permanentFailure(`${destination} takes at most ${maxBytes / 1_024} KB. The message is larger.`);
 }

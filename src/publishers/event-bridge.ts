@@ -56,9 +56,9 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
         Detail: message.payload,
         ...traceOf(message),
       }));
-      const answer = await client.send(new PutEventsCommand({ Entries: entries }));
+      const response = await client.send(new PutEventsCommand({ Entries: entries }));
       return messages.map((_, index) => {
-        const { EventId: id, ErrorCode: code } = answer.Entries?.[index] ?? {};
+        const { EventId: id, ErrorCode: code } = response.Entries?.[index] ?? {};
         return id
           ? sent
           : notSent(new Error(`EventBridge refused the event: ${code ?? "no outcome reported"}.`));

@@ -49,8 +49,10 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
         MessageAttributes: awsAttributes(message),
         ...fifoFields(isFifo, message),
       }));
-      const answer = await client.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: entries }));
-      return batchOutcomes(messages.length, answer, "The SQS queue");
+      const response = await client.send(
+        new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: entries }),
+      );
+      return batchOutcomes(messages.length, response, "The SQS queue");
     },
   });
   return guarded("The SQS queue", options, async (message) => {

@@ -30,7 +30,7 @@ export function storageQueuePublisher(options: StorageQueuePublisherOptions): Pu
   return guarded("The Storage queue", options, async (message, { signal }) => {
     const text = Buffer.from(bare ? message.payload : toEnvelope(message), "utf8").toString("base64");
     if (text.length > maxBytes)
-      throw permanentFailure("The message is too large. A Storage queue takes at most 48 KB.");
+      throw permanentFailure("The message is larger than 48 KB, the limit of a Storage queue.");
     await queue.sendMessage(text, { abortSignal: signal });
   });
 }

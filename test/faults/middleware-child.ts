@@ -26,9 +26,9 @@ function mined(db: Database): Database {
     pipelines: tx.pipelines ?? false,
     async query(text, params, options) {
       point();
-      const answer = tx.query(text, params, options);
+      const result = tx.query(text, params, options);
       point();
-      const rows = await answer;
+      const rows = await result;
       if (!isCommitting()) point(); // the commit may be sent before the last statement is answered
       return rows;
     },
@@ -39,10 +39,10 @@ function mined(db: Database): Database {
       let isCommitting = false;
       point();
       const result = await db.driver.transaction(async (tx) => {
-        const answer = await work(minedExecutor(tx, () => isCommitting));
+        const output = await work(minedExecutor(tx, () => isCommitting));
         point(); // the commit is next
         isCommitting = true;
-        return answer;
+        return output;
       }, options);
       point(); // committed, and the caller does not know yet
       return result;

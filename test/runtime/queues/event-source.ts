@@ -41,9 +41,9 @@ export async function pollOnce(source: EventSource): Promise<number> {
   if (messages.length === 0) return 0;
   const arn = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.split("/").at(-1)}`;
   const event: SQSEvent = { Records: messages.map((message) => toRecord(message, arn)) };
-  const answer = await source.handler(event).catch(() => undefined);
-  if (!Array.isArray(answer?.batchItemFailures)) return messages.length;
-  const failed = new Set(answer.batchItemFailures.map((failure) => failure.itemIdentifier));
+  const response = await source.handler(event).catch(() => undefined);
+  if (!Array.isArray(response?.batchItemFailures)) return messages.length;
+  const failed = new Set(response.batchItemFailures.map((failure) => failure.itemIdentifier));
   const done = event.Records.filter((record) => !failed.has(record.messageId) && !source.forgets?.(record));
   if (done.length > 0) {
     const entries = done.map((record, index) => ({ Id: String(index), ReceiptHandle: record.receiptHandle }));

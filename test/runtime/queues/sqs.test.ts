@@ -233,7 +233,7 @@ describe("SQS, behind the AWS SDK", () => {
 
   it("ADD-10 a destination that is away costs the others no time: its breaker opens, and all others are published", async () => {
     const { queueUrl } = newQueue();
-    const away = sqsClient("http://127.0.0.1:9"); // nobody listens there
+    const away = sqsClient("http://127.0.0.1:9"); // no server listens there
     const store = createOutbox(db);
     await store.enqueue([
       ...Array.from({ length: 40 }, (_, n) => ({ topic: "away", payload: `${n}` })),
@@ -257,7 +257,7 @@ describe("SQS, behind the AWS SDK", () => {
     await dispatcher.run(store, timeBudget(30_000));
     expect((await store.stats()).counts).toMatchObject({ Done: 20, Ready: 40 });
     expect(calls).toBeLessThanOrEqual(2);
-    const refused = (await store.list({ topic: "away", error: "left alone" })).messages;
+    const refused = (await store.list({ topic: "away", error: "circuit breaker is open" })).messages;
     expect(refused.length).toBeGreaterThanOrEqual(20);
   });
 });

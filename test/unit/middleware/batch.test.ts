@@ -13,8 +13,8 @@ const record = (messageId: string, body: string, group?: string): SQSRecord =>
     messageAttributes: {},
   }) as unknown as SQSRecord;
 const event = (...records: SQSRecord[]): SQSEvent => ({ Records: records });
-const failedOf = (answer: { batchItemFailures: { itemIdentifier: string }[] }) =>
-  answer.batchItemFailures.map((failure) => failure.itemIdentifier);
+const failedOf = (response: { batchItemFailures: { itemIdentifier: string }[] }) =>
+  response.batchItemFailures.map((failure) => failure.itemIdentifier);
 
 /** Fails for the body "bad", and records the ids that it saw. */
 const recorder = () => {
@@ -33,17 +33,17 @@ describe("SQS batches", () => {
   it("MID-11 reports only what failed, in the order of the batch", async () => {
     const { handle, seen } = recorder();
     const handler = sqsHandler({ handle, concurrency: 2 });
-    const answer = await handler(
+    const response = await handler(
       event(record("1", "ok"), record("2", "bad"), record("3", "ok"), record("4", "bad"), record("5", "ok")),
     );
-    expect(failedOf(answer)).toEqual(["2", "4"]);
+    expect(failedOf(response)).toEqual(["2", "4"]);
     expect(seen.sort()).toEqual(["1", "2", "3", "4", "5"]);
     expect(failedOf(await handler(event()))).toEqual([]);
   });
 
   it("MID-11 after a failure, no later message of its FIFO group is handled; other groups go on", async () => {
     const { handle, seen } = recorder();
-    const answer = await sqsHandler({ handle, concurrency: 3 })(
+    const response = await sqsHandler({ handle, concurrency: 3 })(
       event(
         record("a1", "ok", "a"),
         record("b1", "bad", "b"),
@@ -53,7 +53,7 @@ describe("SQS batches", () => {
         record("c1", "ok", "c"),
       ),
     );
-    expect(failedOf(answer)).toEqual(["b1", "a2", "b2", "a3"]);
+    expect(failedOf(response)).toEqual(["b1", "a2", "b2", "a3"]);
     expect(seen.sort()).toEqual(["a1", "a2", "b1", "c1"]);
   });
 
@@ -63,8 +63,8 @@ describe("SQS batches", () => {
       ...record(id, body, "tenant"),
       eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:orders",
     });
-    const answer = await sqsHandler({ handle })(event(fair("1", "bad"), fair("2", "ok"), fair("3", "ok")));
-    expect(failedOf(answer)).toEqual(["1"]);
+    const response = await sqsHandler({ handle })(event(fair("1", "bad"), fair("2", "ok"), fair("3", "ok")));
+    expect(failedOf(response)).toEqual(["1"]);
     expect(seen.sort()).toEqual(["1", "2", "3"]);
   });
 
@@ -72,12 +72,12 @@ describe("SQS batches", () => {
     const { handle, seen } = recorder();
     let left = 2_500;
     const context = { getRemainingTimeInMillis: () => (left -= 1_000) };
-    const answer = await sqsHandler({ handle, concurrency: 1 })(
+    const response = await sqsHandler({ handle, concurrency: 1 })(
       event(record("1", "ok"), record("2", "ok"), record("3", "ok")),
       context,
     );
     expect(seen).toEqual(["1"]);
-    expect(failedOf(answer)).toEqual(["2", "3"]);
+    expect(failedOf(response)).toEqual(["2", "3"]);
   });
 
   it("MID-11 maps ids and attributes; the sender's id is preferred to the queue's", () => {
