@@ -7,7 +7,7 @@ import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { toStoredError } from "../sql/stored-text.js";
-import { type IncomingMessage, keyOf, toParams } from "./incoming-message.js";
+import { type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
@@ -78,7 +78,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       const entries = messages.map((message, index) => {
         const params = toParams(db.dialect, message);
-        return { params, index, key: keyOf(params) };
+        return { params, index, key: keyTextOf(params) };
       });
       const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
         const received = await receiveMany(

@@ -35,5 +35,5 @@ export const toItem = (params: SqlParams) =>
     hash: params.hash === null ? null : Buffer.from(params.hash as Uint8Array).toString("hex"),
   });
 
-export const keyOf = ({ source, message_id: messageId }: SqlParams): string =>
+export const keyTextOf = ({ source, message_id: messageId }: SqlParams): string =>
   inboxKey.keyText({ source: source as string, messageId: messageId as string });

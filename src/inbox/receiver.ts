@@ -7,7 +7,7 @@ import { isTrue } from "../sql/is-true.js";
 import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { type IncomingMessage, keyOf, toItem, toParams } from "./incoming-message.js";
+import { type IncomingMessage, keyTextOf, toItem, toParams } from "./incoming-message.js";
 import { receiveBatching } from "./receive-batching.js";
 
 /**
@@ -85,7 +85,7 @@ export function receiving(
     const items = JSON.stringify(ordered.map(toItem));
     const rows = await executeIn(call.tx, statement, { items }, call);
     const outcomes = new Map(rows.map((row) => [inboxKey.keyText(inboxKey.keyOf(row)), outcomeOf(row)]));
-    return incoming.map((params) => outcomes.get(keyOf(params))!);
+    return incoming.map((params) => outcomes.get(keyTextOf(params))!);
   };
 
   const receiveOne = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
@@ -96,7 +96,7 @@ export function receiving(
   const receiveInBatch = receiveBatching<SqlParams, ReceiveOutcome>({
     receiveOne: (params, signal) => receiveOne(params, { signal }),
     receiveBatch: (batch, signal) => receiveMany(batch, { signal }),
-    keyOf,
+    keyOf: keyTextOf,
     sizeOf: (params) => (params.payload as string).length,
     isOutage: (error) => dialect.classify(error) !== "permanent",
   });
