@@ -2,24 +2,13 @@ import { optionalHash, requireName } from "../queue/arguments.js";
 import type { InboxKey } from "../queue/message.js";
 import type { ReceivingDialect } from "../sql/dialect.js";
 import type { SqlParams } from "../sql/driver.js";
-import { withContent } from "../sql/message-content.js";
+import { type MessageContent, withContent } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
 
 /** A message to receive. */
-export interface IncomingMessage extends InboxKey {
-  readonly topic: string;
-  /** Any text; it may be empty. */
-  readonly payload: string;
+export interface IncomingMessage extends InboxKey, MessageContent {
   /** Hash of the content. It tells a redelivery from another message with the same id. */
   readonly hash?: Uint8Array | null | undefined;
-  readonly correlationId?: string | null | undefined;
-  /** Messages with the same key are handled one at a time, in the order in which they were enqueued. */
-  readonly partitionKey?: string | null | undefined;
-  readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** Not handled before this time; due at once by default. */
-  readonly dueAt?: Date | null | undefined;
-  /** A message that is not handled by this time is dead. */
-  readonly expiresAt?: Date | null | undefined;
 }
 
 /** Checks a message and turns it into statement parameters. */

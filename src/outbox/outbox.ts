@@ -6,26 +6,15 @@ import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js"
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
-import { withContent } from "../sql/message-content.js";
+import { type MessageContent, withContent } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 
 /** A message to send. */
-export interface OutgoingMessage {
-  readonly topic: string;
-  /** Any text; it may be empty. */
-  readonly payload: string;
+export interface OutgoingMessage extends MessageContent {
   /** A GUID by which receivers deduplicate; a new one by default. */
   readonly messageId?: string | undefined;
-  readonly correlationId?: string | null | undefined;
-  /** Messages with the same key are sent one at a time, in the order in which they were enqueued. */
-  readonly partitionKey?: string | null | undefined;
-  readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** Not sent before this time; due at once by default. */
-  readonly dueAt?: Date | null | undefined;
-  /** A message that is not sent by this time has failed. */
-  readonly expiresAt?: Date | null | undefined;
 }
 
 export interface EnqueueOptions extends CallOptions {

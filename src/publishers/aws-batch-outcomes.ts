@@ -1,7 +1,7 @@
 import { permanentFailure } from "../dispatch/settlement.js";
 import { notSent, type Sent, sent } from "./micro-batch.js";
 
-interface BatchResponse {
+export interface BatchResponse {
   readonly Failed?:
     | readonly { Id?: string | undefined; Code?: string | undefined; SenderFault?: boolean | undefined }[]
     | undefined;
