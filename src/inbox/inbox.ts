@@ -7,7 +7,7 @@ import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { toStoredError } from "../sql/stored-text.js";
-import { type IncomingMessage, keyOf, toParams } from "./incoming-message.js";
+import { type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
@@ -21,18 +21,18 @@ export type { IncomingMessage } from "./incoming-message.js";
 export type { InboxCallOptions, InboxOptions, ReceiveOutcome } from "./receiver.js";
 
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
-  /** `receive` for many, in one round trip; the outcomes are in the messages' order. */
+  /** Receives many messages in one round trip. The outcomes are in the messages' order. */
   enqueue(
     messages: readonly IncomingMessage[],
     options?: InboxCallOptions,
   ): Promise<readonly ReceiveOutcome[]>;
-  /** Whether it is done; a message never seen before is recorded as Seen. */
+  /** Returns whether the message is done. An unknown message is recorded as Seen. */
   alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
-  /** For work done in place, without claiming. Only a Seen message changes. */
+  /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
   markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
-  /** Answers whether this call made it so: of any number at once, exactly one does. */
+  /** Returns whether this call made the message Done. Of any number of calls at once, exactly one returns true. */
   markProcessed(key: InboxKey, options?: InboxCallOptions): Promise<boolean>;
-  /** A message that is done stays done. */
+  /** A Done message stays Done. */
   markDead(key: InboxKey, error?: string, options?: CallOptions): Promise<void>;
 }
 
@@ -78,14 +78,14 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       const entries = messages.map((message, index) => {
         const params = toParams(db.dialect, message);
-        return { params, index, key: keyOf(params) };
+        return { params, index, key: keyTextOf(params) };
       });
       const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
         const received = await receiveMany(
           wave.map(({ params }) => params),
           { ...call, tx },
         );
-        for (const [place, { index }] of wave.entries()) outcomes[index] = received[place]!;
+        for (const [at, { index }] of wave.entries()) outcomes[index] = received[at]!;
       };
       const waves = wavesOf(entries);
       if (waves.length === 1) await send(waves[0]!, call.tx);
@@ -128,7 +128,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   };
 }
 
-/** One statement cannot touch a row twice, so a key that comes again goes into a later one. */
+/** One statement cannot change a row twice, so each repetition of a key goes into a later wave. */
 function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
   const waves: Entry[][] = [];
   const seen = new Map<string, number>();

@@ -1,122 +1,128 @@
 import { abortable } from "../base/abortable.js";
 
-export interface SharedTripsOptions<Item, Answer> {
-  /** On a trip of its own. */
-  readonly alone: (item: Item, signal: AbortSignal | undefined) => Promise<Answer>;
+export interface ReceiveBatchingOptions<Item, Result> {
+  readonly receiveOne: (item: Item, signal: AbortSignal | undefined) => Promise<Result>;
   /**
-   * In one trip; the answers are in the items' order. None of them has the same key as another. The signal is aborted
-   * when all of them have been given up.
+   * Receives several items in one round trip, all or none of them. No two have the same key. The results are in the
+   * items' order. The signal is aborted when every caller has given up.
    */
-  readonly together: (items: readonly Item[], signal: AbortSignal | undefined) => Promise<readonly Answer[]>;
+  readonly receiveBatch: (
+    items: readonly Item[],
+    signal: AbortSignal | undefined,
+  ) => Promise<readonly Result[]>;
   readonly keyOf: (item: Item) => string;
   readonly sizeOf: (item: Item) => number;
-  /** The database did not get to the items at all: to try each alone would only fail once more for each. */
+  /** Whether the database could not be reached or is busy. Then it is useless to retry the items one by one. */
   readonly isOutage: (error: unknown) => boolean;
 }
 
-interface Waiting<Item, Answer> {
+interface PendingCall<Item, Result> {
   readonly item: Item;
   readonly key: string;
   readonly signal: AbortSignal | undefined;
-  readonly resolve: (answer: Answer) => void;
+  readonly resolve: (result: Result) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** On their way at once. One more would take a connection from others, and a commit of its own from the server. */
-const mostTrips = 4;
-/** What one trip carries, so that it stays a short one. */
-const mostItems = 100;
-const mostSize = 1_000_000;
+/** Requests to the database at once. More would take connections from other work and commit more often. */
+const maxRequests = 4;
+/** Limits of one batch, so that its request stays short. */
+const maxItems = 100;
+const maxSize = 1_000_000;
 
 /**
- * Single calls, as webhooks make them, that share round trips when there are many: the first few go out at once, and
- * what comes while they are on their way travels together as soon as one of them is back. So nobody waits to make a
- * group full, and a burst costs the database a commit for each group instead of one for each call.
+ * Turns single receives, as webhooks make them, into batches when there are many. The first few calls are sent at once.
+ * Calls that arrive while those run are sent together as soon as one of them has ended. So no call waits for a batch to
+ * fill, and a burst costs the database one commit for each batch instead of one for each call.
  */
-export function sharedTrips<Item, Answer>(
-  options: SharedTripsOptions<Item, Answer>,
-): (item: Item, signal: AbortSignal | undefined) => Promise<Answer> {
-  const { alone, together, keyOf, sizeOf, isOutage } = options;
-  let waiting: Waiting<Item, Answer>[] = [];
-  let trips = 0;
+export function receiveBatching<Item, Result>(
+  options: ReceiveBatchingOptions<Item, Result>,
+): (item: Item, signal: AbortSignal | undefined) => Promise<Result> {
+  const { receiveOne, receiveBatch, keyOf, isOutage } = options;
+  let pending: PendingCall<Item, Result>[] = [];
+  let requests = 0;
 
-  /** The longest waiting ones that may go together. */
-  const nextGroup = (): readonly Waiting<Item, Answer>[] => {
-    const group: Waiting<Item, Answer>[] = [];
-    const left: Waiting<Item, Answer>[] = [];
-    const keys = new Set<string>();
-    let size = 0;
-    for (const one of waiting) {
-      if (one.signal?.aborted) continue; // it has been told
-      size += sizeOf(one.item);
-      const fits = group.length === 0 || (group.length < mostItems && size <= mostSize);
-      if (!fits || keys.has(one.key)) left.push(one);
-      else {
-        keys.add(one.key);
-        group.push(one);
-      }
-    }
-    waiting = left;
-    return group;
-  };
-
-  const rejectAll = (group: readonly Waiting<Item, Answer>[], error: unknown): void => {
-    for (const { reject } of group) reject(error);
-  };
-
-  /** One after the other, until it turns out that the database is away. */
-  const sendEach = async (group: readonly Waiting<Item, Answer>[]): Promise<void> => {
-    for (const [index, { item, signal, resolve, reject }] of group.entries()) {
+  const sendEach = async (calls: readonly PendingCall<Item, Result>[]): Promise<void> => {
+    for (const [index, { item, signal, resolve, reject }] of calls.entries()) {
       try {
-        resolve(await alone(item, signal));
+        resolve(await receiveOne(item, signal));
       } catch (error) {
         reject(error);
-        if (!signal?.aborted && isOutage(error)) return rejectAll(group.slice(index + 1), error);
+        if (!signal?.aborted && isOutage(error)) return rejectAll(calls.slice(index + 1), error);
       }
     }
   };
 
-  const send = async (group: readonly Waiting<Item, Answer>[]): Promise<void> => {
-    if (group.length === 1) return sendEach(group);
-    const { signal, stop } = givenUpByAll(group.map((one) => one.signal));
+  const sendBatch = async (batch: readonly PendingCall<Item, Result>[]): Promise<void> => {
+    if (batch.length === 1) return sendEach(batch);
+    const { signal, stop } = abortedByAll(batch.map((call) => call.signal));
     try {
-      const items = group.map(({ item }) => item);
-      const answers = await together(items, signal);
-      for (const [index, { resolve }] of group.entries()) resolve(answers[index]!);
+      const results = await receiveBatch(
+        batch.map(({ item }) => item),
+        signal,
+      );
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index]!);
     } catch (error) {
-      // Nothing of the group is in: each gets its own answer, so that one bad item fails for itself only.
-      if (signal?.aborted || isOutage(error)) rejectAll(group, error);
-      else await sendEach(group);
+      // No item of the batch was stored. Retried one by one, a bad item fails only its own call.
+      if (signal?.aborted || isOutage(error)) rejectAll(batch, error);
+      else await sendEach(batch);
     } finally {
       stop();
     }
   };
 
-  const back = (): void => {
-    const group = nextGroup();
-    if (group.length === 0) trips--;
-    else void send(group).then(back);
+  const sendNext = (): void => {
+    const { batch, left } = nextBatch(pending, options.sizeOf);
+    pending = left;
+    if (batch.length === 0) requests--;
+    else void sendBatch(batch).then(sendNext);
   };
 
   return (item, signal) => {
-    if (trips < mostTrips) {
-      trips++;
-      const answer = alone(item, signal);
-      answer.then(back, back);
-      return answer;
+    if (requests < maxRequests) {
+      requests++;
+      const result = receiveOne(item, signal);
+      result.then(sendNext, sendNext);
+      return result;
     }
-    const answer = new Promise<Answer>((resolve, reject) => {
-      waiting.push({ item, key: keyOf(item), signal, resolve, reject });
+    const result = new Promise<Result>((resolve, reject) => {
+      pending.push({ item, key: keyOf(item), signal, resolve, reject });
     });
-    return abortable(answer, signal);
+    return abortable(result, signal);
   };
 }
 
+/** The oldest calls that fit into one batch. Calls that were aborted are in neither list: they are rejected already. */
+function nextBatch<Item, Result>(
+  pending: readonly PendingCall<Item, Result>[],
+  sizeOf: (item: Item) => number,
+) {
+  const batch: PendingCall<Item, Result>[] = [];
+  const left: PendingCall<Item, Result>[] = [];
+  const keys = new Set<string>();
+  let size = 0;
+  for (const call of pending) {
+    if (call.signal?.aborted) continue;
+    size += sizeOf(call.item);
+    const fits = batch.length === 0 || (batch.length < maxItems && size <= maxSize);
+    if (!fits || keys.has(call.key)) left.push(call);
+    else {
+      keys.add(call.key);
+      batch.push(call);
+    }
+  }
+  return { batch, left };
+}
+
+function rejectAll(calls: readonly { readonly reject: (error: unknown) => void }[], error: unknown): void {
+  for (const { reject } of calls) reject(error);
+}
+
 /**
- * Aborted with the last of them. Without it, a trip to a server that does not answer would keep its place when nobody
- * waits for it any more, and four of them would keep everybody else from leaving.
+ * A signal that is aborted with the last of `signals`. Without it, a batch whose server does not answer would keep its
+ * slot after every caller has given up, and four such batches would block all other calls.
  */
-function givenUpByAll(signals: readonly (AbortSignal | undefined)[]): {
+function abortedByAll(signals: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal | undefined;
   readonly stop: () => void;
 } {

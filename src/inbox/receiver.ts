@@ -7,25 +7,25 @@ import { isTrue } from "../sql/is-true.js";
 import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { type IncomingMessage, keyOf, toItem, toParams } from "./incoming-message.js";
-import { sharedTrips } from "./receive-batching.js";
+import { type IncomingMessage, keyTextOf, toItem, toParams } from "./incoming-message.js";
+import { receiveBatching } from "./receive-batching.js";
 
 /**
  * - `enqueued`: new, and claimable from its due time on
- * - `duplicate`: already waiting or being handled
- * - `done`: already handled
- * - `dead`: it died before and stays dead (see `deadOnRedelivery`)
- * - `conflict`: known under another hash; unless it was handled already, the newer content is kept
+ * - `duplicate`: known, and not handled yet
+ * - `done`: handled before
+ * - `dead`: dead, and stays so (see `deadOnRedelivery`)
+ * - `conflict`: known with another hash; the newer content is stored unless the message is done
  */
 export type ReceiveOutcome = "enqueued" | "duplicate" | "done" | "dead" | "conflict";
 
 export interface InboxOptions extends StoreOptions<InboxKey> {
-  /** What a redelivery does to a dead message: `keep` (the default) refreshes its content, `revive` makes it claimable again. */
+  /** What a redelivery does to a dead message: `keep` (the default) updates its content, `revive` also makes it claimable. */
   readonly deadOnRedelivery?: "keep" | "revive";
 }
 
 export interface InboxCallOptions extends CallOptions {
-  /** The caller's transaction: what is recorded counts with its commit, and not without. */
+  /** The caller's transaction. The call takes effect when it commits. */
   readonly tx?: SqlExecutor | undefined;
 }
 
@@ -35,8 +35,8 @@ export interface Receiver {
 }
 
 /**
- * The part of an inbox that a webhook needs, for a function that does nothing else and starts the sooner for it. The
- * schema is deployed by those who have the whole inbox.
+ * The part of an inbox that a webhook needs. A function that only receives loads less and starts sooner. It cannot deploy
+ * the schema: `createInbox` and `migrate` can.
  */
 export function createReceiver(db: ReceivingDatabase, options: InboxOptions = {}): Receiver {
   const resolved = resolveInboxOptions(db, options);
@@ -57,7 +57,7 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
   return { ...resolved, reviveDead: onRedelivery === "revive" };
 }
 
-/** How an inbox and a receiver alone receive. */
+/** The receiving part that `createInbox` and `createReceiver` share. */
 export function receiving(
   db: ReceivingDatabase,
   { schema, table, reviveDead, logger }: ResolvedInboxOptions,
@@ -72,39 +72,39 @@ export function receiving(
     if (outcome === "conflict") logger.warn("the same id arrived with other content", fields);
   };
 
-  /** No key may come twice. The outcomes are in the messages' order. */
+  /** No two messages may have the same key. The outcomes are in the messages' order. */
   const receiveMany = async (
     incoming: readonly SqlParams[],
     call: InboxCallOptions,
   ): Promise<readonly ReceiveOutcome[]> => {
     const hasPartitions = incoming.some((params) => params.partition_key !== undefined);
-    // In the order of their keys, two batches with the same keys wait for each other instead of deadlocking. Those
-    // with partition keys stay in their own order: where that leads to a deadlock, the batch is repeated.
-    const sent = hasPartitions ? incoming : [...incoming].sort(byKey);
+    // Sorted by key, two batches with the same keys wait for each other instead of deadlocking. Messages with partition
+    // keys must keep their order: where that leads to a deadlock, the batch is retried.
+    const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
     const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
-    const items = JSON.stringify(sent.map(toItem));
+    const items = JSON.stringify(ordered.map(toItem));
     const rows = await executeIn(call.tx, statement, { items }, call);
     const outcomes = new Map(rows.map((row) => [inboxKey.keyText(inboxKey.keyOf(row)), outcomeOf(row)]));
-    return incoming.map((params) => outcomes.get(keyOf(params))!);
+    return incoming.map((params) => outcomes.get(keyTextOf(params))!);
   };
 
-  const receiveAlone = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
+  const receiveOne = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
     params.partition_key === undefined
       ? outcomeOf((await executeIn(call.tx, statements.receive, params, call))[0]!)
       : (await receiveMany([params], call))[0]!;
 
-  const receiveShared = sharedTrips<SqlParams, ReceiveOutcome>({
-    alone: (params, signal) => receiveAlone(params, { signal }),
-    together: (group, signal) => receiveMany(group, { signal }),
-    keyOf,
+  const receiveInBatch = receiveBatching<SqlParams, ReceiveOutcome>({
+    receiveOne: (params, signal) => receiveOne(params, { signal }),
+    receiveBatch: (batch, signal) => receiveMany(batch, { signal }),
+    keyOf: keyTextOf,
     sizeOf: (params) => (params.payload as string).length,
     isOutage: (error) => dialect.classify(error) !== "permanent",
   });
 
   const receive: Receiver["receive"] = async (message, call = {}) => {
     const params = toParams(dialect, message);
-    const mayShare = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
-    const outcome = await (mayShare ? receiveShared(params, call.signal) : receiveAlone(params, call));
+    const mayBatch = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
+    const outcome = await (mayBatch ? receiveInBatch(params, call.signal) : receiveOne(params, call));
     logReceived(message, outcome);
     return outcome;
   };
@@ -116,12 +116,12 @@ function outcomeOf(row: SqlRow): ReceiveOutcome {
   if (row.outcome !== undefined) return row.outcome as ReceiveOutcome;
   if (isTrue(row.content_changed)) return "conflict";
   if (isTrue(row.enqueued)) return "enqueued";
-  const before = Number(row.old_status);
-  return before === status.done ? "done" : before === status.dead ? "dead" : "duplicate";
+  const oldStatus = Number(row.old_status);
+  return oldStatus === status.done ? "done" : oldStatus === status.dead ? "dead" : "duplicate";
 }
 
 const byKey = (a: SqlParams, b: SqlParams): number =>
-  compared(a.source as string, b.source as string) ||
-  compared(a.message_id as string, b.message_id as string);
+  compareText(a.source as string, b.source as string) ||
+  compareText(a.message_id as string, b.message_id as string);
 
-const compared = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
 import { longestTimerMs } from "../base/longest-timer.js";
 import { safeReason } from "../base/safe-reason.js";
@@ -14,9 +15,9 @@ export interface CleanupOptions {
   }[];
   /** 7 days by default. Keep ids for longer than your queue can deliver a message again. */
   readonly retentionMs?: number;
-  /** Between two clean-ups: 1 minute by default. */
+  /** Time between two clean-ups: 1 minute by default. */
   readonly intervalMs?: number;
-  /** Rows in one statement. */
+  /** Rows that one statement deletes. */
   readonly batchSize?: number;
   /** Aborting it stops the clean-up, as `stop` does. */
   readonly signal?: AbortSignal;
@@ -24,7 +25,7 @@ export interface CleanupOptions {
 }
 
 export interface Cleanup {
-  /** Resolves when no statement is under way any more. */
+  /** Resolves when no statement is running any more. */
   stop(): Promise<void>;
 }
 
@@ -32,8 +33,8 @@ const known = ["stores", "retentionMs", "intervalMs", "batchSize", "signal", "lo
 const week = 7 * 24 * 60 * 60 * 1_000;
 
 /**
- * For those who have a server: deletes what was done before the retention, now and then, in short batches. What is not
- * done, published or handled, is never deleted. It does not keep the process alive.
+ * For a server: deletes messages that were done before the retention, at regular intervals and in short batches. A
+ * message that is not done is never deleted. The timer does not keep the process alive.
  *
  * @example
  * const cleanup = startCleanup({ stores: [createInbox(db), createOutbox(db)] });
@@ -50,11 +51,13 @@ export function startCleanup(options: CleanupOptions): Cleanup {
   requireDuration(retentionMs, "startCleanup: retentionMs");
   requireDuration(intervalMs, "startCleanup: intervalMs");
   if (intervalMs > longestTimerMs)
-    throw new ArgumentRangeError(`startCleanup: intervalMs must be at most ${longestTimerMs} ms.`);
+    throw new ArgumentRangeError(
+      `startCleanup: intervalMs must be at most ${longestTimerMs} ms, not ${intervalMs}.`,
+    );
   const logger = guardedLogger(options.logger ?? silentLogger);
   const stopping = new AbortController();
   const ended = signal === undefined ? stopping.signal : AbortSignal.any([stopping.signal, signal]);
-  const purge = { retentionMs, signal: ended, ...(batchSize === undefined ? {} : { batchSize }) };
+  const purge = { retentionMs, signal: ended, ...defined({ batchSize }) };
 
   const loop = async (): Promise<void> => {
     while (!ended.aborted) {

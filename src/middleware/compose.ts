@@ -1,42 +1,27 @@
 import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
+import { requireOrder, type StageMiddleware, type StoreMiddleware } from "./stages.js";
 import type { TransactionMiddleware } from "./transaction-middleware.js";
 
-/** Handles a message. What it returns is its output: with `outbox()`, messages to send. */
+/** Handles one message. With `outbox()`, the messages that it returns are sent. */
 export type MessageHandler<Message> = (message: Message) => unknown;
 
-/** Your own middleware: call `next` to go on, or not to skip the handler. */
+/** Middleware of your own. It calls `next` to run the rest, or does not, to skip the handler. */
 export type CustomMiddleware<Message> = (message: Message, next: () => Promise<unknown>) => Promise<unknown>;
 
-export type Stage = "transaction" | "inbox" | "outbox";
+/** `transaction(db)`, `inbox(…)`, `outbox(…)`, or a function of your own. */
+export type Middleware<Message> = StageMiddleware | CustomMiddleware<Message>;
 
-/** One of this package's middleware; the stage is what the order is checked by. */
-export interface StageMiddleware {
-  readonly stage: Stage;
-  run(message: unknown, next: () => Promise<unknown>): Promise<unknown>;
-}
-
-/** One that keeps something in a table. */
-export interface StoreMiddleware extends StageMiddleware {
-  readonly stage: "inbox" | "outbox";
-  /** Creates or updates its table on that database. */
-  deploy(db: TransactionMiddleware["db"]): Promise<void>;
-}
-
-export type Middleware<Message> =
-  | TransactionMiddleware
-  | StoreMiddleware
-  | StageMiddleware
-  | CustomMiddleware<Message>;
-
+/** A handler with middleware around it. */
 export interface ComposedHandler<Message> {
   (message: Message): Promise<unknown>;
-  /** Creates or updates the tables of the stack's inbox and outbox. Nothing else here does; call it when you deploy. */
+  /** Creates or updates the tables of the inbox and outbox middleware. Call it when you deploy: nothing else here does. */
   init(): Promise<void>;
 }
 
 /**
- * A handler with middleware around it, the first outermost. A wrong order is refused here, not at the first message.
+ * Puts middleware around a handler, the first one outermost. It throws when the order is wrong, before any message
+ * arrives.
  *
  * @example
  * const handle = compose([transaction(db), inbox({ subscriber: "orders" }), outbox()], async (message) => {
@@ -48,12 +33,14 @@ export function compose<Message>(
   middleware: readonly Middleware<Message>[],
   handler: MessageHandler<Message>,
 ): ComposedHandler<Message> {
-  if (!Array.isArray(middleware)) throw new InvalidArgumentError("compose takes a list of middleware first.");
-  if (typeof handler !== "function") throw new InvalidArgumentError("compose takes the handler last.");
+  if (!Array.isArray(middleware))
+    throw new InvalidArgumentError("compose: the first argument must be a list of middleware.");
+  if (typeof handler !== "function")
+    throw new InvalidArgumentError("compose: the second argument must be the handler.");
   const unknown = middleware.findIndex((entry) => typeof entry !== "function" && !isStage(entry));
   if (unknown >= 0) {
     throw new InvalidArgumentError(
-      `compose: middleware ${unknown + 1} is none: give transaction(db), inbox(…), outbox(…) or a function (message, next) => ….`,
+      `compose: entry ${unknown + 1} of the list is not middleware. Use transaction(db), inbox(…), outbox(…) or a function (message, next) => ….`,
     );
   }
   const stages = middleware.filter(isStage);
@@ -62,21 +49,21 @@ export function compose<Message>(
   const run = async (message: Message): Promise<unknown> => {
     const chain = middleware.reduceRight<() => Promise<unknown>>(
       (next, entry) => () => (typeof entry === "function" ? entry(message, next) : entry.run(message, next)),
-      async () => thrownIfSteering(await handler(message)),
+      async () => throwSteering(await handler(message)),
     );
     return chain();
   };
   return Object.assign(run, {
     async init() {
-      const outermost = stages.find((entry): entry is TransactionMiddleware => "db" in entry);
-      if (outermost === undefined) return;
-      for (const entry of stages.filter(hasStore)) await entry.deploy(outermost.db);
+      const transaction = stages.find(isTransaction);
+      if (transaction === undefined) return;
+      for (const entry of stages.filter(hasStore)) await entry.deploy(transaction.db);
     },
   });
 }
 
-/** A dispatcher's handlers may also return these; committed as an output, they would be taken for a success. */
-function thrownIfSteering(output: unknown): unknown {
+/** A handler may return `permanentFailure` or `retryAfter`, as a dispatcher's may. Committed, it would count as a success. */
+function throwSteering(output: unknown): unknown {
   if (output instanceof PermanentFailure || output instanceof RetryAfter) throw output;
   return output;
 }
@@ -84,28 +71,6 @@ function thrownIfSteering(output: unknown): unknown {
 const isStage = (entry: unknown): entry is StageMiddleware =>
   typeof (entry as StageMiddleware)?.run === "function";
 
+const isTransaction = (entry: StageMiddleware): entry is TransactionMiddleware => "db" in entry;
+
 const hasStore = (entry: StageMiddleware): entry is StoreMiddleware => "deploy" in entry;
-
-const order: readonly Stage[] = ["transaction", "inbox", "outbox"];
-
-/** All that is wrong with an order, in one error: transaction, then inbox, then outbox, each at most once. */
-export function requireOrder(stages: readonly Stage[]): void {
-  const problems: string[] = [];
-  for (const stage of order) {
-    if (stages.filter((other) => other === stage).length > 1) problems.push(`${stage} is there twice`);
-  }
-  for (const stage of ["inbox", "outbox"] as const) {
-    const at = stages.indexOf(stage);
-    const outer = stages.indexOf("transaction");
-    if (at >= 0 && outer < 0) problems.push(`${stage} needs a transaction: add transaction(db) before it`);
-    if (at >= 0 && outer > at)
-      problems.push(`${stage} comes before transaction: move transaction(db) to the front`);
-  }
-  const [inboxAt, outboxAt] = [stages.indexOf("inbox"), stages.indexOf("outbox")];
-  if (inboxAt >= 0 && outboxAt >= 0 && outboxAt < inboxAt)
-    problems.push(
-      "outbox comes before inbox: put inbox(…) first, so that a duplicate never gets to the outbox",
-    );
-  if (problems.length === 0) return;
-  throw new InvalidArgumentError(`The middleware is in the wrong order: ${problems.join("; ")}.`);
-}

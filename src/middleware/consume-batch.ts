@@ -1,57 +1,59 @@
+import type { Budget } from "../base/budget.js";
 import { severalAtOnce } from "../base/several-at-once.js";
 import type { Consume } from "./consume.js";
 import type { TriggerMessage } from "./trigger-message.js";
 
 export interface BatchEntry {
   readonly message: TriggerMessage;
-  /** What the platform wants to be told about a message that failed. */
+  /** How the platform names a message that failed. */
   readonly receipt: string;
 }
 
 export interface BatchOptions {
-  /** So many messages, or groups of ordered ones, at once. */
+  /** How many messages, or partitions, are handled at once. */
   readonly concurrency: number;
-  /** Of the function's time. What could not be started in it has not failed, but has to come again. */
-  readonly remainingMs: () => number;
-  /** Nothing is started with less than this left. */
+  /** The function's time. A message that is not started in time is reported like a failed one. */
+  readonly budget: Budget;
+  /** With less time than this left, no message is started. */
   readonly reserveMs: number;
 }
 
 /**
- * Handles a batch and answers the receipts of what has to be delivered again, in the order of the batch. Messages with
- * the same partition key are handled in order, and after one that failed none that follow it.
+ * Handles a batch. Returns the receipts of the messages that the queue must deliver again, in the order of the batch.
+ * Messages with the same partition key are handled in order, and none of them after one that failed.
  */
 export async function consumeBatch(
   entries: readonly BatchEntry[],
   consume: Consume,
-  options: BatchOptions,
+  { concurrency, budget, reserveMs }: BatchOptions,
 ): Promise<readonly string[]> {
   const failed = new Set<BatchEntry>();
-  const runLane = async (lane: readonly BatchEntry[]): Promise<void> => {
-    for (const [index, entry] of lane.entries()) {
-      const isLate = options.remainingMs() < options.reserveMs;
+  const consumePartition = async (partition: readonly BatchEntry[]): Promise<void> => {
+    for (const [index, entry] of partition.entries()) {
+      const isLate = budget.signal.aborted || budget.remainingMs() < reserveMs;
       if (isLate || (await consume(entry.message)).end === "failed") {
-        for (const rest of lane.slice(index)) failed.add(rest);
+        for (const unhandled of partition.slice(index)) failed.add(unhandled);
         return;
       }
     }
   };
-  await severalAtOnce(lanesOf(entries), options.concurrency, runLane);
+  await severalAtOnce(byPartition(entries), concurrency, consumePartition);
   return entries.filter((entry) => failed.has(entry)).map((entry) => entry.receipt);
 }
 
-function lanesOf(entries: readonly BatchEntry[]): BatchEntry[][] {
-  const ordered = new Map<string, BatchEntry[]>();
-  const lanes: BatchEntry[][] = [];
+/** A message without a partition key is a partition of its own. */
+function byPartition(entries: readonly BatchEntry[]): BatchEntry[][] {
+  const keyed = new Map<string, BatchEntry[]>();
+  const partitions: BatchEntry[][] = [];
   for (const entry of entries) {
     const key = entry.message.partitionKey;
-    const lane = key === null ? undefined : ordered.get(key);
-    if (lane !== undefined) lane.push(entry);
+    const partition = key === null ? undefined : keyed.get(key);
+    if (partition !== undefined) partition.push(entry);
     else {
-      const made = [entry];
-      lanes.push(made);
-      if (key !== null) ordered.set(key, made);
+      const started = [entry];
+      partitions.push(started);
+      if (key !== null) keyed.set(key, started);
     }
   }
-  return lanes;
+  return partitions;
 }

@@ -7,18 +7,18 @@ import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js
 import type { TriggerMessage } from "./trigger-message.js";
 
 export interface ConsumeOptions {
-  /** The stack, or any function that handles one message and throws when it could not. */
+  /** A composed handler, or any function that handles one message and throws when it fails. */
   readonly handle: (message: TriggerMessage) => unknown;
-  /** Where poison messages go, with their error: seen, replayed and purged there like all others. */
+  /** The inbox that poison messages are written to, with their error. There they are listed, replayed and purged. */
   readonly deadLetters?: Inbox;
-  /** The `source` of dead letters; the inbox middleware's subscriber, usually. */
+  /** The `source` of dead letters. Usually the subscriber of the inbox middleware. */
   readonly subscriber?: string;
-  /** A message that fails at its last delivery is dead: 5 by default. Keep it below the queue's own limit. */
+  /** A message that fails at this delivery is dead: 5 by default. Keep it below the limit of the queue itself. */
   readonly maxDeliveries?: number;
   readonly logger?: Logger;
 }
 
-/** `failed` wants to be delivered again; the other two are to be acknowledged. */
+/** A `failed` message is delivered again by the queue. The others are acknowledged. */
 export type Consumed = "handled" | "dead" | "failed";
 
 export type Consume = (
@@ -29,15 +29,17 @@ export const consumeOptionNames = ["handle", "deadLetters", "subscriber", "maxDe
 
 const defaultMaxDeliveries = 5;
 
-/** Handles one message of a queue trigger to its end. Never rejects: what not even the dead letters took has failed. */
+/**
+ * Handles one message of a queue trigger and writes a poison message to the dead letters. It never rejects: when the
+ * dead letter cannot be written, the message has failed.
+ */
 export function createConsume(options: ConsumeOptions, what: string, more: readonly string[] = []): Consume {
   refuseUnknown(options ?? {}, [...consumeOptionNames, ...more], what);
   const { handle, deadLetters, subscriber, maxDeliveries = defaultMaxDeliveries } = options;
   if (typeof handle !== "function")
-    throw new InvalidArgumentError(`${what}: handle must be a function or a stack.`);
+    throw new InvalidArgumentError(`${what}: handle must be a function, such as a composed handler.`);
   optionalCount(maxDeliveries, `${what}: maxDeliveries`, 1);
-  if (deadLetters !== undefined)
-    requireName(subscriber, `${what}: subscriber, which dead letters are filed under,`);
+  if (deadLetters !== undefined) requireName(subscriber, `${what}: subscriber, the source of dead letters,`);
   const logger = guardedLogger(options.logger ?? silentLogger);
 
   const isPoison = (message: TriggerMessage, error: unknown): boolean =>
@@ -60,7 +62,7 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
         return { end: "failed", error };
       }
       try {
-        await bury(deadLetters, subscriber!, message, reason);
+        await writeDeadLetter(deadLetters, subscriber!, message, reason);
       } catch (failure) {
         logger.error("dead letter not written", { ...fields, cause: (failure as { code?: string }).code });
         return { end: "failed", error: failure };
@@ -72,10 +74,10 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
 }
 
 /**
- * Dead first, its content second: at no moment could a worker claim it. Whoever is killed in between has not
- * acknowledged the message, and its redelivery brings the content.
+ * Marks the message dead first and stores its content second, so that no worker can claim it in between. A function
+ * that is killed in between has not acknowledged the message, and the redelivery stores the content.
  */
-async function bury(
+async function writeDeadLetter(
   inbox: Inbox,
   subscriber: string,
   message: TriggerMessage,

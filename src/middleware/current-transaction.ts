@@ -8,26 +8,34 @@ import type { SqlExecutor } from "../sql/driver.js";
 export interface TransactionScope {
   readonly db: Database;
   readonly tx: SqlExecutor;
-  /** The transaction as the caller's own library knows it, where `transaction` was given a `begin`. */
+  /** The transaction object of the caller's own library, when `transaction` was given a `begin`. */
   readonly native: unknown;
-  /** What `publish` has put by until the outbox middleware writes it, in one statement. Without one, undefined. */
+  /** Messages of `publish`, which the outbox middleware writes in one statement. Undefined without that middleware. */
   outgoing: OutgoingMessage[] | undefined;
-  /** The outbox's insert, where it is on its way together with the commit. */
+  /** The outbox's insert, when it is sent together with the commit. */
   written: Promise<unknown> | undefined;
-  /** Until it is committed or rolled back. */
+  /** True until the transaction is committed or rolled back. */
   open: boolean;
 }
 
 export const ambient = new AsyncLocalStorage<TransactionScope>();
 
-/** Of the handler that is running; one that has ended is none, even if something it left behind still sees it. */
+/** The scope of the running handler. Work that a handler left running after its end has none. */
 export function currentScope(): TransactionScope | undefined {
   const scope = ambient.getStore();
   return scope?.open ? scope : undefined;
 }
 
+export function requireScope(stage: "inbox" | "outbox"): TransactionScope {
+  const scope = currentScope();
+  if (scope !== undefined) return scope;
+  throw new InvalidOperationError(
+    `${stage} middleware: there is no transaction around it. Add transaction(db) before ${stage}(…).`,
+  );
+}
+
 /**
- * The transaction that the running handler is in, for a repository deep inside to join; undefined outside of one.
+ * The transaction of the running handler, for code deep inside to join. Undefined outside of a transaction.
  *
  * @example
  * await (currentTransaction() ?? db.driver).query(insertOrder, { id });
@@ -35,7 +43,7 @@ export function currentScope(): TransactionScope | undefined {
 export const currentTransaction = (): SqlExecutor | undefined => currentScope()?.tx;
 
 /**
- * The same transaction as your own library's object, where `transaction(db, { begin })` opened it with that library.
+ * The same transaction as an object of your own library, when `transaction(db, { begin })` opened it with that library.
  *
  * @example
  * const trx = currentNativeTransaction<Knex.Transaction>();
@@ -44,7 +52,7 @@ export const currentNativeTransaction = <Native>(): Native | undefined =>
   currentScope()?.native as Native | undefined;
 
 /**
- * Sends a message when, and only when, the running handler's transaction commits.
+ * Sends messages if, and only if, the running handler's transaction commits.
  *
  * @example
  * publish({ topic: "order.placed", payload: JSON.stringify(order) });
@@ -53,7 +61,7 @@ export function publish(...messages: readonly OutgoingMessage[]): void {
   const outgoing = currentScope()?.outgoing;
   if (outgoing === undefined) {
     throw new InvalidOperationError(
-      "publish: there is no outbox around this code. Run it in a handler that has the middleware transaction(db) and, inside of it, outbox().",
+      "publish: there is no outbox middleware around this code. Call it in a handler with the middleware transaction(db) and outbox().",
     );
   }
   outgoing.push(...messages);

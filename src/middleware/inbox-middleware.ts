@@ -1,16 +1,17 @@
+import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
-import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import type { Database } from "../sql/dialect.js";
-import type { StoreMiddleware } from "./compose.js";
-import { currentScope, type TransactionScope } from "./current-transaction.js";
+import { requireScope, type TransactionScope } from "./current-transaction.js";
+import { perDatabase } from "./per-database.js";
+import type { StoreMiddleware } from "./stages.js";
 
 export interface InboxMiddlewareOptions<Message = never>
   extends Pick<InboxOptions, "schema" | "table" | "clock"> {
-  /** Who consumes: each subscriber handles a message once. */
+  /** The consumer's name. Each subscriber handles a message once. */
   readonly subscriber: string;
-  /** Where the message's id is; its `messageId` by default. */
+  /** Returns the message's id; `message.messageId` by default. */
   readonly messageId?: (message: Message) => string | null | undefined;
   readonly logger?: Logger;
 }
@@ -18,15 +19,15 @@ export interface InboxMiddlewareOptions<Message = never>
 export interface InboxMiddleware extends StoreMiddleware {
   readonly stage: "inbox";
   readonly subscriber: string;
-  /** Whether the message is new to the subscriber; recorded in the scope's transaction. */
+  /** Records the message in the scope's transaction. Returns whether it is new to the subscriber. */
   isNew(scope: TransactionScope, message: unknown): Promise<boolean>;
 }
 
 const known = ["subscriber", "messageId", "schema", "table", "clock", "logger"];
 
 /**
- * Records (subscriber, messageId) in the handler's transaction. A duplicate skips the handler and is a success without
- * output, so that the trigger acknowledges it.
+ * Records (subscriber, messageId) in the handler's transaction. A duplicate skips the handler and succeeds without
+ * output, so the trigger acknowledges it.
  *
  * @example
  * compose([transaction(db), inbox({ subscriber: "order-service" })], handler)
@@ -40,13 +41,9 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
   if (messageId !== undefined && typeof messageId !== "function")
     throw new InvalidArgumentError("inbox middleware: messageId must be a function (message) => id.");
   const logger = guardedLogger(options.logger ?? silentLogger);
-  const settings: InboxOptions = {
-    ...(schema === undefined ? {} : { schema }),
-    ...(table === undefined ? {} : { table }),
-    ...(clock === undefined ? {} : { clock }),
-  };
+  const settings: InboxOptions = defined({ schema, table, clock });
   const storeOn = perDatabase((db) => createInbox(db, settings));
-  const idOf = (messageId ?? plainId) as (message: unknown) => unknown;
+  const idOf = (messageId ?? ownMessageId) as (message: unknown) => unknown;
 
   const isNew = async (scope: TransactionScope, message: unknown): Promise<boolean> => {
     const id = idOf(message);
@@ -71,31 +68,10 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
   };
 }
 
-const plainId = (message: unknown): unknown =>
+const ownMessageId = (message: unknown): unknown =>
   (message as { messageId?: unknown } | null | undefined)?.messageId;
 
 const withoutId = () =>
   new InvalidArgumentError(
-    "inbox middleware: the message has no messageId. Give it one, or say where it is: inbox({ messageId: (message) => … }).",
+    "inbox middleware: the message has no messageId. Add one, or say where the id is: inbox({ messageId: (message) => … }).",
   );
-
-export function requireScope(stage: "inbox" | "outbox"): TransactionScope {
-  const scope = currentScope();
-  if (scope !== undefined) return scope;
-  throw new InvalidOperationError(
-    `${stage} middleware: there is no transaction around it. Add transaction(db) before ${stage}(…).`,
-  );
-}
-
-/** A store for each database that the stack meets; nearly always there is one. */
-export function perDatabase<Store>(make: (db: Database) => Store): (db: Database) => Store {
-  const stores = new WeakMap<Database, Store>();
-  return (db) => {
-    let store = stores.get(db);
-    if (store === undefined) {
-      store = make(db);
-      stores.set(db, store);
-    }
-    return store;
-  };
-}

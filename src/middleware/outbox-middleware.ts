@@ -1,29 +1,33 @@
 import { createOutbox, type OutboxOptions, type OutgoingMessage } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { StoreMiddleware } from "./compose.js";
-import type { TransactionScope } from "./current-transaction.js";
-import { perDatabase, requireScope } from "./inbox-middleware.js";
+import { requireScope, type TransactionScope } from "./current-transaction.js";
 import { toOutgoing } from "./outgoing.js";
+import { perDatabase } from "./per-database.js";
+import type { StoreMiddleware } from "./stages.js";
 
 export interface OutboxMiddlewareOptions
   extends Pick<OutboxOptions, "schema" | "table" | "logger" | "clock"> {
-  /** Of messages that name none. */
+  /** The topic of messages that have none. */
   readonly topic?: string;
 }
 
 export interface OutboxMiddleware extends StoreMiddleware {
   readonly stage: "outbox";
-  /** From here on `publish` works. */
+  /** Enables `publish` in the scope. */
   collect(scope: TransactionScope): void;
-  /** Writes the handler's output and what was published into the outbox, in one statement, which the commit may follow at once. */
+  /**
+   * Writes published messages and the handler's output into the outbox, in one statement. On a driver that pipelines it
+   * resolves before the database has answered, so that the commit is sent with the insert.
+   */
   write(scope: TransactionScope, output: unknown): Promise<void>;
 }
 
 const known = ["topic", "schema", "table", "logger", "clock"];
 
 /**
- * Writes the messages that the handler returns into the outbox, in its transaction, and passes none of them on.
+ * Writes the messages that the handler returns into the outbox, in the handler's transaction. The composed handler then
+ * returns nothing.
  *
  * @example
  * compose([transaction(db), inbox({ subscriber: "orders" }), outbox({ topic: "order-events" })], handler)
@@ -52,7 +56,7 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
     const written =
       messages.length === 1 ? store.enqueue(messages[0]!, { tx }) : store.enqueue(messages, { tx });
     if (isSent && scope.tx.pipelines) {
-      written.catch(() => {}); // the transaction reports it
+      written.catch(() => {}); // the transaction awaits and reports it
       scope.written = written;
     } else await written;
   };

@@ -1,19 +1,20 @@
+import { defined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { OutgoingMessage } from "../outbox/outbox.js";
 
-/** What a handler returns: a message as the outbox takes it, or one with `data` and `attributes` of any kind. */
+/** A message that a handler returns: as the outbox takes it, or with `data` and `attributes` of any JSON type. */
 export interface HandlerOutput extends Omit<OutgoingMessage, "topic" | "payload" | "headers"> {
-  /** The outbox middleware's own by default. */
+  /** The topic of the outbox middleware by default. */
   readonly topic?: string;
-  /** Stored as JSON, in place of `payload`. */
+  /** Stored as JSON, instead of `payload`. */
   readonly data?: unknown;
   readonly payload?: string;
-  /** Stored as headers; what is no text is stored as JSON. */
+  /** Stored as headers. Values that are not text are stored as JSON. */
   readonly attributes?: Readonly<Record<string, unknown>>;
   readonly headers?: OutgoingMessage["headers"];
 }
 
-/** The messages in a handler's output. Anything else it could return is refused: it would be lost without a word. */
+/** The messages in a handler's output. Any other output is refused, because it would be lost silently. */
 export function toOutgoing(output: unknown, defaultTopic: string | undefined): OutgoingMessage[] {
   if (output === undefined || output === null) return [];
   const list: readonly unknown[] = Array.isArray(output) ? output : [output];
@@ -24,23 +25,23 @@ function toMessage(entry: unknown, defaultTopic: string | undefined): OutgoingMe
   const isMessage = typeof entry === "object" && entry !== null && ("data" in entry || "payload" in entry);
   if (!isMessage) {
     throw new InvalidArgumentError(
-      "outbox middleware: a handler returns nothing, a message { topic, data } or { topic, payload }, or a list of them.",
+      "outbox middleware: the handler must return nothing, a message { topic, data } or { topic, payload }, or a list of them.",
     );
   }
   const { data, attributes, payload, headers, topic = defaultTopic, ...rest } = entry as HandlerOutput;
   if (topic === undefined) {
     throw new InvalidArgumentError(
-      'outbox middleware: the message has no topic. Give it one, or all of them: outbox({ topic: "…" }).',
+      'outbox middleware: the message has no topic. Add one, or set a default: outbox({ topic: "…" }).',
     );
   }
-  const all = attributes === undefined ? headers : { ...headers, ...asText(attributes) };
-  return { ...rest, topic, payload: payload ?? asJson(data), ...(all === undefined ? {} : { headers: all }) };
+  const allHeaders = attributes === undefined ? headers : { ...headers, ...asText(attributes) };
+  return { ...rest, topic, payload: payload ?? asJson(data), ...defined({ headers: allHeaders }) };
 }
 
 function asJson(data: unknown): string {
   const text = JSON.stringify(data);
   if (text === undefined)
-    throw new InvalidArgumentError("outbox middleware: data must be something JSON can hold.");
+    throw new InvalidArgumentError("outbox middleware: data cannot be written as JSON.");
   return text;
 }
 

@@ -2,15 +2,15 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import type { StageMiddleware } from "./compose.js";
 import { ambient, currentScope, type TransactionScope } from "./current-transaction.js";
+import type { StageMiddleware } from "./stages.js";
 
-/** Runs `work` in a transaction of your own library's, which commits when it resolves and rolls back when it rejects. */
+/** Runs `work` in a transaction of your own library. It must commit when `work` resolves and roll back when it rejects. */
 export type BeginTransaction = <T>(work: (tx: SqlExecutor, native?: unknown) => Promise<T>) => Promise<T>;
 
 export interface TransactionOptions {
   /**
-   * Opens the transaction with your own library instead of the database's driver:
+   * Opens the transaction with your own library instead of this package's driver:
    * `(work) => knex.transaction((trx) => work(fromKnex(trx), trx))`.
    */
   readonly begin?: BeginTransaction;
@@ -19,7 +19,7 @@ export interface TransactionOptions {
 export interface TransactionMiddleware extends StageMiddleware {
   readonly stage: "transaction";
   readonly db: Database;
-  /** For wrappers that have a start and an end instead of something to call in between. */
+  /** For frameworks with a hook before and a hook after the handler, such as middy. */
   open(): Promise<OpenTransaction>;
 }
 
@@ -30,7 +30,7 @@ export interface OpenTransaction {
 }
 
 /**
- * Begins before the handler, commits when it resolves, rolls back when anything inside of it throws.
+ * Begins before the handler, commits when it resolves, rolls back when the handler or a middleware inside throws.
  *
  * @example
  * compose([transaction(db)], handler)
@@ -38,19 +38,21 @@ export interface OpenTransaction {
 export function transaction(db: Database, options: TransactionOptions = {}): TransactionMiddleware {
   if (typeof db?.driver?.transaction !== "function") {
     throw new InvalidArgumentError(
-      "transaction takes a database: openPostgres(…), openSqlServer(…), openSqlite(…).",
+      "transaction needs a database: openPostgres(…), openSqlServer(…) or openSqlite(…).",
     );
   }
   refuseUnknown(options, ["begin"], "transaction");
   if (options.begin !== undefined && typeof options.begin !== "function")
-    throw new InvalidArgumentError("transaction: begin must be a function that calls the work it is given.");
+    throw new InvalidArgumentError(
+      "transaction: begin must be a function (work) => promise that calls work(tx).",
+    );
   const begin: BeginTransaction = options.begin ?? ((work) => db.driver.transaction((tx) => work(tx)));
 
   const within = async <T>(work: (scope: TransactionScope) => Promise<T>): Promise<T> => {
-    // It would commit by itself, whatever becomes of the outer one, and on a full pool wait for it for ever.
+    // An inner transaction would commit even if the outer one rolls back, and on a full pool it would wait for ever.
     if (currentScope()?.db === db) {
       throw new InvalidOperationError(
-        "transaction: this code is in a transaction on the same database already. Take this one out, and it joins that.",
+        "transaction: this code is already in a transaction on the same database. Remove the inner transaction(db) to join it.",
       );
     }
     let written: Promise<unknown> | undefined;
@@ -72,7 +74,7 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
         }
       });
     } finally {
-      await written; // what failed first is the one to report: the commit only followed it
+      await written; // when the insert and the commit behind it both fail, the insert's error is the cause
     }
   };
 
@@ -84,10 +86,10 @@ export function transaction(db: Database, options: TransactionOptions = {}): Tra
   };
 }
 
-/** Thrown into a transaction to roll it back; nobody else sees it. */
+/** Thrown into a transaction to roll it back, and caught outside of it. */
 const undone = new Error("rolled back");
 
-/** Turns a call that surrounds the work into a start and an end. */
+/** Turns a transaction that surrounds a callback into one that is opened, and later committed or rolled back. */
 function openWithin(
   within: (work: (scope: TransactionScope) => Promise<void>) => Promise<void>,
 ): Promise<OpenTransaction> {
@@ -97,15 +99,15 @@ function openWithin(
       finish = resolve;
     });
     const ended = within(async (scope) => {
-      const settled = async (how: "commit" | "rollback"): Promise<void> => {
+      const endWith = async (how: "commit" | "rollback"): Promise<void> => {
         finish(how);
         await ended.catch((error) => {
           if (error !== undone) throw error;
         });
       };
-      opened({ scope, commit: () => settled("commit"), rollback: () => settled("rollback") });
+      opened({ scope, commit: () => endWith("commit"), rollback: () => endWith("rollback") });
       if ((await end) === "rollback") throw undone;
     });
-    ended.catch(failed); // when it could not even begin; later on it changes nothing
+    ended.catch(failed); // the transaction could not begin; once it is open this has no effect
   });
 }

@@ -1,18 +1,18 @@
-/** A message as a queue trigger hands it to a handler, whichever cloud's it is. */
+/** A message of a queue trigger, the same for every cloud. */
 export interface TriggerMessage {
-  /** What it is deduplicated by: the sender's own id where it gave one, otherwise the queue's. */
+  /** Duplicates have the same one: the sender's id if it sent one, otherwise the queue's id. */
   readonly messageId: string;
   readonly topic: string;
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
-  /** FIFO group or session: messages with the same one are handled in order. */
+  /** FIFO group or session. Messages with the same one are handled in order. */
   readonly partitionKey: string | null;
-  /** How often the queue has delivered it, this time included. */
+  /** How often the queue has delivered it, including this time. */
   readonly deliveries: number;
 }
 
-/** The names under which the publishers of this package send what a message has beside its payload. */
+/** The names under which the publishers of this package send a message's fields other than its payload. */
 export const attributeNames = {
   messageId: "messageId",
   topic: "topic",
@@ -20,7 +20,7 @@ export const attributeNames = {
   headers: "headers",
 } as const;
 
-/** Headers that came as a JSON text; anything else is none of ours. */
+/** Headers that a publisher of this package wrote as JSON. Null for anything else. */
 export function headersFrom(text: string | undefined): Record<string, string> | null {
   if (text === undefined) return null;
   try {

@@ -6,26 +6,15 @@ import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js"
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
-import { withContent } from "../sql/message-content.js";
+import { type MessageContent, withContent } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 
-/** What leaves. */
-export interface OutgoingMessage {
-  readonly topic: string;
-  /** Any text; it may be empty. */
-  readonly payload: string;
-  /** A GUID that receivers deduplicate by; made up by default. */
+/** A message to send. */
+export interface OutgoingMessage extends MessageContent {
+  /** A GUID by which receivers deduplicate; a new one by default. */
   readonly messageId?: string | undefined;
-  readonly correlationId?: string | null | undefined;
-  /** Messages with the same one are sent one at a time, in the order in which they were enqueued. */
-  readonly partitionKey?: string | null | undefined;
-  readonly headers?: Readonly<Record<string, string>> | null | undefined;
-  /** Not before; at once by default. */
-  readonly dueAt?: Date | null | undefined;
-  /** Not after: an unsent message is failed then. */
-  readonly expiresAt?: Date | null | undefined;
 }
 
 export interface EnqueueOptions extends CallOptions {
@@ -34,7 +23,7 @@ export interface EnqueueOptions extends CallOptions {
 }
 
 export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor> {
-  /** In the caller's transaction, or in one of its own. Answers the new message's id. */
+  /** Enqueues in the caller's transaction, or in one of its own. Returns the new message's id. */
   enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
   enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
 }
@@ -95,6 +84,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
   const messageId = message.messageId ?? uuidV7();
-  if (!isGuid(messageId)) throw new InvalidArgumentError("messageId must be a GUID.");
+  if (!isGuid(messageId))
+    throw new InvalidArgumentError("messageId must be a GUID. Leave it out for a new one.");
   return withContent({ id: uuidV7(), message_id: messageId.toLowerCase() }, message, db.dialect);
 }

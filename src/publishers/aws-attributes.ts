@@ -3,7 +3,7 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import type { PublishedMessage } from "./publisher.js";
 
-/** SQS and SNS take ten attributes at most, so the headers travel as one. */
+/** SQS and SNS take ten attributes at most, so all headers are one attribute. */
 export function awsAttributes(
   message: PublishedMessage,
 ): Record<string, { DataType: "String"; StringValue: string }> {
@@ -20,22 +20,20 @@ export function awsAttributes(
   );
 }
 
-export const sizeOf = (message: PublishedMessage): number =>
-  Buffer.byteLength(message.payload) + Buffer.byteLength(JSON.stringify(message.headers ?? "")) + 1_024;
-
-/** A FIFO destination orders by group; a message without a partition key is a group of its own. */
+/** A FIFO destination orders messages by group. A message without a partition key is a group of its own. */
 export const fifoFields = (isFifo: boolean, message: PublishedMessage) =>
   isFifo ? { MessageGroupId: groupOf(message), MessageDeduplicationId: message.messageId } : {};
 
-/** A group's name is ASCII and short; a partition key need not be. */
+/** A group's name has at most 128 ASCII characters. A partition key may be any text. */
 function groupOf({ partitionKey, messageId }: PublishedMessage): string {
   const key = partitionKey ?? messageId;
   return /^[\x21-\x7e]{1,128}$/.test(key) ? key : createHash("sha256").update(key).digest("hex");
 }
 
-/** What is empty or too large would be refused every time, and some of it together with the nine messages beside it. */
+/** Fails an empty or too large message for good. AWS would refuse it every time, sometimes with its whole batch. */
 export function requireBody(message: PublishedMessage, maxBytes: number, destination: string): void {
-  if (message.payload === "") throw permanentFailure(`${destination} takes no empty messages.`);
+  if (message.payload === "")
+    throw permanentFailure(`The payload is empty. ${destination} takes no empty messages.`);
   const attributes = Object.entries(awsAttributes(message)).map(
     ([name, { DataType, StringValue }]) => name + DataType + StringValue,
   );
@@ -44,5 +42,5 @@ export function requireBody(message: PublishedMessage, maxBytes: number, destina
 
 export function requireSize(parts: readonly string[], maxBytes: number, destination: string): void {
   if (parts.reduce((bytes, part) => bytes + Buffer.byteLength(part), 0) > maxBytes)
-    throw permanentFailure(`${destination} takes ${maxBytes / 1_024} KB at most, and the message is larger.`);
+    throw permanentFailure(`${destination} takes at most ${maxBytes / 1_024} KB. The message is larger.`);
 }

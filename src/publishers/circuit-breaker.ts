@@ -7,16 +7,16 @@ const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_00
 
 export interface CircuitBreaker {
   /**
-   * Runs a call, or refuses it at once with `retryAfter` while the destination is left alone. A call that fails after
-   * `signal` was aborted has been ended by us, and says nothing about the destination.
+   * Runs a call. While the breaker is open it throws `retryAfter` instead. A call that fails after `signal` was aborted
+   * is not counted: the abort ended it, not the destination.
    */
   run<T>(call: () => Promise<T>, signal?: AbortSignal): Promise<T>;
   readonly state: "closed" | "open" | "trial";
 }
 
 /**
- * Leaves a destination alone that fails again and again, so that it costs the others no time. After a while one call
- * may try; when it succeeds all may.
+ * Opens after several failures in a row, and then calls the destination no more, so that a broken destination costs the
+ * others no time. After `openMs` one trial call is let through. When it succeeds, the breaker closes.
  */
 export function circuitBreaker(
   destination: string,
@@ -28,7 +28,9 @@ export function circuitBreaker(
   requireDuration(policy.openMs, "breaker: openMs");
   requireDuration(policy.maxOpenMs, "breaker: maxOpenMs");
   if (!Number.isInteger(policy.failures) || policy.failures < 1)
-    throw new ArgumentRangeError("breaker: failures must be a whole number from 1 on.");
+    throw new ArgumentRangeError(
+      `breaker: failures must be a whole number from 1 on, not ${String(policy.failures)}.`,
+    );
   let failures = 0;
   let openings = 0;
   let openUntil: number | undefined;
@@ -57,20 +59,24 @@ export function circuitBreaker(
     async run(call, signal) {
       const wait = waitMs();
       if (wait > 0)
-        throw retryAfter(wait, `${destination} has been failing and is left alone for now.`, {
-          costsAttempt: false,
-        });
+        throw retryAfter(
+          wait,
+          `${destination} has been failing. Its circuit breaker is open for ${Math.ceil(wait)} ms.`,
+          {
+            costsAttempt: false,
+          },
+        );
       const isTrial = openUntil !== undefined;
       if (isTrial) trying = true;
       try {
-        const answer = await call();
+        const result = await call();
         if (isTrial || openUntil === undefined) succeeded();
-        return answer;
+        return result;
       } catch (error) {
-        // A message that the destination refuses says nothing bad about the destination.
+        // A destination that refuses one message for good is working.
         if (error instanceof PermanentFailure) {
           if (isTrial) succeeded();
-        } else if (!signal?.aborted && (isTrial || openUntil === undefined)) failed(); // calls under way when it opened count once
+        } else if (!signal?.aborted && (isTrial || openUntil === undefined)) failed(); // not calls that began before it opened
         throw error;
       } finally {
         if (isTrial) trying = false;
@@ -79,5 +85,5 @@ export function circuitBreaker(
   };
 }
 
-/** For publishers whose breaker is switched off. */
+/** For `breaker: false`. */
 export const noBreaker: CircuitBreaker = { state: "closed", run: (call) => call() };

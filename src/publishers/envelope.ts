@@ -1,6 +1,6 @@
 import type { PublishedMessage } from "./publisher.js";
 
-/** For queues whose messages have a body and nothing else. */
+/** A message with its fields in one body, for queues whose messages have no attributes. */
 export interface Envelope {
   readonly messageId: string;
   readonly topic: string;
@@ -21,7 +21,7 @@ export const toEnvelope = (message: PublishedMessage): string =>
     payload: message.payload,
   });
 
-/** Undefined for what is none of ours. */
+/** Returns undefined when the text is not an envelope of this package. */
 export function openEnvelope(text: string): Envelope | undefined {
   try {
     const parsed = JSON.parse(text) as (Envelope & { [mark]?: unknown }) | null;

@@ -1,9 +1,12 @@
 import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
+import { defined } from "../base/defined.js";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { requireSize, sizeOf } from "./aws-attributes.js";
-import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { requireSize } from "./aws-attributes.js";
+import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
+import { messageSize } from "./message-size.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -19,8 +22,8 @@ export interface EventBridgePublisherOptions extends PublisherOptions {
 const maxEventBytes = 262_144;
 
 /**
- * Puts events on an EventBridge bus, ten at a time. The topic is the detail type, and the payload, which must be a JSON
- * object, is the detail. EventBridge has no ids of senders': put one into the payload if receivers need it.
+ * Puts events on an EventBridge bus, ten per request. The topic is the detail type, and the payload, which must be a
+ * JSON object, is the detail. EventBridge has no field for a sender's id: put it into the payload if receivers need it.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": eventBridgePublisher({ source: "com.example.orders" }) } })
@@ -33,7 +36,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   );
   const { source, eventBusName = "default" } = options;
   requireName(source, "eventBridgePublisher: source");
-  const sdk = lazily(async () => {
+  const sdk = memoisePromise(async () => {
     const { EventBridgeClient, PutEventsCommand } = await loadPackage(
       "@aws-sdk/client-eventbridge",
       () => import("@aws-sdk/client-eventbridge"),
@@ -43,7 +46,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: 262_144,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const { PutEventsCommand, client } = await sdk();
       const entries = messages.map((message) => ({
@@ -53,10 +56,12 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
         Detail: message.payload,
         ...traceOf(message),
       }));
-      const answer = await client.send(new PutEventsCommand({ Entries: entries }));
+      const response = await client.send(new PutEventsCommand({ Entries: entries }));
       return messages.map((_, index) => {
-        const { EventId: id, ErrorCode: code } = answer.Entries?.[index] ?? {};
-        return id ? sent : notSent(new Error(`EventBridge did not take the event: ${code ?? "no answer"}.`));
+        const { EventId: id, ErrorCode: code } = response.Entries?.[index] ?? {};
+        return id
+          ? sent
+          : notSent(new Error(`EventBridge refused the event: ${code ?? "no outcome reported"}.`));
       });
     },
   });
@@ -68,8 +73,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
 }
 
 const traceOf = ({ headers }: PublishedMessage) => {
-  const trace = headers?.["x-amzn-trace-id"];
-  return trace === undefined ? {} : { TraceHeader: trace };
+  return defined({ TraceHeader: headers?.["x-amzn-trace-id"] });
 };
 
 function requireJsonObject(message: PublishedMessage): void {
@@ -77,7 +81,7 @@ function requireJsonObject(message: PublishedMessage): void {
     const parsed: unknown = JSON.parse(message.payload);
     if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) return;
   } catch {
-    // said below, without the payload
+    // the error below does not quote the payload
   }
-  throw permanentFailure("EventBridge takes JSON objects only, and the payload is none.");
+  throw permanentFailure("The payload is not a JSON object. EventBridge takes nothing else.");
 }

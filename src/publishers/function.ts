@@ -4,13 +4,13 @@ import { guarded, publisherOptionNames } from "./guarded.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface FunctionPublisherOptions extends PublisherOptions {
-  /** For errors: "The invoice service". */
+  /** The destination's name in errors, such as "The invoice service". */
   readonly destination: string;
   readonly publish: Publisher;
 }
 
 /**
- * A broker of your own, with a circuit breaker around it.
+ * Publishes with a function of your own, with a circuit breaker around it.
  *
  * @example
  * functionPublisher({ destination: "RabbitMQ", publish: async (message) => channel.sendToQueue("orders", Buffer.from(message.payload)) })

@@ -1,6 +1,6 @@
 import { InvalidOperationError } from "../errors.js";
 
-/** Turns "cannot find module" into what to do about it. */
+/** Turns "cannot find module" into an error that says which package to install. */
 export async function loadPackage<T>(name: string, load: () => Promise<T>): Promise<T> {
   try {
     return await load();

@@ -1,4 +1,4 @@
-import { setImmediate as yieldToEventLoop } from "node:timers/promises";
+import { yieldToEventLoop } from "../base/wait.js";
 
 /** What became of one message of a batch. */
 export type Sent = { readonly ok: true } | { readonly ok: false; readonly error: unknown };
@@ -6,64 +6,70 @@ export type Sent = { readonly ok: true } | { readonly ok: false; readonly error:
 export const sent: Sent = { ok: true };
 export const notSent = (error: unknown): Sent => ({ ok: false, error });
 
-export interface MicroBatchOptions<Item> {
+export interface BatchLimits<Item> {
   readonly maxItems: number;
   readonly maxBytes: number;
   readonly bytesOf: (item: Item) => number;
-  /** Answers for each item, in order. When it rejects, none was sent. */
+}
+
+export interface MicroBatchOptions<Item> extends BatchLimits<Item> {
+  /** Returns an outcome for each item, in order. When it rejects, no item was sent. */
   readonly send: (items: readonly Item[]) => Promise<readonly Sent[]>;
 }
 
-interface Waiting<Item> {
+interface Pending<Item> {
   readonly item: Item;
   settle(outcome: Sent): void;
 }
 
 /**
- * Collects the calls of one turn of the event loop into as few requests as their limits allow, and settles each call
- * by itself: a dispatcher starts the handlers of a claim in one turn.
+ * Collects the calls of one tick of the event loop into as few requests as the limits allow, and settles each call by
+ * itself. It works because a dispatcher starts the handlers of one claim in the same tick.
  */
 export function microBatch<Item>(options: MicroBatchOptions<Item>): (item: Item) => Promise<void> {
-  const { maxItems, maxBytes, bytesOf, send } = options;
-  let waiting: Waiting<Item>[] = [];
+  let pending: Pending<Item>[] = [];
 
-  const sendAll = async (batch: readonly Waiting<Item>[]): Promise<void> => {
+  const sendBatch = async (batch: readonly Pending<Item>[]): Promise<void> => {
     try {
-      const outcomes = await send(batch.map(({ item }) => item));
-      for (const [index, entry] of batch.entries()) entry.settle(outcomes[index] ?? notSent(unanswered));
+      const outcomes = await options.send(batch.map(({ item }) => item));
+      for (const [index, entry] of batch.entries()) entry.settle(outcomes[index] ?? notSent(noOutcome));
     } catch (error) {
       for (const entry of batch) entry.settle(notSent(error));
     }
   };
   const flush = async (): Promise<void> => {
     await yieldToEventLoop();
-    const all = waiting;
-    waiting = [];
-    for (const batch of split(all)) void sendAll(batch);
-  };
-  const split = (all: readonly Waiting<Item>[]): Waiting<Item>[][] => {
-    const batches: Waiting<Item>[][] = [];
-    let bytes = 0;
-    for (const entry of all) {
-      const size = bytesOf(entry.item);
-      const last = batches.at(-1);
-      if (last === undefined || last.length === maxItems || bytes + size > maxBytes) {
-        batches.push([entry]);
-        bytes = size;
-      } else {
-        last.push(entry);
-        bytes += size;
-      }
-    }
-    return batches;
+    const collected = pending;
+    pending = [];
+    for (const batch of batchesOf(collected, options)) void sendBatch(batch);
   };
 
   return (item) =>
     new Promise((resolve, reject) => {
       const settle = (outcome: Sent): void => (outcome.ok ? resolve() : reject(outcome.error));
-      waiting.push({ item, settle });
-      if (waiting.length === 1) void flush();
+      pending.push({ item, settle });
+      if (pending.length === 1) void flush();
     });
 }
 
-const unanswered = new Error("The destination did not say what became of the message.");
+function batchesOf<Item>(
+  entries: readonly Pending<Item>[],
+  { maxItems, maxBytes, bytesOf }: BatchLimits<Item>,
+): Pending<Item>[][] {
+  const batches: Pending<Item>[][] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    const size = bytesOf(entry.item);
+    const last = batches.at(-1);
+    if (last === undefined || last.length === maxItems || bytes + size > maxBytes) {
+      batches.push([entry]);
+      bytes = size;
+    } else {
+      last.push(entry);
+      bytes += size;
+    }
+  }
+  return batches;
+}
+
+const noOutcome = new Error("The destination did not report whether it took the message.");

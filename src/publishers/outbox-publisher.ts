@@ -1,27 +1,32 @@
+import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
-import { createWorker, type Worker } from "../dispatch/worker.js";
+import { createWorker, type Worker, type WorkerOptions } from "../dispatch/worker.js";
 import type { Outbox } from "../outbox/outbox.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
 
 export interface OutboxPublisherOptions {
   readonly outbox: Outbox;
   /** A publisher for each topic, or any other handler. */
   readonly publishers: Handlers<OutboxMessage>;
-  /** 500 ms by default. */
+  /** Time between two polls: 500 ms by default. */
   readonly pollMs?: number;
-  /** Rows in one poll, and in flight at once: 100 by default. */
+  /** Rows of one poll, and handlers at once: 100 by default. */
   readonly batchSize?: number;
   /** Aborting it stops the publisher cleanly, as `stop` does. */
   readonly signal?: AbortSignal;
   readonly logger?: Logger;
+  /** For tests: called instead of waiting between two polls. */
+  readonly pause?: WorkerOptions<OutboxMessage, SqlExecutor>["pause"];
 }
 
 /**
- * For those who have a server: polls the outbox and hands each row to its topic's publisher. What a publisher takes is
- * marked, what it does not take stays and is tried again. Any number may run beside each other.
+ * For a server: polls the outbox and gives each message to its topic's publisher. A message that is published is marked
+ * as done. A message whose publisher throws stays in the outbox and is retried. Any number of publishers may run side by
+ * side.
  *
  * @example
  * const publisher = startOutboxPublisher({ outbox, publishers: { "order.placed": sqsPublisher({ queueUrl }) } });
@@ -30,18 +35,23 @@ export interface OutboxPublisherOptions {
 export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
   refuseUnknown(
     options,
-    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger"],
+    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "pause"],
     "startOutboxPublisher",
   );
-  const { outbox, publishers, pollMs = 500, batchSize = 100, signal } = options;
-  const logger = options.logger === undefined ? {} : { logger: options.logger };
+  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger, pause } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...logger,
+    ...defined({ logger }),
   });
-  const worker = createWorker({ dispatcher, store: outbox, pollMs, idlePollMs: pollMs, ...logger });
+  const worker = createWorker({
+    dispatcher,
+    store: outbox,
+    pollMs,
+    idlePollMs: pollMs,
+    ...defined({ logger, pause }),
+  });
   const stop = () => void worker.stop();
   if (signal?.aborted) stop();
   else signal?.addEventListener("abort", stop, { once: true });

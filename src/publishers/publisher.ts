@@ -1,13 +1,13 @@
 import type { HandlerContext } from "../dispatch/handlers.js";
 import type { OutboxMessage } from "../queue/message.js";
 
-/** What a publisher needs of an outbox message. */
+/** The part of an outbox message that publishers need. */
 export interface PublishedMessage
   extends Pick<OutboxMessage, "id" | "messageId" | "topic" | "payload" | "headers" | "correlationId"> {
   readonly partitionKey?: string | null;
 }
 
-/** A handler for an outbox's dispatcher: resolves when the destination has taken the message. */
+/** A handler for an outbox's dispatcher. It resolves when the destination has taken the message. */
 export type Publisher = (message: PublishedMessage, context: Pick<HandlerContext, "signal">) => Promise<void>;
 
 export interface PublisherOptions {
@@ -16,10 +16,10 @@ export interface PublisherOptions {
 }
 
 export interface BreakerPolicy {
-  /** Failures in a row after which the destination is left alone: 5 by default. */
+  /** The breaker opens after this many failures in a row: 5 by default. */
   readonly failures: number;
-  /** For how long: 10 s by default, and twice as long each time that the trial after it fails. */
+  /** How long it stays open: 10 s by default. Each failed trial doubles the time. */
   readonly openMs: number;
-  /** The longest: 5 min by default. */
+  /** The longest time it stays open: 5 min by default. */
   readonly maxOpenMs: number;
 }

@@ -3,8 +3,8 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { sizeOf } from "./aws-attributes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
+import { messageSize } from "./message-size.js";
 import { microBatch, notSent, type Sent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -15,9 +15,13 @@ export interface ServiceBusPublisherOptions extends PublisherOptions {
   readonly maxBatch?: number;
 }
 
+/** A batch may have 256 KB on the standard tier. A message larger than this is sent in a request of its own. */
+const largeBytes = 200_000;
+
 /**
- * Sends to a Service Bus queue or topic, what comes together in one batch. The partition key is the session, the message
- * id is what duplicate detection goes by. Service Bus takes a batch as a whole or not at all; each session has its own.
+ * Sends to a Service Bus queue or topic, many messages in one batch. The partition key becomes the session, and the
+ * message id is the id of duplicate detection. Service Bus takes a batch as a whole or not at all, so each session has
+ * batches of its own.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": serviceBusPublisher({ sender: client.createSender("orders") }) } })
@@ -27,29 +31,28 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
   const { sender, maxBatch = 100 } = options;
   if (typeof sender?.sendMessages !== "function" || typeof sender.createMessageBatch !== "function")
     throw new InvalidArgumentError("serviceBusPublisher: sender must be a ServiceBusSender.");
+
+  const sendSession = (messages: readonly PublishedMessage[]): Promise<Sent> => {
+    const all = messages.map(toServiceBus);
+    return sender.sendMessages(all.length === 1 ? all[0]! : all).then(() => sent, notSent);
+  };
   const send = microBatch<PublishedMessage>({
     maxItems: maxBatch,
     maxBytes: largeBytes,
-    bytesOf: sizeOf,
+    bytesOf: messageSize,
     async send(messages) {
       const outcomes = new Map<PublishedMessage, Sent>();
-      const groups = [...bySession(messages).values()];
-      await Promise.all(
-        groups.map(async (group) => {
-          const outcome = await sendGroup(group);
-          for (const message of group) outcomes.set(message, outcome);
-        }),
-      );
+      const sendAll = [...bySession(messages).values()].map(async (session) => {
+        const outcome = await sendSession(session);
+        for (const message of session) outcomes.set(message, outcome);
+      });
+      await Promise.all(sendAll);
       return messages.map((message) => outcomes.get(message)!);
     },
   });
-  const sendGroup = (group: readonly PublishedMessage[]): Promise<Sent> => {
-    const all = group.map(toServiceBus);
-    return sender.sendMessages(all.length === 1 ? all[0]! : all).then(() => sent, notSent);
-  };
-  /** Asked before it is sent: Service Bus would close the connection, and fail what is on its way beside it. */
+  // Checked before sending: Service Bus would close the connection, and fail the other messages on it too.
   const refuseTooLarge = async (message: PublishedMessage): Promise<void> => {
-    if (sizeOf(message) <= largeBytes) return;
+    if (messageSize(message) <= largeBytes) return;
     const batch = await sender.createMessageBatch();
     if (!batch.tryAddMessage(toServiceBus(message)))
       throw permanentFailure("The message is larger than Service Bus takes.");
@@ -60,17 +63,14 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
   });
 }
 
-/** Of a batch on the standard tier, which may have 256 KB; more than this is sent alone. */
-const largeBytes = 200_000;
-
-/** A partitioned queue takes no batch whose messages belong to different sessions. */
+/** A partitioned queue refuses a batch whose messages belong to different sessions. */
 function bySession(messages: readonly PublishedMessage[]): Map<string, PublishedMessage[]> {
-  const groups = new Map<string, PublishedMessage[]>();
+  const sessions = new Map<string, PublishedMessage[]>();
   for (const message of messages) {
     const session = message.partitionKey ?? "";
-    groups.set(session, [...(groups.get(session) ?? []), message]);
+    sessions.set(session, [...(sessions.get(session) ?? []), message]);
   }
-  return groups;
+  return sessions;
 }
 
 function toServiceBus(message: PublishedMessage): ServiceBusMessage {
@@ -78,7 +78,7 @@ function toServiceBus(message: PublishedMessage): ServiceBusMessage {
   return {
     messageId,
     subject: topic,
-    body: Buffer.from(payload, "utf8"), // as data: a string would arrive with an AMQP type around it
+    body: Buffer.from(payload, "utf8"), // a string would arrive wrapped in an AMQP type
     contentType: headers?.["content-type"] ?? "application/json",
     applicationProperties: {
       [attributeNames.topic]: topic,

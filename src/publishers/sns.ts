@@ -1,11 +1,10 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
-import { batchOutcomes } from "./aws-batch-outcomes.js";
-import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { awsBatchPublisher } from "./aws-batch-publisher.js";
+import { publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
-import { microBatch } from "./micro-batch.js";
-import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
+import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface SnsPublisherOptions extends PublisherOptions {
   readonly topicArn: string;
@@ -13,11 +12,9 @@ export interface SnsPublisherOptions extends PublisherOptions {
   readonly client?: SNSClient;
 }
 
-/** With its attributes. */
-const maxMessageBytes = 262_144;
-
 /**
- * Publishes to an SNS topic, ten at a time.
+ * Publishes to an SNS topic, ten messages per request. On a FIFO topic the partition key is the group and the message id
+ * the deduplication id.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": snsPublisher({ topicArn }) } })
@@ -26,32 +23,20 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   refuseUnknown(options, ["topicArn", "client", ...publisherOptionNames], "snsPublisher");
   const { topicArn } = options;
   requireName(topicArn, "snsPublisher: topicArn");
-  const isFifo = topicArn.endsWith(".fifo");
-  const sdk = lazily(async () => {
-    const { PublishBatchCommand, SNSClient } = await loadPackage(
-      "@aws-sdk/client-sns",
-      () => import("@aws-sdk/client-sns"),
-    );
+  const load = () => loadPackage("@aws-sdk/client-sns", () => import("@aws-sdk/client-sns"));
+  const sdk = memoisePromise(async () => {
+    const { PublishBatchCommand, SNSClient } = await load();
     return { PublishBatchCommand, client: options.client ?? new SNSClient({}) };
   });
-  const send = microBatch<PublishedMessage>({
-    maxItems: 10,
-    maxBytes: 262_144,
-    bytesOf: sizeOf,
-    async send(messages) {
+  return awsBatchPublisher({
+    destination: "The SNS topic",
+    options,
+    isFifo: topicArn.endsWith(".fifo"),
+    maxMessageBytes: 262_144,
+    async sendBatch(entries) {
       const { PublishBatchCommand, client } = await sdk();
-      const entries = messages.map((message, index) => ({
-        Id: String(index),
-        Message: message.payload,
-        MessageAttributes: awsAttributes(message),
-        ...fifoFields(isFifo, message),
-      }));
-      const command = new PublishBatchCommand({ TopicArn: topicArn, PublishBatchRequestEntries: entries });
-      return batchOutcomes(messages.length, await client.send(command), "The SNS topic");
+      const batch = entries.map(({ payload, fields }) => ({ ...fields, Message: payload }));
+      return client.send(new PublishBatchCommand({ TopicArn: topicArn, PublishBatchRequestEntries: batch }));
     },
-  });
-  return guarded("The SNS topic", options, async (message) => {
-    requireBody(message, maxMessageBytes, "The SNS topic");
-    await send(message);
   });
 }

@@ -1,11 +1,10 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { awsAttributes, fifoFields, requireBody, sizeOf } from "./aws-attributes.js";
-import { batchOutcomes } from "./aws-batch-outcomes.js";
-import { guarded, lazily, publisherOptionNames } from "./guarded.js";
+import { awsBatchPublisher } from "./aws-batch-publisher.js";
+import { publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
-import { microBatch } from "./micro-batch.js";
-import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
+import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface SqsPublisherOptions extends PublisherOptions {
   readonly queueUrl: string;
@@ -13,11 +12,8 @@ export interface SqsPublisherOptions extends PublisherOptions {
   readonly client?: SQSClient;
 }
 
-/** With its attributes; a batch as a whole has the same limit. */
-const maxMessageBytes = 1_048_576;
-
 /**
- * Sends to an SQS queue, ten at a time. On a FIFO queue the partition key is the group and the message id the
+ * Sends to an SQS queue, ten messages per request. On a FIFO queue the partition key is the group and the message id the
  * deduplication id.
  *
  * @example
@@ -27,32 +23,20 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   refuseUnknown(options, ["queueUrl", "client", ...publisherOptionNames], "sqsPublisher");
   const { queueUrl } = options;
   requireName(queueUrl, "sqsPublisher: queueUrl");
-  const isFifo = queueUrl.endsWith(".fifo");
-  const sdk = lazily(async () => {
-    const { SendMessageBatchCommand, SQSClient } = await loadPackage(
-      "@aws-sdk/client-sqs",
-      () => import("@aws-sdk/client-sqs"),
-    );
+  const load = () => loadPackage("@aws-sdk/client-sqs", () => import("@aws-sdk/client-sqs"));
+  const sdk = memoisePromise(async () => {
+    const { SendMessageBatchCommand, SQSClient } = await load();
     return { SendMessageBatchCommand, client: options.client ?? new SQSClient({}) };
   });
-  const send = microBatch<PublishedMessage>({
-    maxItems: 10,
-    maxBytes: 262_144,
-    bytesOf: sizeOf,
-    async send(messages) {
+  return awsBatchPublisher({
+    destination: "The SQS queue",
+    options,
+    isFifo: queueUrl.endsWith(".fifo"),
+    maxMessageBytes: 1_048_576, // a whole batch has the same limit
+    async sendBatch(entries) {
       const { SendMessageBatchCommand, client } = await sdk();
-      const entries = messages.map((message, index) => ({
-        Id: String(index),
-        MessageBody: message.payload,
-        MessageAttributes: awsAttributes(message),
-        ...fifoFields(isFifo, message),
-      }));
-      const answer = await client.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: entries }));
-      return batchOutcomes(messages.length, answer, "The SQS queue");
+      const batch = entries.map(({ payload, fields }) => ({ ...fields, MessageBody: payload }));
+      return client.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: batch }));
     },
-  });
-  return guarded("The SQS queue", options, async (message) => {
-    requireBody(message, maxMessageBytes, "The SQS queue");
-    await send(message);
   });
 }

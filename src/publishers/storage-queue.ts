@@ -7,17 +7,17 @@ import { guarded, publisherOptionNames } from "./guarded.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface StorageQueuePublisherOptions extends PublisherOptions {
-  /** `QueueClient` of `@azure/storage-queue`. */
+  /** A `QueueClient` of `@azure/storage-queue`. */
   readonly queue: Pick<QueueClient, "sendMessage">;
-  /** Send the bare payload. By default an envelope carries id, topic and headers, which `storageQueueHandler` opens. */
+  /** Sends the payload alone. By default it is in an envelope with id, topic and headers, which `storageQueueHandler` reads. */
   readonly bare?: boolean;
 }
 
-/** What a message of a Storage queue may hold, in base64. */
+/** The limit of a Storage queue's message, in base64. */
 const maxBytes = 65_536;
 
 /**
- * Sends to a Storage queue, in base64, as Azure Functions expects it.
+ * Sends to a Storage queue, in base64, as Azure Functions expects.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": storageQueuePublisher({ queue: service.getQueueClient("orders") }) } })
@@ -30,7 +30,7 @@ export function storageQueuePublisher(options: StorageQueuePublisherOptions): Pu
   return guarded("The Storage queue", options, async (message, { signal }) => {
     const text = Buffer.from(bare ? message.payload : toEnvelope(message), "utf8").toString("base64");
     if (text.length > maxBytes)
-      throw permanentFailure("The message is larger than a Storage queue takes: 48 KB.");
+      throw permanentFailure("The message is larger than 48 KB, the limit of a Storage queue.");
     await queue.sendMessage(text, { abortSignal: signal });
   });
 }

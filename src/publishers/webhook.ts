@@ -7,17 +7,17 @@ import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.
 
 export interface WebhookPublisherOptions extends PublisherOptions {
   readonly url: string;
-  /** `whsec_…`; several while one replaces the other: each signs. */
+  /** `whsec_…`. During a rotation give the old and the new one: the request is signed with each. */
   readonly secrets: string | readonly string[];
-  /** 15 s by default. */
+  /** Time limit of a request: 15 s by default. */
   readonly timeoutMs?: number;
-  /** Added to every request. */
+  /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * Posts to an HTTP endpoint, signed by Standard Webhooks. 2xx is taken; 410 is final; a Retry-After is kept to; anything
- * else, a redirect included, is tried again.
+ * Posts to an HTTP endpoint, signed by Standard Webhooks. 2xx means published, 410 is a permanent failure, and a
+ * Retry-After header sets the delay. Every other response, redirects included, is retried with back-off.
  *
  * @example
  * createDispatcher({ handlers: { "order.placed": webhookPublisher({ url: "https://example.com/hooks", secrets }) } })
@@ -33,16 +33,16 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
   if (target === undefined || !/^https?:$/.test(target.protocol))
     throw new InvalidArgumentError("webhookPublisher: url must be an http or https address.");
   requireDuration(timeoutMs, "webhookPublisher: timeoutMs");
-  const own = lowerCased(headers);
+  const ownHeaders = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
     signWebhook("standard", {
       url,
       secrets,
       body: message.payload,
       messageId: message.messageId,
-      headers: { ...sendable(message.headers), ...own, "oncebox-topic": message.topic },
+      headers: { ...sendable(message.headers), ...ownHeaders, "oncebox-topic": message.topic },
     });
-  sign(trial); // a secret that cannot sign is refused now, not at the first message
+  sign(sample); // throws now, not at the first message, when a secret cannot sign
 
   const signed = (message: PublishedMessage) => {
     try {
@@ -67,21 +67,23 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
   });
 }
 
-/** What belongs to a connection is not the message's to say, and fetch would refuse the whole request for it. */
-const ofConnection =
+/** Headers of a connection. A message must not set them, and fetch would refuse the whole request. */
+const connectionHeaders =
   /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
 
 const sendable = (headers: PublishedMessage["headers"]): Record<string, string> =>
-  lowerCased(Object.fromEntries(Object.entries(headers ?? {}).filter(([name]) => !ofConnection.test(name))));
+  lowerCased(
+    Object.fromEntries(Object.entries(headers ?? {}).filter(([name]) => !connectionHeaders.test(name))),
+  );
 
-/** Otherwise two spellings of a name would be sent as one header with both values. */
+/** Two spellings of one name would otherwise be sent as one header with both values. */
 const lowerCased = (headers: Readonly<Record<string, string>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
-const trial: PublishedMessage = {
+const sample: PublishedMessage = {
   id: "00000000-0000-7000-8000-000000000000",
   messageId: "00000000-0000-7000-8000-000000000000",
-  topic: "trial",
+  topic: "sample",
   payload: "",
   headers: null,
   correlationId: null,
@@ -90,11 +92,11 @@ const trial: PublishedMessage = {
 function refusal({ status, headers }: Response, host: string): Error {
   const text = `${host} answered ${status}.`;
   if (status === 410) return permanentFailure(text);
-  const waitMs = waitOf(headers.get("retry-after") ?? "");
-  const isUsable = waitMs > 0 && waitMs <= 86_400_000;
-  return isUsable ? retryAfter(waitMs, text) : new Error(text);
+  const delayMs = retryAfterMs(headers.get("retry-after") ?? "");
+  const isUsable = delayMs > 0 && delayMs <= 86_400_000; // a day
+  return isUsable ? retryAfter(delayMs, text) : new Error(text);
 }
 
-/** Seconds, or a date. */
-const waitOf = (header: string): number =>
+/** A Retry-After header holds seconds or a date. */
+const retryAfterMs = (header: string): number =>
   /^\d+$/.test(header) ? Number(header) * 1_000 : Date.parse(header) - Date.now();

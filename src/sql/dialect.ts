@@ -114,6 +114,12 @@ export interface Dialect extends ReceivingDialect {
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
+  /**
+   * :name → locked, true when the lock was free. The transaction owns the lock and the statement never waits for it.
+   * Commit, rollback and the end of the connection release it, so a killed function leaves no lock behind. Undefined
+   * where a transaction has the database for itself.
+   */
+  readonly idempotencyLock: SqlStatement | undefined;
   /** What stands between two batches of a rendered schema. */
   readonly batchSeparator: string;
   readonly fromTime: (value: unknown) => Date;

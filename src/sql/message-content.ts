@@ -9,14 +9,18 @@ import type { ReceivingDialect } from "./dialect.js";
 import type { SqlParams, SqlValue } from "./driver.js";
 import { toStoredText } from "./stored-text.js";
 
-/** What messages of both queues have beside their keys. */
+/** The fields that a message to receive and a message to send have in common. */
 export interface MessageContent {
   readonly topic: string;
+  /** Any text; it may be empty. */
   readonly payload: string;
   readonly correlationId?: string | null | undefined;
+  /** Messages with the same key are handled one at a time, in the order in which they were enqueued. */
   readonly partitionKey?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
+  /** The message is not claimed before this time; due at once by default. */
   readonly dueAt?: Date | null | undefined;
+  /** A message that is not handled by this time is dead (in the inbox) or failed (in the outbox). */
   readonly expiresAt?: Date | null | undefined;
 }
 

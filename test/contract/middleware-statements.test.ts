@@ -13,7 +13,7 @@ import { openPostgres, postgresDialect } from "../../src/sql/postgres/index.js";
 import { startWireCounter, type WireCounter } from "../support/wire-counter.js";
 
 /** Counted on the wire between the driver and PostgreSQL. */
-describe("what the stack costs on PostgreSQL", () => {
+describe("what the middleware costs on PostgreSQL", () => {
   const schema = `cost_${randomUUID().slice(0, 8)}`;
   let counter: WireCounter;
   let db: Database;

@@ -1,7 +1,7 @@
 /**
- * Handles the two messages of a FIFO group with the whole stack and kills itself, as a function is killed, at one of the points between two
- * statements: before the n-th statement is sent, when it is on its way, or when it has been answered and nothing else
- * has happened. Prints how many points it passed when it lives to the end.
+ * Handles the two messages of a FIFO group with transaction, inbox and outbox middleware, and kills itself at one of the
+ * points between two statements: before the n-th statement is sent, after it is sent, or after it is answered. Prints how
+ * many points it passed when it is not killed.
  */
 import type { Database, SqlDriver, SqlExecutor } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
@@ -26,10 +26,10 @@ function mined(db: Database): Database {
     pipelines: tx.pipelines ?? false,
     async query(text, params, options) {
       point();
-      const answer = tx.query(text, params, options);
+      const result = tx.query(text, params, options);
       point();
-      const rows = await answer;
-      if (!isCommitting()) point(); // the commit may be sent before the last answer
+      const rows = await result;
+      if (!isCommitting()) point(); // the commit may be sent before the last statement is answered
       return rows;
     },
   });
@@ -39,12 +39,12 @@ function mined(db: Database): Database {
       let isCommitting = false;
       point();
       const result = await db.driver.transaction(async (tx) => {
-        const answer = await work(minedExecutor(tx, () => isCommitting));
+        const output = await work(minedExecutor(tx, () => isCommitting));
         point(); // the commit is next
         isCommitting = true;
-        return answer;
+        return output;
       }, options);
-      point(); // committed, and nobody knows yet
+      point(); // committed, and the caller does not know yet
       return result;
     },
     close: () => db.driver.close(),

@@ -10,7 +10,7 @@ import {
   transaction,
 } from "../../src/middleware/index.js";
 
-/** A function with the whole stack around two business rows and two outgoing messages, all named after the message. */
+/** A function with all three middleware. It writes two business rows and two outgoing messages, named after the message. */
 export function orderFunction(
   db: Database,
   schema: string | undefined,

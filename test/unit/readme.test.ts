@@ -1,45 +1,28 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { codeBlocks, fromSources, readDocument, root } from "../support/markdown.js";
+import { typeErrors } from "../support/type-check.js";
 
 const run = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
-const sources: Readonly<Record<string, string>> = {
-  oncebox: "src/index.ts",
-  "oncebox/sqlite": "src/sql/sqlite/index.ts",
-  "oncebox/webhooks": "src/webhooks/index.ts",
-};
 
 /** The first TypeScript block behind a line of a document. */
-async function programBehind(line: string, document: string): Promise<string> {
-  const text = await readFile(join(root, document), "utf8");
-  return /```ts\n([\s\S]*?)```/.exec(text.slice(text.indexOf(line)))![1]!;
-}
+const programBehind = (line: string, document: string): string => codeBlocks(document, "ts", line)[0]!;
 
-/** What it prints, in an empty folder, once the compiler has nothing against it. It imports the sources instead of the package. */
-async function printedBy(program: string): Promise<unknown> {
+/** What the last of the programs prints, in an empty folder, once the compiler has nothing against them. */
+async function printedBy(programs: Readonly<Record<string, string>>): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-readme-"));
   try {
-    const file = join(folder, "program.mts");
-    const fromSources = program.replace(/(?<= from )"(oncebox[^"]*)"/g, (_, name: string) =>
-      JSON.stringify(join(root, sources[name]!)),
-    );
-    await writeFile(file, fromSources);
-    const config = {
-      extends: join(root, "tsconfig.json"),
-      compilerOptions: { allowImportingTsExtensions: true, typeRoots: [join(root, "node_modules/@types")] },
-      include: [file],
-    };
-    await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
-    await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-p", folder]);
+    for (const [name, program] of Object.entries(programs))
+      await writeFile(join(folder, name), fromSources(program));
+    expect(await typeErrors(folder)).toBe("");
+    const last = join(folder, Object.keys(programs).at(-1)!);
     const { stdout } = await run(
       process.execPath,
-      ["--no-warnings", "--import", join(root, "node_modules/tsx/dist/loader.mjs"), file],
+      ["--no-warnings", "--import", join(root, "node_modules/tsx/dist/loader.mjs"), last],
       { cwd: folder },
     );
     return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
@@ -49,16 +32,59 @@ async function printedBy(program: string): Promise<unknown> {
 }
 
 describe("README", () => {
-  it("has exactly two command lines that set everything up, on its first screen", async () => {
-    const lines = (await readFile(join(root, "README.md"), "utf8")).split("\n");
+  const lines = readDocument("README.md").split("\n");
+
+  it("has exactly two command lines that set everything up, on its first screen", () => {
     const commands = lines.filter((line) => line.startsWith("    npm install"));
     expect(commands).toEqual(["    npm install && npm start", "    npm install && npm test"]);
     expect(lines.slice(0, 25)).toEqual(expect.arrayContaining(commands));
   });
 
-  it("has a smallest program that type-checks and does what it says", async () => {
-    const program = await programBehind("## The smallest complete program", "README.md");
-    expect(await printedBy(`${program}\nconsole.log(JSON.stringify({ outcome, result }));\n`)).toMatchObject({
+  it("says on its first screen how the package is installed, and is about 120 lines long", () => {
+    expect(lines.slice(0, 25).join("\n")).toContain("`npm install oncebox`");
+    expect(lines.length).toBeLessThan(130);
+  });
+
+  it("has a smallest program that type-checks, receives a webhook, handles it and publishes its message", async () => {
+    const use = `
+import { timeBudget } from "oncebox";
+import { createApp, readEnvironment } from "oncebox/app";
+import { signWebhook } from "oncebox/webhooks";
+import definition from "./app.mjs";
+
+const secret = "whsec_test";
+const environment = readEnvironment({
+  ONCEBOX_DATABASE_URL: "sqlite:app.db",
+  STRIPE_WEBHOOK_SECRET: secret,
+  ONCEBOX_LOG_LEVEL: "error",
+});
+const app = await createApp(definition, { environment });
+await app.migrate();
+const { url, ...signed } = signWebhook("stripe", {
+  url: "http://localhost/webhooks/stripe",
+  body: '{"id":"evt_1","type":"payment.received"}',
+  secrets: secret,
+});
+const response = await app.webhook(new Request(url, signed));
+const { inbox, outbox, more } = await app.dispatch(timeBudget(60_000));
+await app.close();
+console.log(JSON.stringify({ response: await response.json(), inbox, outbox, more }));
+`;
+    const program = programBehind("## The smallest complete program", "README.md");
+    expect(await printedBy({ "app.mts": program, "use.mts": use })).toMatchObject({
+      response: { outcome: "enqueued", messageId: "evt_1" },
+      inbox: { acked: 1, stopped: "drained" },
+      outbox: { acked: 1, stopped: "drained" },
+      more: false,
+    });
+  });
+});
+
+describe("the guide to handlers", () => {
+  it("has a program without defineApp that type-checks and does what it says", async () => {
+    const program = programBehind("## Without `defineApp`", "docs/handlers.md");
+    const print = "console.log(JSON.stringify({ outcome, result }));\n";
+    expect(await printedBy({ "program.mts": program + print })).toMatchObject({
       outcome: "enqueued",
       result: { acked: 1, stopped: "drained" },
     });
@@ -76,8 +102,11 @@ const { url, ...signed } = signWebhook("stripe", {
 });
 const request = new Request(url, signed);
 `;
-    const program = await programBehind("# Webhooks", "docs/webhooks.md");
+    const program = programBehind("# Webhooks", "docs/webhooks.md");
     const after = "console.log(JSON.stringify(await response.json()));\n";
-    expect(await printedBy(before + program + after)).toEqual({ outcome: "enqueued", messageId: "evt_1" });
+    expect(await printedBy({ "program.mts": before + program + after })).toEqual({
+      outcome: "enqueued",
+      messageId: "evt_1",
+    });
   });
 });

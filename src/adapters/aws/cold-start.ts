@@ -1,5 +1,6 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { AppFrame, Platform } from "../../app/app-frame.js";
+import { defined } from "../../base/defined.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
 import { readEnvironment } from "../../config/environment.js";
@@ -13,8 +14,9 @@ interface StartedApp extends AppFrame {
 }
 
 /**
- * The function's job, made once for all invocations of an instance, and begun while the module loads, when Lambda
- * gives the most processor; so is the connection. What failed then, or hung because it was frozen, is tried again by the first invocation.
+ * Makes the function's job once for all invocations of an instance. It starts, and connects to the database, while the
+ * module loads, because Lambda gives a function the most processor time then. When that fails, the first invocation
+ * tries again.
  */
 export function coldStart<App extends StartedApp, Job>(
   definition: AppDefinition,
@@ -29,10 +31,9 @@ export function coldStart<App extends StartedApp, Job>(
     const app = await openApp(definition, {
       environment,
       resolveSecret: awsSecrets(environment.env),
-      ...(wakeUp === undefined ? {} : { wakeUp }),
-      ...(fanOut === undefined ? {} : { fanOut }),
+      ...defined({ wakeUp, fanOut }),
     });
-    if (app.tenants === undefined) app.db?.driver.open?.().catch(() => {}); // told by the call that needs it
+    if (app.tenants === undefined) app.db?.driver.open?.().catch(() => {}); // the first statement tries again and reports it
     return jobOf(app);
   });
   const early = job().catch(() => undefined);

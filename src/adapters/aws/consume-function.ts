@@ -2,13 +2,12 @@ import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { consumeJob } from "../../app/consume-job.js";
 import { type JobFunction, jobFunction } from "./job-function.js";
-import { sqsHandler } from "./middleware-sqs.js";
+import { sqsConsumer } from "./middleware-sqs.js";
 
-/** Gives the messages of an SQS queue, whose trigger reports single failures, to the app's consumer. */
+/** Gives the messages of an SQS queue to the app's consumer. The trigger needs `ReportBatchItemFailures`. */
 export function consumeFunction(definition: AppDefinition): JobFunction<SQSBatchResponse> {
   return jobFunction(definition, (app) => {
-    const consume = sqsHandler({ handle: consumeJob(app), logger: app.logger });
-    return (budget, event) =>
-      consume(event as SQSEvent, { getRemainingTimeInMillis: () => budget.remainingMs() });
+    const consume = sqsConsumer({ handle: consumeJob(app), logger: app.logger });
+    return (budget, event) => consume(event as SQSEvent, budget);
   });
 }

@@ -1,11 +1,11 @@
-/** What a wake-up sends, as an invocation's event or as a message in a queue. */
+/** The content of a wake-up, as the event of an invocation or as a message in a queue. */
 export const wakeUpMessage = { oncebox: "wake-up" } as const;
 
 export type DispatchTrigger = "schedule" | "wake-up" | "queue";
 
 /**
- * Who started the dispatch function. All messages of a queue's batch want the same, one run; and what is neither a
- * batch nor a wake-up is a schedule, whose event anybody may shape as they like.
+ * What started the dispatch function. One run serves all messages of a queue's batch. An event that is neither
+ * a batch nor a wake-up is a schedule's, because a schedule's event may have any content.
  */
 export function triggerOf(event: unknown): DispatchTrigger {
   const { oncebox, Records: records } = (event ?? {}) as { oncebox?: unknown; Records?: unknown };

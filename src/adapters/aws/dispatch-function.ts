@@ -6,14 +6,14 @@ import { triggerOf } from "./dispatch-event.js";
 import { type JobFunction, jobFunction } from "./job-function.js";
 import { tenantBatchesOf } from "./tenant-batch-event.js";
 
-/** A queue's trigger also wants to be told that no message has to come again. */
-export type DispatchAnswer = DispatchReport & Partial<SQSBatchResponse>;
+/** For a queue's trigger the report also says that no message failed. */
+export type DispatchFunctionReport = DispatchReport & Partial<SQSBatchResponse>;
 
-/** Handles messages: for a schedule, for wake-ups by the webhook function, and for a queue of wake-ups. */
-export function dispatchFunction(definition: AppDefinition): JobFunction<DispatchAnswer> {
+/** Dispatches messages. A schedule, the webhook function or a queue of wake-ups starts it. */
+export function dispatchFunction(definition: AppDefinition): JobFunction<DispatchFunctionReport> {
   return jobFunction(definition, (app) => {
     const dispatch = dispatchJob(app);
-    return async (budget, event): Promise<DispatchAnswer> => {
+    return async (budget, event): Promise<DispatchFunctionReport> => {
       const trigger = triggerOf(event);
       const report = await dispatch(budget, {
         wokenUp: trigger !== "schedule",

@@ -2,22 +2,28 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "
 import { InvalidArgumentError } from "../../errors.js";
 import type { Answer, IncomingHeaders, IncomingRequest } from "../../webhooks/http.js";
 
-/** An event of an HTTP API (payload format 2.0) or a function URL, with the bytes of the body as they were sent. */
-export function toRequest(event: APIGatewayProxyEventV2): IncomingRequest {
+/** Method, URL and body of an event of an HTTP API (payload format 2.0) or a function URL. */
+export function readHttpEvent(event: APIGatewayProxyEventV2, functionName: string) {
   const http = event?.requestContext?.http;
   if (http === undefined) {
     throw new InvalidArgumentError(
-      "The webhook function takes events of an HTTP API with payload format 2.0, or of a function URL.",
+      `${functionName} got another event than it takes. It takes events of an HTTP API with payload format 2.0, or of a function URL.`,
     );
   }
   const url = new URL(`https://${event.requestContext.domainName}`);
   // Assigned, not concatenated: HTTP APIs decode the path, and then it may hold ? and #.
   url.pathname = event.rawPath;
   url.search = event.rawQueryString;
-  return { method: http.method, url: url.href, headers: headersOf(event), body: bodyOf(event) };
+  return { method: http.method, url, body: bodyOf(event) };
 }
 
-/** Headers that were sent more than once come joined by commas, cookies apart from them. */
+/** The request as the webhook route takes it, with the bytes of the body as they were sent. */
+export function requestFromEvent(event: APIGatewayProxyEventV2): IncomingRequest {
+  const { method, url, body } = readHttpEvent(event, "The webhook function");
+  return { method, url: url.href, headers: headersOf(event), body };
+}
+
+/** AWS joins repeated headers with commas, and brings cookies in a list of their own. */
 function headersOf({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
   const all = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (cookies.length > 0) all.set("cookie", cookies.join("; "));
@@ -27,7 +33,7 @@ function headersOf({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): Inco
 const bodyOf = ({ body, isBase64Encoded }: APIGatewayProxyEventV2): Buffer | null =>
   typeof body === "string" ? Buffer.from(body, isBase64Encoded ? "base64" : "utf8") : null;
 
-export const toResult = ({ status, headers, body }: Answer): APIGatewayProxyStructuredResultV2 => ({
+export const resultFromAnswer = ({ status, headers, body }: Answer): APIGatewayProxyStructuredResultV2 => ({
   statusCode: status,
   headers: { ...headers },
   body,

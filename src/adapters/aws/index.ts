@@ -1,5 +1,5 @@
 export { consumeFunction } from "./consume-function.js";
-export type { DispatchAnswer } from "./dispatch-function.js";
+export type { DispatchFunctionReport } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";
 export type { JobFunction } from "./job-function.js";
 export { cleanupFunction, reapFunction } from "./maintenance-functions.js";

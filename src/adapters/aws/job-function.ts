@@ -8,13 +8,13 @@ import { lambdaBudget } from "./lambda-budget.js";
 
 export type JobFunction<Report> = MiddyfiedHandler<unknown, Report>;
 
-/** A function that works until its work or its time is used up, and answers a report. */
+/** A function that works until there is no work or no time left, and returns a report. */
 export function jobFunction<Report>(
   definition: AppDefinition,
   jobOf: (app: OpenApp) => (budget: Budget, event: unknown) => Promise<Report>,
 ): JobFunction<Report> {
   const job = coldStart(definition, openApp, jobOf);
-  // The job itself ends in time; middy's timer could only cut it off.
+  // The job watches its budget and ends in time. Middy's timer would only cut it off.
   return middy<unknown, Report>({ timeoutEarlyInMillis: 0 })
     .use(afterThaw)
     .handler(async (event, context) => {

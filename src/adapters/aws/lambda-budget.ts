@@ -1,7 +1,7 @@
 import type { Context } from "aws-lambda";
 import type { Budget } from "../../base/budget.js";
 
-/** Lambda says when it will kill, and nothing before that: the signal never fires. */
+/** The remaining time of a Lambda invocation. Lambda sends no signal before it kills, so the signal never fires. */
 export function lambdaBudget(context: Pick<Context, "getRemainingTimeInMillis">): Budget {
   return {
     signal: new AbortController().signal,

@@ -2,10 +2,10 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import { cleanupJob, type MaintenanceReport, reapJob } from "../../app/maintenance-jobs.js";
 import { type JobFunction, jobFunction } from "./job-function.js";
 
-/** Takes back what was claimed by functions that died: for a schedule. */
+/** Reaps messages whose lease has expired, because the function that claimed them died. For a schedule. */
 export const reapFunction = (definition: AppDefinition): JobFunction<MaintenanceReport> =>
   jobFunction(definition, reapJob);
 
-/** Deletes what has been done for long enough: for a schedule. */
+/** Deletes messages that were done before the retention. For a schedule. */
 export const cleanupFunction = (definition: AppDefinition): JobFunction<MaintenanceReport> =>
   jobFunction(definition, cleanupJob);

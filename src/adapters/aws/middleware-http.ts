@@ -1,11 +1,12 @@
 import { isUtf8 } from "node:buffer";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError } from "../../errors.js";
-import type { HttpHandler } from "../../middleware/idempotent-http.js";
+import type { HttpHandler } from "../../middleware/idempotent-requests.js";
+import { readHttpEvent } from "./http-event.js";
 
 /**
- * A handler of web requests, such as `idempotentHttp`'s, as a Lambda function behind an HTTP API (payload format 2.0) or
- * a function URL.
+ * Turns a handler of web requests, such as `idempotentHttp`'s, into a Lambda function behind an HTTP API (payload format
+ * 2.0) or a function URL.
  *
  * @example
  * export const handler = lambdaHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api" }, placeOrder));
@@ -14,31 +15,25 @@ export function lambdaHttp(
   handler: HttpHandler,
 ): (event: APIGatewayProxyEventV2) => Promise<APIGatewayProxyStructuredResultV2> {
   if (typeof handler !== "function")
-    throw new InvalidArgumentError("lambdaHttp takes a function (request) => response.");
-  return async (event) => toResult(await handler(toWebRequest(event)));
+    throw new InvalidArgumentError("lambdaHttp: the handler must be a function (request) => response.");
+  return async (event) => resultFromResponse(await handler(webRequestFromEvent(event)));
 }
 
-function toWebRequest(event: APIGatewayProxyEventV2): Request {
-  const http = event?.requestContext?.http;
-  if (http === undefined) {
-    throw new InvalidArgumentError(
-      "lambdaHttp takes events of an HTTP API with payload format 2.0, or of a function URL.",
-    );
-  }
-  const url = new URL(`https://${event.requestContext.domainName}`);
-  // Assigned, not concatenated: HTTP APIs decode the path, and then it may hold ? and #.
-  url.pathname = event.rawPath;
-  url.search = event.rawQueryString;
+function webRequestFromEvent(event: APIGatewayProxyEventV2): Request {
+  const { method, url, body } = readHttpEvent(event, "lambdaHttp");
   const headers = new Headers();
   for (const [name, value] of Object.entries(event.headers))
     if (value !== undefined) headers.set(name, value);
   if (event.cookies !== undefined) headers.set("cookie", event.cookies.join("; "));
-  const hasBody = typeof event.body === "string" && http.method !== "GET" && http.method !== "HEAD";
-  const body = hasBody ? Buffer.from(event.body!, event.isBase64Encoded ? "base64" : "utf8") : null;
-  return new Request(url, { method: http.method, headers, body });
+  const mayHaveBody = method !== "GET" && method !== "HEAD";
+  return new Request(url, {
+    method,
+    headers,
+    body: mayHaveBody && body !== null ? new Uint8Array(body) : null,
+  });
 }
 
-async function toResult(response: Response): Promise<APIGatewayProxyStructuredResultV2> {
+async function resultFromResponse(response: Response): Promise<APIGatewayProxyStructuredResultV2> {
   const bytes = Buffer.from(await response.arrayBuffer());
   const cookies = response.headers.getSetCookie();
   const type = response.headers.get("content-type") ?? "text/plain";

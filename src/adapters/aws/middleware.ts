@@ -1,6 +1,5 @@
 import type { MiddlewareObj, Request as MiddyRequest } from "@middy/core";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { requireOrder, type Stage } from "../../middleware/compose.js";
 import { ambient, type TransactionScope } from "../../middleware/current-transaction.js";
 import {
   type InboxMiddleware,
@@ -12,6 +11,7 @@ import {
   type OutboxMiddleware,
   type OutboxMiddlewareOptions,
 } from "../../middleware/outbox-middleware.js";
+import { requireOrder, type Stage } from "../../middleware/stages.js";
 import {
   transaction as neutralTransaction,
   type OpenTransaction,
@@ -21,7 +21,7 @@ import {
 import type { Database } from "../../sql/dialect.js";
 import { sqsMessage } from "./middleware-sqs.js";
 
-/** What one invocation keeps in `request.internal`, under one key. */
+/** State of one invocation, under one key of `request.internal`. */
 interface Invocation {
   readonly open: OpenTransaction;
   readonly stages: Stage[];
@@ -30,11 +30,11 @@ interface Invocation {
 const key = "oncebox";
 
 type Internal = { [key]?: Invocation };
-type Middleware = MiddlewareObj & { readonly stage: Stage };
+type MiddyMiddleware = MiddlewareObj & { readonly stage: Stage };
 
 const invocationOf = (request: MiddyRequest): Invocation | undefined => (request.internal as Internal)[key];
 
-/** A mistake in the order shows at the first invocation; `orderedMiddleware([...])` shows it when the handler is built. */
+/** Throws at the first invocation when the order is wrong. `orderedMiddleware([...])` throws when the function loads. */
 function enter(request: MiddyRequest, stage: "inbox" | "outbox"): Invocation {
   const invocation = invocationOf(request);
   if (invocation === undefined) {
@@ -48,12 +48,12 @@ function enter(request: MiddyRequest, stage: "inbox" | "outbox"): Invocation {
 }
 
 /**
- * Begins before the handler, commits after it, rolls back on any error.
+ * Begins a transaction before the handler, commits after it, rolls back on any error.
  *
  * @example
  * export const handler = middy(work).use(transaction(db)).use(inbox({ subscriber: "orders" })).use(outbox());
  */
-export function transaction(db: Database, options?: TransactionOptions): Middleware {
+export function transaction(db: Database, options?: TransactionOptions): MiddyMiddleware {
   const neutral: TransactionMiddleware = neutralTransaction(db, options);
   const end = async (request: MiddyRequest, how: "commit" | "rollback"): Promise<void> => {
     const invocation = invocationOf(request);
@@ -79,8 +79,8 @@ export function transaction(db: Database, options?: TransactionOptions): Middlew
 }
 
 /**
- * What a `before` enters is left again when middy goes on, unless it was the very first. So the transaction is entered
- * when middy takes the event out of the request, which it does in the call of the handler.
+ * An async context that a `before` hook enters ends with the hook, unless it is the first hook. So the transaction's
+ * context is entered when middy reads the event from the request, which it does in the call of the handler.
  */
 function enterWithEvent(request: MiddyRequest, scope: TransactionScope): void {
   let { event } = request;
@@ -98,8 +98,8 @@ function enterWithEvent(request: MiddyRequest, scope: TransactionScope): void {
 }
 
 /**
- * Other middleware may end an invocation early, and middy tells nobody: the transaction would stay open, and what the
- * handler wrote would be lost without a word. But it assigns the response, and there it is refused.
+ * Other middleware may end an invocation early, and middy then calls no `after` hook: the transaction would stay open, and
+ * the handler's writes would be lost silently. But middy assigns the response, and this setter throws there.
  */
 function watchForEarlyEnd(request: MiddyRequest): void {
   let response: unknown;
@@ -113,19 +113,19 @@ function watchForEarlyEnd(request: MiddyRequest): void {
       if (open === undefined || !Object.hasOwn(request, "earlyResponse")) return;
       if (request.error) {
         delete (request.internal as Internal)[key];
-        open.rollback().catch(() => {}); // an error was answered: nobody waits for this
+        open.rollback().catch(() => {}); // another middleware has handled the error; middy does not wait for this
         return;
       }
-      delete request.earlyResponse; // or it would end the handling of the error too
+      delete request.earlyResponse; // it would end the error handling too
       throw new InvalidOperationError(
-        "transaction: a middleware inside of it ended the invocation early. Move that one before .use(transaction(db)).",
+        "transaction: a middleware inside of it ended the invocation early. Move that middleware before .use(transaction(db)).",
       );
     },
   });
 }
 
-/** A duplicate ends the invocation at once, as a success without a response. */
-export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): Middleware {
+/** Records the message. A duplicate ends the invocation at once, as a success without a response. */
+export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): MiddyMiddleware {
   const neutral: InboxMiddleware = neutralInbox<Event>({ messageId: eventId, ...options });
   return {
     stage: "inbox",
@@ -133,14 +133,14 @@ export function inbox<Event = unknown>(options: InboxMiddlewareOptions<Event>): 
       const invocation = enter(request, "inbox");
       if (await neutral.isNew(invocation.open.scope, request.event)) return;
       delete (request.internal as Internal)[key];
-      await invocation.open.commit(); // middy runs no `after` when it ends early
+      await invocation.open.commit(); // middy runs no `after` hook when an invocation ends early
       request.earlyResponse = undefined;
     },
   };
 }
 
-/** Writes the messages that the handler returns into the outbox; the response is empty then. */
-export function outbox(options?: OutboxMiddlewareOptions): Middleware {
+/** Writes the messages that the handler returns into the outbox. The response is then empty. */
+export function outbox(options?: OutboxMiddlewareOptions): MiddyMiddleware {
   const neutral: OutboxMiddleware = neutralOutbox(options);
   return {
     stage: "outbox",
@@ -156,25 +156,25 @@ export function outbox(options?: OutboxMiddlewareOptions): Middleware {
 }
 
 /**
- * The same list, after a check of its order, for `use`: a mistake shows when the function loads.
+ * Checks the order of a list of middleware and returns the list, for `use`. A wrong order throws when the function loads.
  *
  * @example
  * middy(work).use(orderedMiddleware([transaction(db), inbox({ subscriber: "orders" }), outbox()]))
  */
 export function orderedMiddleware<Entry extends MiddlewareObj>(middleware: readonly Entry[]): Entry[] {
   requireOrder(
-    middleware.flatMap((entry) => ("stage" in entry ? [(entry as unknown as Middleware).stage] : [])),
+    middleware.flatMap((entry) => ("stage" in entry ? [(entry as unknown as MiddyMiddleware).stage] : [])),
   );
   return [...middleware];
 }
 
-/** Of a queue's event with one record, or of an EventBridge event. */
+/** The id of an SQS event with one record, or of an EventBridge event. */
 function eventId(event: unknown): string | undefined {
   const { Records: records, id } = (event ?? {}) as { Records?: unknown; id?: unknown };
   if (!Array.isArray(records)) return typeof id === "string" ? id : undefined;
   if (records.length !== 1) {
     throw new InvalidArgumentError(
-      `inbox: the event has ${records.length} records, and a transaction has one message. Set the trigger's batch size to 1, or use sqsHandler.`,
+      `inbox: the event has ${records.length} records, but a transaction handles one message. Set the trigger's batch size to 1, or use sqsHandler.`,
     );
   }
   return sqsMessage(records[0]).messageId;

@@ -9,11 +9,11 @@ import { refusedAnswer } from "../../webhooks/responses.js";
 import type { WebhookReceiver } from "../../webhooks/route.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
-import { toRequest, toResult } from "./http-event.js";
+import { requestFromEvent, resultFromAnswer } from "./http-event.js";
 
 export type WebhookFunction = MiddyfiedHandler<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>;
 
-/** Before Lambda kills the function, which the sender would be told as 502, it answers 503. */
+/** Answers 503 this long before Lambda kills the function, which would answer the sender 502. */
 const answerEarlyMs = 100;
 
 /**
@@ -33,18 +33,18 @@ export function webhookFunction(definition: AppDefinition): WebhookFunction {
   })
     .use(afterThaw)
     .handler(async (event) => {
-      const request = toRequest(event);
+      const request = requestFromEvent(event);
       let receive: WebhookReceiver;
       try {
         receive = await route();
       } catch (error) {
-        return unavailable(safeReason(error)); // the next one tries again: a secret store may have been away
+        return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
       }
-      return toResult(await receive(request));
+      return resultFromAnswer(await receive(request));
     });
 }
 
 function unavailable(reason: string): APIGatewayProxyStructuredResultV2 {
   jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
-  return toResult(refusedAnswer("unavailable"));
+  return resultFromAnswer(refusedAnswer("unavailable"));
 }

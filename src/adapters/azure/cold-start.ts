@@ -1,5 +1,6 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import { type App, createApp } from "../../app/create-app.js";
+import { defined } from "../../base/defined.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { readEnvironment } from "../../config/environment.js";
@@ -8,7 +9,7 @@ import { invocationLogger } from "./invocation-logger.js";
 import { azureSecrets } from "./key-vault.js";
 import { azureWakeUp } from "./wake-up.js";
 
-/** One app for all invocations of a process, begun while the entry point loads. */
+/** Makes the app once for all invocations of a process. It starts while the entry point loads. */
 export function coldStart(definition: AppDefinition): () => Promise<App> {
   const app = memoisePromise(async () => {
     const environment = readEnvironment();
@@ -19,10 +20,9 @@ export function coldStart(definition: AppDefinition): () => Promise<App> {
       environment,
       resolveSecret: azureSecrets(environment.env),
       logger: definition.logger ?? invocationLogger(environment.logLevel),
-      ...(wakeUp === undefined ? {} : { wakeUp }),
-      ...(fanOut === undefined ? {} : { fanOut }),
+      ...defined({ wakeUp, fanOut }),
     });
   });
-  app().catch(() => {}); // the first invocation tries again, and is told
+  app().catch(() => {}); // the first invocation tries again and reports it
   return app;
 }

@@ -4,15 +4,16 @@ import type { AzureSettings } from "../../config/azure-settings.js";
 import { InvalidArgumentError } from "../../errors.js";
 
 const minute = 60_000;
-/** The shortest of any plan's, Consumption's. */
+/** The default of the Consumption plan, the shortest of all plans. */
 const defaultMs = 5 * minute;
-/** However long a function may run: the platform gives running functions 10 minutes before it takes an instance away. */
+/** A run never takes longer, because the platform gives running functions 10 minutes before it removes an instance. */
 const longestMs = 10 * minute;
-/** The host's clock starts before ours, and its time-out kills the whole process with all that runs in it. */
+/** The host's clock starts before ours, and its time-out kills the process with all functions that run in it. */
 const marginMs = 5_000;
 
 /**
- * How long a run may take: host.json's `functionTimeout`, which the host enforces and tells nobody, less a margin.
+ * How long a run may take: `functionTimeout` of host.json minus a margin. The host enforces it, but does not pass it to
+ * the function.
  */
 export function runTimeMs(settings: Pick<AzureSettings, "functionTimeout" | "appFolder">): number {
   const text = settings.functionTimeout ?? functionTimeoutOf(join(settings.appFolder ?? "", "host.json"));
@@ -44,18 +45,19 @@ function functionTimeoutOf(file: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw error;
   }
-  // The host takes the name in any case.
+  // The host ignores the name's case.
   const [, timeout] =
-    Object.entries(parsed(text, file)).find(([name]) => name.toLowerCase() === "functiontimeout") ?? [];
+    Object.entries(parseHostJson(text, file)).find(([name]) => name.toLowerCase() === "functiontimeout") ??
+    [];
   return timeout === undefined || timeout === null ? undefined : String(timeout);
 }
 
-function parsed(text: string, file: string): object {
+function parseHostJson(text: string, file: string): object {
   try {
     return Object(JSON.parse(text.replace(/^\uFEFF/, "")));
   } catch (cause) {
     throw new InvalidArgumentError(
-      `${file} is not plain JSON: the time-out is read from it. Remove comments.`,
+      `${file} is not plain JSON, and functionTimeout is read from it. Remove comments.`,
       {
         cause,
       },

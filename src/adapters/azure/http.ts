@@ -1,7 +1,7 @@
 import type { HttpRequest, HttpResponseInit } from "@azure/functions";
 
-/** A web Request with the bytes of the body as they were sent, streamed where the host streams them. */
-export function toRequest({ url, method, headers, body }: HttpRequest): Request {
+/** A web Request. The body has the bytes that were sent, and is a stream if the host streams it. */
+export function requestFromHost({ url, method, headers, body }: HttpRequest): Request {
   const init: RequestInit & { duplex?: "half" } = { method, headers };
   if (body !== null) {
     init.body = body;

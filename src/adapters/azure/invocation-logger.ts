@@ -5,17 +5,17 @@ import { jsonLogger, type LogLevel } from "../../telemetry/json-logger.js";
 
 const current = new AsyncLocalStorage<{ context: InvocationContext | undefined }>();
 
-/** What is logged by `work` belongs to this invocation, until it has ended. */
+/** Runs `work` so that its log lines belong to this invocation, until the invocation ends. */
 export function inInvocation<T>(context: InvocationContext, work: () => Promise<T>): Promise<T> {
   const invocation: { context: InvocationContext | undefined } = { context };
   return current.run(invocation, work).finally(() => {
-    invocation.context = undefined; // the host complains of lines that come later
+    invocation.context = undefined; // the host warns about later lines
   });
 }
 
 /**
- * Lines of JSON through the invocation's own log, because Application Insights keeps their level and which invocation
- * they belong to; what it finds on the standard output has neither.
+ * Writes lines of JSON to the invocation's own log, so that Application Insights knows their level and invocation. Lines
+ * on the standard output have neither.
  */
 export const invocationLogger = (level: LogLevel): Logger =>
   jsonLogger(level, (line, at) => {

@@ -1,17 +1,18 @@
 import type { HttpRequest, HttpResponseInit, InvocationContext } from "@azure/functions";
+import { timeBudget } from "../../base/budget.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { type ConsumeOptions, createConsume } from "../../middleware/consume.js";
 import { consumeBatch } from "../../middleware/consume-batch.js";
-import type { HttpHandler } from "../../middleware/idempotent-http.js";
+import type { HttpHandler } from "../../middleware/idempotent-requests.js";
 import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
 import { openEnvelope } from "../../publishers/envelope.js";
 import { optionalCount } from "../../queue/arguments.js";
-import { toHttpResponse, toRequest } from "./http.js";
+import { requestFromHost, toHttpResponse } from "./http.js";
 
 export interface AzureQueueOptions extends ConsumeOptions {
-  /** Of messages that bring none. */
+  /** The topic of messages without one: "service-bus" or "storage-queue" by default. */
   readonly topic?: string;
-  /** Of a batch (`cardinality: "many"`), messages or sessions at once: 4 by default. */
+  /** Messages or sessions of a batch (`cardinality: "many"`) that are handled at once: 4 by default. */
   readonly concurrency?: number;
 }
 
@@ -19,8 +20,9 @@ type Metadata = Readonly<Record<string, unknown>>;
 type QueueFunction = (entry: unknown, context: InvocationContext) => Promise<void>;
 
 /**
- * A handler for `app.serviceBusQueue` and `app.serviceBusTopic`, of one message or of a batch. What fails is thrown, so
- * that the platform delivers it again; of a batch, what was handled already is a duplicate then, and is skipped.
+ * A handler for `app.serviceBusQueue` and `app.serviceBusTopic`, for single messages and for batches. It throws when a
+ * message fails, so that the platform delivers the message, or the whole batch, again. Messages of the batch that were
+ * handled are duplicates then, and are skipped.
  *
  * @example
  * app.serviceBusQueue("orders", { queueName: "orders", connection: "BUS", handler: serviceBusHandler({ handle }) });
@@ -30,7 +32,8 @@ export function serviceBusHandler(options: AzureQueueOptions): QueueFunction {
 }
 
 /**
- * A handler for `app.storageQueue`. The platform's own redelivery and `maxDequeueCount` apply.
+ * A handler for `app.storageQueue`. It throws when the message fails; the platform's redelivery and `maxDequeueCount`
+ * apply.
  *
  * @example
  * app.storageQueue("orders", { queueName: "orders", connection: "STORAGE", handler: storageQueueHandler({ handle }) });
@@ -40,15 +43,15 @@ export function storageQueueHandler(options: AzureQueueOptions): QueueFunction {
 }
 
 /**
- * A handler of web requests, such as `idempotentHttp`'s, for `app.http`.
+ * Turns a handler of web requests, such as `idempotentHttp`'s, into a handler for `app.http`.
  *
  * @example
  * app.http("orders", { methods: ["POST"], handler: azureHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api" }, placeOrder)) });
  */
 export function azureHttp(handler: HttpHandler): (request: HttpRequest) => Promise<HttpResponseInit> {
   if (typeof handler !== "function")
-    throw new InvalidArgumentError("azureHttp takes a function (request) => response.");
-  return async (request) => toHttpResponse(await handler(toRequest(request)));
+    throw new InvalidArgumentError("azureHttp: the handler must be a function (request) => response.");
+  return async (request) => toHttpResponse(await handler(requestFromHost(request)));
 }
 
 function queueFunction(
@@ -61,7 +64,7 @@ function queueFunction(
   optionalCount(concurrency, `${what}: concurrency`, 1);
   return async (entry, context) => {
     const metadata: Metadata = context.triggerMetadata ?? {};
-    // a message whose body is a JSON array is no batch
+    // A single message may have a JSON array as its body. Only a batch has the metadata of one.
     if (!Array.isArray(entry) || !Array.isArray(metadata.messageIdArray)) {
       const { end, error } = await consume(toMessage(entry, metadata, topic));
       if (end === "failed") throw error;
@@ -73,7 +76,7 @@ function queueFunction(
     });
     const failed = await consumeBatch(entries, consume, {
       concurrency,
-      remainingMs: () => Number.POSITIVE_INFINITY,
+      budget: timeBudget(Number.POSITIVE_INFINITY),
       reserveMs: 0,
     });
     if (failed.length > 0) {
@@ -84,7 +87,7 @@ function queueFunction(
   };
 }
 
-/** Of one message of a batch: the host brings what each has in lists, `messageIdArray` and so on. */
+/** The metadata of one message of a batch. The host brings lists for the whole batch, such as `messageIdArray`. */
 function metadataOf(metadata: Metadata, index: number): Metadata {
   const own: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(metadata)) {
@@ -93,15 +96,15 @@ function metadataOf(metadata: Metadata, index: number): Metadata {
   return own;
 }
 
-/** Microsoft's library parses every text that looks like JSON, also ids: the text that was sent, as far as it can be told. */
+/** Microsoft's library parses every text that looks like JSON, ids too. This writes the value as text again. */
 function text(value: unknown): string | undefined {
   if (typeof value === "string") return value === "" ? undefined : value;
   return value === undefined || value === null ? undefined : JSON.stringify(value);
 }
 
 /**
- * A number with more than 15 digits has lost some, and two messages could seem to have the same id. What the queue itself
- * knows tells them apart: a redelivery has the same, a sender's second attempt has not.
+ * A parsed number with more than 15 digits has lost some of them, so two messages could get the same id. The queue's
+ * sequence number and time are added: a redelivery has the same ones, a message that is sent again has not.
  */
 function idText(metadata: Metadata): string | undefined {
   const { messageId: id, sequenceNumber, enqueuedTimeUtc } = metadata;
@@ -109,7 +112,10 @@ function idText(metadata: Metadata): string | undefined {
   return isCut ? JSON.stringify([id, sequenceNumber, enqueuedTimeUtc]) : text(id);
 }
 
-/** The text that was sent, up to spaces and what JSON's numbers lose; all of it with the trigger's `dataType: "binary"`. */
+/**
+ * The body as text. A parsed body loses spaces and digits beyond JSON's numbers. With the trigger's `dataType: "binary"`
+ * the text is exactly what was sent.
+ */
 const bodyText = (body: unknown): string => {
   if (typeof body === "string") return body;
   if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");

@@ -3,27 +3,27 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import type { QueueStorage } from "../../config/azure-settings.js";
 import { azureCredential } from "./credential.js";
 
-/** Every call ends within this time, so that one that hangs does not stand for those after it. */
-const longestCallMs = 2_000;
-/** By then the timer has done what the message asks for. */
+/** Limit of one call, so that a call that hangs does not block later ones. */
+const maxCallMs = 2_000;
+/** In seconds. By then the timer has started the function anyway. */
 const messageTimeToLive = 120;
-/** The client's own waits 4 s before it tries again. */
+/** The client's default waits 4 s before it tries again. */
 const pipeline: StoragePipelineOptions = { retryOptions: { maxTries: 2, retryDelayInMs: 50 } };
 
 export interface QueueSender {
   send(text: string): Promise<void>;
-  /** Loads the client, which takes time. */
+  /** Loads the Azure client, which takes time. */
   prepare(): void;
 }
 
-/** Puts texts into a queue, which is made when it is not there. */
+/** Sends texts to a queue, and creates the queue if it does not exist. */
 export function queueSender(storage: QueueStorage, name: string): QueueSender {
   const queue = memoisePromise(() => openQueue(storage, name));
   return {
-    prepare: () => void queue().catch(() => {}), // told by the call that needs it
+    prepare: () => void queue().catch(() => {}), // `send` tries again and reports it
     async send(text) {
       const client = await queue();
-      const abortSignal = AbortSignal.timeout(longestCallMs);
+      const abortSignal = AbortSignal.timeout(maxCallMs);
       // The queue trigger expects base64 unless host.json says otherwise.
       const message = Buffer.from(text).toString("base64");
       const send = () => client.sendMessage(message, { messageTimeToLive, abortSignal });

@@ -9,17 +9,19 @@ import { toResponse } from "../../webhooks/http.js";
 import { refusedAnswer } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
-import { toHttpResponse, toRequest } from "./http.js";
+import { requestFromHost, toHttpResponse } from "./http.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { storageQueueHandler } from "./middleware.js";
 
-/** All of them, because the host answers 404 for those that are not named; the route itself says what is allowed. */
+/** All methods, because the host answers 404 for the others. The webhook route answers 405 itself. */
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 
 /**
- * Registers an app's functions with the host: `webhook` by HTTP; `dispatch`, `reap` and `cleanup` by timers; and
- * `wakeup`, which dispatches too, by a queue, if `ONCEBOX_WAKE_QUEUE` names one; and `consume`, if the app has a
- * consumer and `ONCEBOX_CONSUME_QUEUE` names its queue. They share the app, which is put together once per process.
+ * Registers an app's functions with the host. They share one app per process.
+ * - `webhook`: by HTTP
+ * - `dispatch`, `reap`, `cleanup`: by timers
+ * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
+ * - `consume`: by the queue that `ONCEBOX_CONSUME_QUEUE` names, if the app has a consumer
  *
  * @example
  * // main.ts, which package.json's "main" names
@@ -30,12 +32,12 @@ const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as 
  */
 export function registerFunctions(definition: AppDefinition): void {
   const app = coldStart(definition);
-  // The first, because what is thrown before anything is registered leaves an app without functions, which then says
-  // 404 to everybody; what is thrown after it stops the start, and the host tells why.
+  // Registered before anything can throw. An error before the first registration leaves an app without functions, which
+  // answers 404 to every request. An error after it stops the start, and the host reports it.
   functionApp.http("webhook", {
     route: "webhooks/{source}/{tenant?}",
     methods: [...methods],
-    authLevel: "anonymous", // who sends is known by the signature
+    authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) => inInvocation(context, () => receive(app, request)),
   });
 
@@ -43,9 +45,9 @@ export function registerFunctions(definition: AppDefinition): void {
   const runMs = runTimeMs(settings);
   const stopping = new AbortController();
   const runs = new Set<Promise<unknown>>();
-  const job = <Answer>(work: (app: App, budget: Budget, trigger: unknown) => Promise<Answer>) => {
-    return (trigger: unknown, context: InvocationContext): Promise<Answer> => {
-      const budget = timeBudget(runMs, stopping.signal); // the host's clock runs while the app is put together
+  const job = <Report>(work: (app: App, budget: Budget, trigger: unknown) => Promise<Report>) => {
+    return (trigger: unknown, context: InvocationContext): Promise<Report> => {
+      const budget = timeBudget(runMs, stopping.signal); // before app(): the host's clock runs while the app starts
       const run = inInvocation(context, async () => work(await app(), budget, trigger));
       runs.add(run);
       return run.finally(() => runs.delete(run));
@@ -81,13 +83,13 @@ export function registerFunctions(definition: AppDefinition): void {
       handler: (message, context) => inInvocation(context, () => consume(message, context)),
     });
   }
-  // An instance that is taken away finishes what runs, hands back what it did not start, and closes its connections.
+  // Before the platform removes an instance, running jobs end, release what they have not started, and the connections close.
   functionApp.hook.appTerminate(async () => {
     stopping.abort();
     await Promise.allSettled(runs);
     await app().then(
       (ready) => ready.close(),
-      () => {}, // there never was one
+      () => {}, // the app never started
     );
   });
 }
@@ -97,10 +99,10 @@ async function receive(app: () => Promise<App>, request: HttpRequest) {
   try {
     running = await app();
   } catch (error) {
-    // The next one tries again: a secret store may have been away.
+    // The next request tries again, in case a secret store was away.
     const reason = safeReason(error);
     invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
     return toHttpResponse(toResponse(refusedAnswer("unavailable")));
   }
-  return toHttpResponse(await running.webhook(toRequest(request)));
+  return toHttpResponse(await running.webhook(requestFromHost(request)));
 }

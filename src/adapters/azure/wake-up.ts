@@ -4,7 +4,7 @@ import { queueSender } from "./queue-sender.js";
 
 const message = JSON.stringify({ oncebox: "wake-up" });
 
-/** A message in the queue that the settings name; without one there is only the timer. */
+/** Wakes the dispatch function by a message in a queue. Undefined when the settings name no queue. */
 export function azureWakeUp({ wakeUp }: AzureSettings): WakeUp | undefined {
   if (wakeUp === undefined) return undefined;
   const { send } = queueSender(wakeUp.storage, wakeUp.queue);

@@ -4,11 +4,12 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
 import { timeBudget } from "../../base/budget.js";
+import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
-import { sendResponse, toRequest } from "./node-http.js";
+import { requestFromNode, sendResponse } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 
 export interface LocalRunOptions {
@@ -16,35 +17,34 @@ export interface LocalRunOptions {
   readonly host?: string;
   readonly logger?: Logger;
   readonly resolveSecret?: SecretResolver;
-  /** The time of one dispatch, as a function would have it: 60 s by default. */
+  /** The time budget of one job, as a function would have it: 60 s by default. */
   readonly functionMs?: number;
   readonly dispatchEveryMs?: number;
   readonly reapEveryMs?: number;
   readonly cleanupEveryMs?: number;
-  /** How long a stop waits for requests that are on their way: 10 s by default, longer than any answer takes. */
+  /** How long `stop` waits for running requests: 10 s by default, longer than any response takes. */
   readonly stopMs?: number;
 }
 
 export interface LocalRun {
   readonly app: App;
   readonly url: string;
-  /** No new requests; what runs is finished and settled; the database is closed. */
+  /** Refuses new requests, waits for running requests and jobs, and closes the database. */
   stop(): Promise<void>;
 }
 
-/** The functions on this machine: webhooks by HTTP, timers for the rest, the schema brought up to date first. */
+/** Runs the app's functions on this machine: webhooks by HTTP, the others by timers. It migrates the schema first. */
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
   const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
   const app = await createApp(definition, {
     environment,
     wakeUp: { wake: async () => dispatching?.wake() },
-    ...(options.logger === undefined ? {} : { logger: options.logger }),
-    ...(options.resolveSecret === undefined ? {} : { resolveSecret: options.resolveSecret }),
+    ...defined({ logger: options.logger, resolveSecret: options.resolveSecret }),
   });
   try {
     await app.migrate();
-    const server = createServer((incoming, outgoing) => void answer(app, incoming, outgoing));
+    const server = createServer((incoming, outgoing) => void respond(app, incoming, outgoing));
     const url = await listening(server, environment.port, host);
     const job = (name: "dispatch" | "reap" | "cleanup") => async (signal: AbortSignal) => {
       try {
@@ -73,20 +73,20 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
   }
 }
 
-async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+async function respond(app: App, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   const gone = new AbortController();
   outgoing.once("close", () => gone.abort());
   let request: Request;
   try {
-    request = toRequest(incoming, gone.signal);
+    request = requestFromNode(incoming, gone.signal);
   } catch {
-    outgoing.writeHead(400).end(); // a host, a path or a method that no web request can have
+    outgoing.writeHead(400).end(); // the host, path or method is not valid
     return;
   }
   try {
     await sendResponse(await route(app, request), outgoing);
   } catch (error) {
-    if (gone.signal.aborted) return; // nobody to answer
+    if (gone.signal.aborted) return; // the client has disconnected
     app.logger.error("request failed", { error: safeReason(error) });
     if (!outgoing.headersSent) outgoing.writeHead(500);
     outgoing.end();
@@ -108,11 +108,11 @@ const listening = (server: Server, port: number, host: string): Promise<string> 
     });
   });
 
-/** Requests on their way are answered; one that is still being sent after `longestMs` is cut off, and nothing of it stored. */
-async function closed(server: Server, longestMs: number): Promise<void> {
+/** Waits for running requests. A request that is not complete after `stopMs` is cut off, and nothing of it is stored. */
+async function closed(server: Server, stopMs: number): Promise<void> {
   const ended = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();
-  const timer = setTimeout(() => server.closeAllConnections(), longestMs);
+  const timer = setTimeout(() => server.closeAllConnections(), stopMs);
   await ended;
   clearTimeout(timer);
 }

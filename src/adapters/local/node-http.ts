@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
-/** A request of node:http as a web Request. The body stays a stream: whoever reads it decides how much is too much. */
-export function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request {
+/** A request of node:http as a web Request. The body stays a stream, so that its reader can limit its size. */
+export function requestFromNode(incoming: IncomingMessage, signal: AbortSignal): Request {
   const headers = new Headers();
   for (let i = 0; i < incoming.rawHeaders.length; i += 2) {
     headers.append(incoming.rawHeaders[i]!, incoming.rawHeaders[i + 1]!);

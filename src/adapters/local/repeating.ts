@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Repeating {
-  /** Does it now, or once more when it is being done. */
+  /** Runs the job now, or once more after the current run. */
   wake(): void;
-  /** Waits for what is being done. */
+  /** Waits for the current run. */
   stop(): Promise<void>;
 }
 
-/** Does `job` at once and then every so often, never twice at the same time: a function's timer, locally. */
+/** Runs `job` at once and then at an interval, never twice at the same time. It stands in for a function's timer. */
 export function repeating(everyMs: number, job: (signal: AbortSignal) => Promise<void>): Repeating {
   const stopping = new AbortController();
   let waking = new AbortController();

@@ -1,4 +1,5 @@
 import type { Dialect } from "../dialect.js";
+import { statement } from "../driver.js";
 import { due } from "./poll.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
@@ -12,6 +13,10 @@ export const postgresDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  idempotencyLock: statement(
+    "idempotency lock",
+    "select pg_try_advisory_xact_lock(hashtextextended(:name::text, 7093)) as locked",
+  ),
   batchSeparator: ";\n",
   // a Date cuts off microseconds; 0.0005 is what a double of epoch seconds may lack to the whole millisecond
   fromTime: (value) => new Date((value as number) + 0.0005),

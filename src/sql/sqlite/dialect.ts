@@ -12,6 +12,7 @@ export const sqliteDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  idempotencyLock: undefined, // one writer at a time is lock enough
   batchSeparator: ";\n",
   fromTime: (value) => new Date(Number(value)),
 };

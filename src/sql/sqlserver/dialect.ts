@@ -1,4 +1,5 @@
 import type { Dialect } from "../dialect.js";
+import { statement } from "../driver.js";
 import { due } from "./poll.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
@@ -12,6 +13,12 @@ export const sqlServerDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  idempotencyLock: statement(
+    "idempotency lock",
+    `declare @result int;
+exec @result = sp_getapplock @Resource = @name, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
+select case when @result >= 0 then 1 else 0 end as locked`,
+  ),
   batchSeparator: "\ngo\n",
   fromTime: (value) => (value instanceof Date ? value : new Date(String(value))),
 };

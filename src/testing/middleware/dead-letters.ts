@@ -53,7 +53,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toMatchObject([{ messageId: "m" }]);
     });
 
-    it("MID-11 ADD-02 a replayed dead letter goes through the same stack, once", async () => {
+    it("MID-11 ADD-02 a replayed dead letter is handled by the same composed handler, once", async () => {
       const made = await shop();
       let broken = true;
       const handle = compose<TriggerMessage>(
@@ -72,13 +72,13 @@ export function deadLettersContract(harness: ContractHarness): void {
       });
       await dispatcher.run(made.inboxStore, timeBudget(10_000));
       await dispatcher.run(made.inboxStore, timeBudget(10_000));
-      await handle(message(2)); // and the queue brings it once more
+      await handle(message(2)); // the queue delivers it once more
       expect(await made.orders()).toEqual(["o"]);
       expect(await made.outgoing()).toEqual(["p"]);
       expect((await made.inboxStore.stats()).counts).toMatchObject({ Done: 1, Dead: 0, Processing: 0 });
     });
 
-    it("MID-11 what the dead letters cannot take stays in the queue", async () => {
+    it("MID-11 a message whose dead letter cannot be written stays in the queue", async () => {
       const made = await shop();
       const away = {
         ...made.inboxStore,
@@ -96,7 +96,7 @@ export function deadLettersContract(harness: ContractHarness): void {
       });
     });
 
-    it("ADD-12 a permanent failure is dead at the first delivery; without dead letters it stays the queue's", async () => {
+    it("ADD-12 a permanent failure is dead at the first delivery; without dead letters the queue keeps it", async () => {
       const made = await shop();
       const handle = () => {
         throw permanentFailure("the order was deleted");

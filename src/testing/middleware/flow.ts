@@ -19,7 +19,7 @@ interface Order {
   readonly messageId?: string;
 }
 
-/** Places an order as a repository deep inside would, and announces it. */
+/** Places an order with `currentTransaction`, and returns its event. */
 const placeOrder = (shop: Shop, handled: string[]) => async (message: Order) => {
   handled.push(message.messageId!);
   await insertOrder(shop, currentTransaction(), message.messageId!);
@@ -28,14 +28,14 @@ const placeOrder = (shop: Shop, handled: string[]) => async (message: Order) => 
 
 export function flowContract(harness: ContractHarness): void {
   shopTheme(harness, "the flow of a message", ({ shop, database }) => {
-    it("MID-02 MID-03 MID-06 MID-07 the execution flow: dedup, order and event commit together, then the event is published", async () => {
+    it("MID-02 MID-03 MID-06 MID-07 the execution flow: inbox row, order and event commit together, then the event is published", async () => {
       const made = await shop();
       const handled: string[] = [];
       const handle = compose<Order>(
         [made.transaction, made.inboxOf("orders"), made.outbox],
         placeOrder(made, handled),
       );
-      expect(await handle({ messageId: "abc-123" })).toBeUndefined(); // nothing is passed on
+      expect(await handle({ messageId: "abc-123" })).toBeUndefined(); // the outbox passes nothing on
 
       expect(await made.orders()).toEqual(["abc-123"]);
       expect(await made.inboxStore.get({ source: "orders", messageId: "abc-123" })).toMatchObject({
@@ -67,7 +67,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toHaveLength(2);
     });
 
-    it("MID-03 of many at the same time exactly one handles the message", async () => {
+    it("MID-03 of many deliveries at the same time exactly one is handled", async () => {
       const made = await shop();
       const handled: string[] = [];
       const handle = compose<Order>(
@@ -102,7 +102,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toEqual(["published"]);
     });
 
-    it("MID-02 ADD-12 a failure that the handler returns is one, as with a dispatcher: nothing is kept", async () => {
+    it("MID-02 ADD-12 a failure that the handler returns counts as thrown, as with a dispatcher: nothing is stored", async () => {
       const made = await shop();
       const failure = permanentFailure("the order was deleted");
       const handle = compose<Order>([made.transaction, made.inboxOf("orders")], async (message) => {
@@ -128,7 +128,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.inboxStore.get({ source: "orders", messageId: "m" })).toBeNull();
     });
 
-    it("MID-08 an outbox that is not there rolls the order back, and says what to do", async () => {
+    it("MID-08 a missing outbox table rolls the order back, and the error says what to do", async () => {
       const made = await shop();
       const { schema } = database();
       const absent = outbox({ ...(schema === undefined ? {} : { schema }), table: "NotThere" });
@@ -153,7 +153,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(handled).toEqual(["billing", "shipping"]);
     });
 
-    it("MID-06 returned and published messages are one statement, in order, with the handler's contract unchanged", async () => {
+    it("MID-06 returned and published messages are written in order, and the handler's contract is unchanged", async () => {
       const made = await shop();
       const handle = compose<Order>([made.transaction, made.outbox], async () => {
         publish({ topic: "a", payload: "1" });
@@ -177,7 +177,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await deduplicated({ messageId: "m" })).toBeUndefined();
     });
 
-    it("MID-02 MID-08 a transaction inside of another on the same database is refused: it could not commit with it", async () => {
+    it("MID-02 MID-08 a transaction inside of another on the same database is refused, because they could not commit together", async () => {
       const made = await shop();
       const inner = compose<Order>([made.transaction], async () =>
         insertOrder(made, currentTransaction(), "in"),
@@ -192,14 +192,14 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.orders()).toEqual(["in"]);
     });
 
-    it("MID-04 a message without an id is refused with what to add, and nothing is kept", async () => {
+    it("MID-04 a message without an id is refused, and the error says what to add", async () => {
       const made = await shop();
       const handle = compose<Order>([made.transaction, made.inboxOf("s")], async () => {});
       for (const message of [{}, { messageId: "" }, null as unknown as Order])
         await expect(handle(message)).rejects.toThrow(/messageId/);
     });
 
-    it("MID-02 what a handler left running cannot write after the end, nor publish", async () => {
+    it("MID-02 work that a handler left running can neither write nor publish after the end", async () => {
       const made = await shop();
       let goOn = (): void => {};
       let late: Promise<unknown> | undefined;
@@ -220,7 +220,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.orders()).toEqual([]);
     });
 
-    it("MID-01 init creates the tables when asked and only then, twice is harmless, and odd names are quoted", async () => {
+    it("MID-01 only init creates the tables, a second init changes nothing, and odd names are quoted", async () => {
       const { db, schema } = database();
       const named = schema === undefined ? {} : { schema };
       const table = 'In"it ; drop';
@@ -238,7 +238,7 @@ export function flowContract(harness: ContractHarness): void {
       expect((await store.list()).messages).toHaveLength(1);
     });
 
-    it("MID-10 clean-up forgets old messages in batches, and never what is unpublished", async () => {
+    it("MID-10 clean-up deletes old messages in batches, and never an unpublished one", async () => {
       const made = await shop();
       const handled: string[] = [];
       const handle = compose<Order>(
@@ -261,7 +261,7 @@ export function flowContract(harness: ContractHarness): void {
       expect(await made.outgoing()).toHaveLength(3);
     });
 
-    it("MID-10 on a server clean-up runs by itself, keeps a week, goes on after an error and stops when told", async () => {
+    it("MID-10 on a server clean-up runs at an interval, keeps messages for 7 days, goes on after an error and stops when told", async () => {
       const made = await shop();
       const handled: string[] = [];
       const handle = compose<Order>(
@@ -294,7 +294,7 @@ export function flowContract(harness: ContractHarness): void {
         batchSize: 2,
       });
       const roundsFrom = async (from: number): Promise<void> => {
-        while (rounds < from + 2) await new Promise(setImmediate); // one that began after now is over
+        while (rounds < from + 2) await new Promise(setImmediate); // a round that began after this call has ended
       };
       const left = async () => [
         (await made.inboxStore.stats()).counts.Done,

@@ -87,11 +87,14 @@ export function httpContract(harness: ContractHarness): void {
       for (const path of ["/ann", "/bob", "/ann"])
         answers.push(await (await handle(post('"k"', "one", path))).text());
       expect(answers).toEqual(["1 for /ann", "2 for /bob", "1 for /ann"]);
-      const nobody = idempotentHttp({ ...options(made), scope: () => "" }, async () => new Response("ok"));
-      await expect(nobody(post('"k"', "one"))).rejects.toThrow(/whose request/);
+      const withoutScope = idempotentHttp(
+        { ...options(made), scope: () => "" },
+        async () => new Response("ok"),
+      );
+      await expect(withoutScope(post('"k"', "one"))).rejects.toThrow(/whose request/);
     });
 
-    it("MID-03 a twin is answered 409 while the first is being handled, and its response afterwards", async () => {
+    it("MID-03 a second request with the key is answered 409 while the first is being handled, and with its response afterwards", async () => {
       const made = await shop();
       let entered = (): void => {};
       let leave = (): void => {};
@@ -106,18 +109,18 @@ export function httpContract(harness: ContractHarness): void {
         await door;
         return new Response("done");
       });
-      // as another instance of the function; SQLite has one writer, so there a twin elsewhere waits instead
+      // As another instance of the function. On SQLite that instance would wait for the only writer, so the same one is used.
       const isShared = made.database.db.dialect.name === "sqlite";
-      const twin = isShared ? handle : idempotentHttp(options(made), async () => new Response("twice"));
+      const second = isShared ? handle : idempotentHttp(options(made), async () => new Response("twice"));
       const first = handle(post('"k"', "one"));
       await inside;
-      expect((await twin(post('"k"', "one"))).status).toBe(409);
+      expect((await second(post('"k"', "one"))).status).toBe(409);
       leave();
       expect(await (await first).text()).toBe("done");
-      expect(await (await twin(post('"k"', "one"))).text()).toBe("done");
+      expect(await (await second(post('"k"', "one"))).text()).toBe("done");
     });
 
-    it("MID-02 an error or a 5xx keeps nothing, so that the client may try again", async () => {
+    it("MID-02 after an error or a 5xx nothing is stored, so the client may try again", async () => {
       const made = await shop();
       const answers = [
         () => new Response("away", { status: 503 }),

@@ -8,7 +8,7 @@ import { type SqlExecutor, type SqlStatement, statement } from "../../sql/driver
 import { migrate } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
 
-/** A shop with a table of orders, and the middleware and stores on tables of their own beside it. */
+/** A table of orders, with middleware and stores on tables of their own. */
 export interface Shop {
   readonly database: TestDatabase;
   readonly transaction: TransactionMiddleware;
@@ -19,7 +19,7 @@ export interface Shop {
   readonly outboxStore: Outbox;
   readonly names: { readonly schema?: string; readonly inbox: string; readonly outbox: string };
   readonly insertOrder: SqlStatement;
-  /** Ids of the orders there are. */
+  /** Ids of the stored orders. */
   orders(): Promise<readonly string[]>;
   /** Payloads that wait in the outbox. */
   outgoing(): Promise<readonly string[]>;
@@ -55,7 +55,7 @@ async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
   const names = { ...schema, inbox: `ShopInbox${number}`, outbox: `ShopOutbox${number}` };
   await migrate(db, names);
   const table = ordersTable(database, number);
-  // ids that differ in case are different orders, also where the database's default says otherwise
+  // ids that differ only in case are different orders, whatever the database's default collation is
   const collation = db.dialect.name === "sqlserver" ? " collate Latin1_General_100_BIN2" : "";
   await database.raw(`create table ${table} (id varchar(100)${collation} not null primary key)`);
   const inboxStore = createInbox(db, { ...schema, table: names.inbox });

@@ -12,8 +12,8 @@ export interface BundleFolder {
 }
 
 /**
- * The functions of the test app, or of another, as they would be deployed: bundles in a folder far from this project's packages. `provided`
- * names those that the runtime brings (the AWS SDK) or that are deployed beside them.
+ * Bundles the functions of an app, the test app by default, into a folder where this project's packages are not found.
+ * `provided` names packages that the runtime brings (the AWS SDK) or that are deployed with the bundles.
  */
 export async function bundleTestApp(
   database: BundledDatabase | readonly BundledDatabase[],

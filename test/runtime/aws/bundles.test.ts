@@ -89,7 +89,7 @@ describe("bundles for Lambda", () => {
   });
 
   it("FUN-09 a function holds its own job and not the others'", () => {
-    const jobs = /src\/(app\/(webhook|consume|dispatch)-job|webhooks\/route|queue\/dispatch-run)\.ts/;
+    const jobs = /src\/(app\/(webhook|consume|dispatch)-job|webhooks\/route|dispatch\/dispatch-run)\.ts/;
     const jobsIn = (name: string) =>
       contentsOf(built.get("postgres")!, name).filter((file) => jobs.test(file));
     expect(jobsIn("webhook").sort()).toEqual(["src/app/webhook-job.ts", "src/webhooks/route.ts"]);

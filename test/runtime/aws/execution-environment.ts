@@ -11,17 +11,17 @@ const runtimeFile = (name: string) => fileURLToPath(new URL(`lambda-runtime/${na
 const interfaceClient = runtimeFile("node_modules/aws-lambda-ric/index.mjs");
 
 export interface FunctionSettings {
-  /** Where the bundles are: LAMBDA_TASK_ROOT. */
+  /** The folder of the bundles: LAMBDA_TASK_ROOT. */
   readonly folder: string;
   /** `webhook.handler` */
   readonly handler: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** The Node to run. */
+  /** Path of the Node binary. */
   readonly node: string;
 }
 
-/** What the function threw, or what Lambda says when it ended it. */
+/** The error that the function threw, or Lambda's error when it killed the function. */
 export class FunctionError extends Error {
   override readonly name = "FunctionError";
 }
@@ -33,21 +33,21 @@ interface Invocation {
   readonly reject: (error: Error) => void;
 }
 
-/** One instance of a function: a process under Amazon's runtime interface client, which gets one event at a time. */
+/** One instance of a function: a process under Amazon's runtime interface client. It gets one event at a time. */
 export interface ExecutionEnvironment {
   readonly pid: number;
   readonly isAlive: boolean;
   invoke(event: unknown): Promise<unknown>;
-  /** Resolves when it has asked for the next event. */
+  /** Resolves when the process has asked for the next event. */
   untilFrozen(): Promise<void>;
-  /** What it has written so far. */
+  /** The process's output so far. */
   logs(): string;
   close(): Promise<void>;
 }
 
 /**
- * Lambda's side of the Runtime API for one process. As Lambda does, it freezes the process (SIGSTOP) from the end of an
- * invocation to the beginning of the next, and kills it when its time is up.
+ * Lambda's side of the Runtime API for one process. Like Lambda, it freezes the process (SIGSTOP) between invocations, and
+ * kills it when its time is up.
  */
 export async function startEnvironment(settings: FunctionSettings): Promise<ExecutionEnvironment> {
   if (!existsSync(interfaceClient)) {
@@ -100,7 +100,7 @@ export async function startEnvironment(settings: FunctionSettings): Promise<Exec
     else settle(({ reject }) => reject(new FunctionError(body)));
   }
 
-  /** The process has nothing to do: it is frozen until there is an event. */
+  /** Freezes the process until there is an event. */
   function hand(response: ServerResponse): void {
     askedForNext = ({ id, event }) => {
       askedForNext = undefined;
@@ -160,7 +160,7 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Nothing of our own environment but the path: a function has only what it is given. */
+/** A function sees only the variables that it is given, and the path. */
 function spawnRuntime({ folder, handler, env, node }: FunctionSettings, port: number): ChildProcess {
   const child = spawn(
     node,
@@ -185,7 +185,7 @@ function spawnRuntime({ folder, handler, env, node }: FunctionSettings, port: nu
       },
     },
   );
-  // A test run that is broken off must not leave frozen processes behind.
+  // An aborted test run must not leave frozen processes behind.
   const kill = () => child.kill("SIGKILL");
   process.once("exit", kill);
   child.once("exit", () => process.off("exit", kill));

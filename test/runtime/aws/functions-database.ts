@@ -10,18 +10,18 @@ import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type CuttableProxy, startProxy } from "../../support/cuttable-proxy.js";
 import { webhookSecret } from "./http-events.js";
 
-/** A database for the functions under test, and the test's own look into it. */
+/** A database for the functions under test, and the test's own connection to it. */
 export interface FunctionsDatabase {
   readonly kind: BundledDatabase;
-  /** What the functions are given. */
+  /** The environment of the functions. */
   readonly env: Readonly<Record<string, string>>;
   readonly db: Database;
   readonly inbox: Inbox;
-  /** What handlers have left, in order of its name. */
+  /** The rows that handlers have written, sorted by name. */
   effects(): Promise<readonly string[]>;
-  /** The same, for functions that have to do without it until it is brought back. */
+  /** The same environment, with a database that is away until it is brought back. */
   away(): Promise<{ readonly env: Readonly<Record<string, string>>; bringBack(): Promise<void> }>;
-  /** Ends all connections that functions have, as a server that restarts does. */
+  /** Closes all connections of functions, as a restarting server does. */
   dropConnections(): Promise<void>;
   close(): Promise<void>;
 }
@@ -87,7 +87,7 @@ export async function sqliteForFunctions(): Promise<FunctionsDatabase> {
         },
       };
     },
-    dropConnections: async () => {}, // there are none
+    dropConnections: async () => {}, // SQLite has no connections
     async close() {
       await db.close();
       await rm(folder, { recursive: true, force: true });

@@ -1,25 +1,25 @@
 import { describe, expect, it } from "vitest";
 import { triggerOf } from "../../../src/adapters/aws/dispatch-event.js";
-import { toRequest, toResult } from "../../../src/adapters/aws/http-event.js";
+import { requestFromEvent, resultFromAnswer } from "../../../src/adapters/aws/http-event.js";
 import { lambdaBudget } from "../../../src/adapters/aws/lambda-budget.js";
 import { readAwsSettings } from "../../../src/config/aws-settings.js";
 import { httpEvent } from "./http-events.js";
 
 describe("HTTP events of Lambda", () => {
-  it("FUN-01 a body that came as base64 is the bytes that were sent", () => {
+  it("FUN-01 a body in base64 is decoded to the bytes that were sent", () => {
     const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
     const body = Buffer.from(bytes).toString("base64");
-    const request = toRequest(httpEvent({ body, isBase64Encoded: true }));
+    const request = requestFromEvent(httpEvent({ body, isBase64Encoded: true }));
     expect(request.body).toEqual(Buffer.from(bytes));
   });
 
   it("FUN-01 a text body keeps every character", () => {
     const body = '{"name":"Zoë 🦊\\u0000"}\r\n';
-    expect(toRequest(httpEvent({ body })).body).toEqual(Buffer.from(body));
+    expect(requestFromEvent(httpEvent({ body })).body).toEqual(Buffer.from(body));
   });
 
-  it("FUN-01 headers, cookies, query and the stage's path arrive as they were sent", () => {
-    const request = toRequest(
+  it("FUN-01 headers, cookies, query and the stage's path are as they were sent", () => {
+    const request = requestFromEvent(
       httpEvent({
         headers: { "x-forwarded-for": "192.0.2.1, 192.0.2.2", "Content-Type": "application/json" },
         cookies: ["a=1", "b=2"],
@@ -36,23 +36,23 @@ describe("HTTP events of Lambda", () => {
     expect(request.headers.get("authorization")).toBeNull();
   });
 
-  it("FUN-01 a path that the gateway has decoded stays a path", () => {
-    const request = toRequest(httpEvent({ rawPath: "/webhooks/a?b#c d", rawQueryString: "q=1" }));
+  it("FUN-01 a decoded path with ? and # stays a path", () => {
+    const request = requestFromEvent(httpEvent({ rawPath: "/webhooks/a?b#c d", rawQueryString: "q=1" }));
     expect(new URL(request.url).search).toBe("?q=1");
     expect(decodeURIComponent(new URL(request.url).pathname)).toBe("/webhooks/a?b#c d");
   });
 
-  it("FUN-01 what has no body has none, and an event of another kind is refused with a reason", () => {
-    expect(toRequest(httpEvent({ method: "GET" })).body).toBeNull();
-    const { headers: _, ...bare } = httpEvent({}); // as somebody writes it by hand to try the function out
-    expect(toRequest(bare as never).headers.get("content-type")).toBeNull();
+  it("FUN-01 a request without a body has none, and an event of another kind is refused with a reason", () => {
+    expect(requestFromEvent(httpEvent({ method: "GET" })).body).toBeNull();
+    const { headers: _, ...bare } = httpEvent({}); // an event written by hand may lack headers
+    expect(requestFromEvent(bare as never).headers.get("content-type")).toBeNull();
     const rest = { httpMethod: "POST", path: "/", requestContext: {} } as never;
-    expect(() => toRequest(rest)).toThrow(/payload format 2\.0/);
+    expect(() => requestFromEvent(rest)).toThrow(/payload format 2\.0/);
   });
 
-  it("FUN-01 an answer goes back with its status, headers and text", () => {
+  it("FUN-01 an answer has its status, headers and text in the result", () => {
     const headers = { "content-type": "application/json", "retry-after": "3" };
-    expect(toResult({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
+    expect(resultFromAnswer({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
       statusCode: 503,
       headers,
       body: '{"ok":"ü"}',
@@ -62,7 +62,7 @@ describe("HTTP events of Lambda", () => {
 });
 
 describe("what starts the dispatch function", () => {
-  it("FUN-06 schedules, wake-ups and queues are told apart", () => {
+  it("FUN-06 tells schedules, wake-ups and queues apart", () => {
     expect(triggerOf({ source: "aws.events", "detail-type": "Scheduled Event" })).toBe("schedule");
     expect(triggerOf(undefined)).toBe("schedule");
     expect(triggerOf({ Records: [] })).toBe("schedule");
@@ -70,7 +70,7 @@ describe("what starts the dispatch function", () => {
     expect(triggerOf({ Records: [{ eventSource: "aws:sqs", body: "anything" }] })).toBe("queue");
   });
 
-  it("FUN-03 no time left is 0, also when Lambda says less", () => {
+  it("FUN-03 no time left is 0, even when Lambda returns a negative number", () => {
     let left = 1_500;
     const budget = lambdaBudget({ getRemainingTimeInMillis: () => left });
     expect(budget.remainingMs()).toBe(1_500);

@@ -7,12 +7,12 @@ export interface StripeEvent {
   readonly id: string;
   readonly type?: string;
   readonly secret?: string;
-  /** Makes the body this much larger. */
+  /** Bytes that are added to the body. */
   readonly padding?: number;
   readonly rawPath?: string;
 }
 
-/** What an HTTP API gives the function for a webhook of Stripe's. */
+/** An HTTP API's event for a webhook of Stripe. */
 export function stripeHttpEvent({
   id,
   type = "payment.received",

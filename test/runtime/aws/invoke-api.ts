@@ -3,12 +3,12 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import type { LambdaFunction } from "./lambda-function.js";
 
-/** The Lambda service as the AWS SDK sees it: functions by name, invoked asynchronously. */
+/** A stand-in for the Lambda service, for the AWS SDK: it invokes functions by name, asynchronously. */
 export interface InvokeApi {
   readonly url: string;
-  /** What has come in so far. */
+  /** The events received so far. */
   readonly events: readonly unknown[];
-  /** Resolves when all that came in has been handled, and rejects if one of them failed. */
+  /** Resolves when all invocations have ended, and rejects if one failed. */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
@@ -28,7 +28,7 @@ export async function startInvokeApi(
     }
     events.push(event);
     const result = invoked.invoke(event);
-    result.catch(() => {}); // told by settled()
+    result.catch(() => {}); // settled() reports it
     results.push(result);
     response.writeHead(202).end();
   });
@@ -37,7 +37,7 @@ export async function startInvokeApi(
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     events,
     async settled() {
-      // What runs may add to it.
+      // A running invocation may add another.
       for (let index = 0; index < results.length; index++) await results[index];
     },
     close: () =>

@@ -5,11 +5,11 @@ import {
 } from "./execution-environment.js";
 
 export interface LambdaFunction {
-  /** In an instance that is free, or in a new one; beyond the concurrency it waits, where Lambda would throttle. */
+  /** Uses a free instance or starts one. Beyond the concurrency it waits, where Lambda would throttle. */
   invoke<Result = unknown>(event: unknown): Promise<Result>;
-  /** How many instances were ever started. */
+  /** How many instances have been started. */
   readonly started: number;
-  /** Resolves when all instances that are not at work have been frozen. */
+  /** Resolves when all idle instances are frozen. */
   untilFrozen(): Promise<void>;
   logs(): string;
   close(): Promise<void>;

@@ -10,7 +10,7 @@ import { lambdaFunction } from "./lambda-function.js";
 
 const run = promisify(execFile);
 
-/** The binary that the npm package "node" brings; undefined where it is neither cached nor to be had. */
+/** The binary of the npm package "node". Undefined when it is not cached and cannot be downloaded. */
 async function nodeOf(version: string): Promise<string | undefined> {
   try {
     const { stdout } = await run(

@@ -2,10 +2,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 
-/** Speaks as much of the Secrets Manager's protocol as the SDK needs to fetch a secret. */
+/** The part of Secrets Manager's protocol that the SDK needs to fetch a secret. */
 export interface SecretsManagerServer {
   readonly url: string;
-  /** Until this is called it answers as a service does that is overloaded. */
+  /** Until this is called, the server answers as if it were overloaded. */
   comeBack(): void;
   close(): Promise<void>;
 }

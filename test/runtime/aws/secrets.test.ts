@@ -19,7 +19,7 @@ describe("secrets in AWS Secrets Manager", () => {
     await bundles.remove();
   });
 
-  it("FUN-01 FUN-12 the database's URL and a webhook's secret are fetched; a store that was away is asked again", async () => {
+  it("FUN-01 FUN-12 the database's URL and a webhook's secret are fetched; after a failure the store is asked again", async () => {
     const store = await startSecretsManager({
       database: JSON.stringify({ url: data.env.ONCEBOX_DATABASE_URL }),
       stripe: "whsec_from_the_store",

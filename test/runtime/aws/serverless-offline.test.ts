@@ -17,7 +17,7 @@ const home = fileURLToPath(new URL("serverless-offline", import.meta.url));
 const plugin = join(home, "node_modules/serverless-offline");
 const osls = fileURLToPath(new URL("../../../node_modules/osls/bin/serverless.js", import.meta.url));
 
-/** Its many packages are installed when they are first needed; false where they cannot be had. */
+/** Installs serverless-offline at first use. False when it cannot be downloaded. */
 async function isInstalled(): Promise<boolean> {
   if (existsSync(plugin)) return true;
   const npm = ["ci", "--prefix", home, "--prefer-offline", "--no-audit", "--no-fund"];
@@ -56,7 +56,7 @@ describe.skipIf(!(await isInstalled()))("functions in serverless-offline", () =>
     await bundles.remove();
   });
 
-  it("FUN-01 FUN-06 a webhook comes in by HTTP, once, and wakes the dispatch function, which handles it", async () => {
+  it("FUN-01 FUN-06 a webhook is received by HTTP, once, and wakes the dispatch function, which handles it", async () => {
     const body = JSON.stringify({ id: "evt_1", type: "payment.received", name: "Zoë" });
     const send = async (secrets: string) => {
       const signed = signWebhook("stripe", { url: address, body, secrets });
@@ -67,7 +67,7 @@ describe.skipIf(!(await isInstalled()))("functions in serverless-offline", () =>
     expect(await send(webhookSecret)).toEqual([200, "enqueued"]);
     await expect.poll(() => data.effects(), { timeout: 30_000 }).toEqual(["evt_1", "receipt of evt_1"]);
     expect(await send(webhookSecret)).toEqual([200, "done"]);
-    // By the route: the gateway lets them through. (OPTIONS too, but for this emulation of it, which answers that itself.)
+    // The gateway passes all methods to the route. This emulation answers OPTIONS itself.
     for (const method of ["GET", "HEAD"]) expect((await fetch(address, { method })).status, method).toBe(405);
   });
 });

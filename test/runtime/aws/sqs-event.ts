@@ -1,6 +1,6 @@
 import type { SQSEvent } from "aws-lambda";
 
-/** What Lambda makes of messages that it took from a queue. */
+/** Lambda's event for messages of a queue. */
 export function sqsEvent(
   messages: readonly {
     MessageId?: string | undefined;

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defineApp } from "../../../src/app/app-definition.js";
 import { statement } from "../../../src/sql/driver.js";
 
-/** What the functions under test are: each handler leaves a row for every time that it ran to its end. */
+/** The app under test. Each handler writes a row every time it runs to its end. */
 const { TEST_EFFECTS: effects = "effects", TEST_SCHEMA: schema } = process.env;
 const leave = statement("leave", `insert into ${effects} (message, process) values (:message, :process)`);
 const processes = statement("processes", `select count(distinct process) as total from ${effects}`);
@@ -25,13 +25,13 @@ export default defineApp({
         await sleep(300, undefined, { signal });
         await done(messageId);
       },
-      /** Not before two processes have handled something: without another one it would wait until it is told to stop. */
+      /** Waits until two processes have handled a message, or until it is told to stop. */
       "two.needed": async ({ messageId }, { signal }) => {
         await done(messageId);
         const both = async () => Number((await db.driver.query(processes, {}))[0]?.total) === 2;
         while (!(await both())) await sleep(20, undefined, { signal });
       },
-      /** The worst that a handler can do, the first time. */
+      /** Blocks the thread the first time, which is the worst that a handler can do. */
       "keeps.thread": async ({ messageId, attempt }) => {
         while (attempt === 0);
         await done(messageId);

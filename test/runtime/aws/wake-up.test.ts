@@ -3,7 +3,7 @@ import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from "@aw
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
-import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
+import type { DispatchFunctionReport } from "../../../src/adapters/aws/index.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import { type FunctionsDatabase, postgresForFunctions } from "./functions-database.js";
 import { answerOf, stripeHttpEvent } from "./http-events.js";
@@ -14,7 +14,7 @@ import { sqsEvent } from "./sqs-event.js";
 const url = inject("postgresUrl");
 const localhostNames = fileURLToPath(new URL("localhost-names.cjs", import.meta.url));
 
-/** Behind the AWS SDK that the bundles find in their runtime, as they do in Lambda's. */
+/** The bundles find the AWS SDK in their runtime, as in Lambda. */
 describe("waking the dispatcher on AWS", () => {
   let bundles: BundleFolder;
   let data: FunctionsDatabase;
@@ -50,7 +50,7 @@ describe("waking the dispatcher on AWS", () => {
   const send = async (webhook: LambdaFunction, id: string) =>
     answerOf(await webhook.invoke<APIGatewayProxyStructuredResultV2>(stripeHttpEvent({ id })));
   const accepted = { status: 200, outcome: "enqueued" };
-  /** Usually one is enough; but on a busy machine a new instance may be frozen before it has loaded the SDK. */
+  /** Usually one is enough. On a busy machine a new instance may be frozen before it has loaded the SDK. */
   const sendUntil = async (webhook: LambdaFunction, isEnough: () => boolean) => {
     for (let sent = 0; sent < 1_000 && !isEnough(); sent++) {
       expect(await send(webhook, `first_${sent}`)).toEqual(accepted);
@@ -78,7 +78,7 @@ describe("waking the dispatcher on AWS", () => {
     expect(api.events.length).toBeLessThan(burst.length);
   });
 
-  it("FUN-06 when nobody can be woken the webhook is accepted all the same", async () => {
+  it("FUN-06 when the wake-up fails the webhook is still accepted", async () => {
     const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: "http://127.0.0.1:9" };
     const webhook = start("webhook", env);
     expect(await send(webhook, "evt_1")).toEqual(accepted);
@@ -95,13 +95,15 @@ describe("waking the dispatcher on AWS", () => {
     closing.push(() => api.close());
     const env = { ONCEBOX_DISPATCH_FUNCTION: "dispatch", AWS_ENDPOINT_URL_LAMBDA: api.url };
     functions.dispatch = start("dispatch", env, { timeoutMs: 2_000 });
-    const first = await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
+    const first = await functions.dispatch.invoke<DispatchFunctionReport>({
+      "detail-type": "Scheduled Event",
+    });
     expect(first.more).toBe(true);
     await api.settled();
-    const handled = async () => new Set(await data.effects()).size; // one that was cut off is run again
-    // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
+    const handled = async () => new Set(await data.effects()).size; // a handler that was cut off runs again
+    // On a busy machine a run may handle nothing, and then it wakes no successor: the schedule goes on.
     while ((await handled()) < ids.length) {
-      await functions.dispatch.invoke<DispatchAnswer>({ "detail-type": "Scheduled Event" });
+      await functions.dispatch.invoke<DispatchFunctionReport>({ "detail-type": "Scheduled Event" });
       await api.settled();
     }
     expect(api.events.length).toBeGreaterThan(0);
@@ -129,7 +131,7 @@ describe("waking the dispatcher on AWS", () => {
       '{"oncebox":"wake-up"}',
     ]);
     const dispatch = start("dispatch", {});
-    const answer = await dispatch.invoke<DispatchAnswer>(sqsEvent(messages));
+    const answer = await dispatch.invoke<DispatchFunctionReport>(sqsEvent(messages));
     const { counts } = await data.inbox.stats();
     expect(answer).toMatchObject({ inbox: { acked: counts.Done }, batchItemFailures: [] });
     expect(counts).toMatchObject({ Seen: 0, Processing: 0 });

@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { localTls } from "./local-tls.js";
 
-/** The account that every Azurite has, and its published key. */
+/** Azurite's default account and its published key. */
 const account = "devstoreaccount1";
 const key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
@@ -14,7 +14,7 @@ export interface Azurite {
   stop(): Promise<void>;
 }
 
-/** Microsoft's emulator of Storage queues, in memory, on a port of its own. It takes the key, and Entra's tokens. */
+/** Microsoft's emulator of Storage queues, in memory, on a port of its own. It accepts the key and Entra's tokens. */
 export async function startAzurite(): Promise<Azurite> {
   const main = createRequire(import.meta.url).resolve("azurite/dist/src/queue/main.js");
   const flags = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"];

@@ -9,7 +9,7 @@ export interface BuiltApp {
   remove(): Promise<void>;
 }
 
-/** The scenarios' app, or another, as it would be deployed. */
+/** Builds an app, the scenarios' app by default, as it would be deployed. */
 export async function buildApp(app = scenarioApp): Promise<BuiltApp> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-azure-"));
   await bundleFunctions({ cloud: "azure", database: "postgres", app, outFolder: folder });

@@ -22,7 +22,7 @@ describe("bundles for Azure", () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  /** The files that are read when the app starts, before anything is used. */
+  /** The files that are loaded when the app starts. */
   const readAtStart = (outputs: Metafile["outputs"]): string[] => {
     const found: string[] = [];
     const visit = (file: string) => {
@@ -35,7 +35,7 @@ describe("bundles for Azure", () => {
     visit(Object.keys(outputs).find((file) => basename(file) === "main.mjs")!);
     return found;
   };
-  /** What is really in them, not what was looked at. */
+  /** The modules that are in the output, not all that the bundler read. */
   const contentsOf = (outputs: Metafile["outputs"], files: readonly string[]) =>
     files.flatMap((file) =>
       Object.entries(outputs[file]!.inputs)
@@ -50,7 +50,7 @@ describe("bundles for Azure", () => {
     expect(manifest).toMatchObject({ type: "module", main: "main.mjs" });
   });
 
-  it("FUN-09 what is read at the start holds no driver, no SDK, nor the large zod, and has at most 240 KB", () => {
+  it("FUN-09 the files of the start hold no driver, no SDK, nor the large zod, and have at most 240 KB", () => {
     for (const outputs of built.values()) {
       const files = readAtStart(outputs);
       const contents = contentsOf(outputs, files);
@@ -76,7 +76,7 @@ describe("bundles for Azure", () => {
     }
   });
 
-  it("FUN-09 a bundle runs with nothing on the module path, as far as a database that is not there", async () => {
+  it("FUN-09 a bundle runs with nothing on the module path, up to the connection to an absent database", async () => {
     const urls = { postgres: "postgres://u:p@127.0.0.1:9/x", sqlserver: "mssql://u:p@127.0.0.1:9/x" };
     for (const database of databases) {
       const env = { ONCEBOX_DATABASE_URL: urls[database], STRIPE_WEBHOOK_SECRET: "whsec_x" };

@@ -25,7 +25,7 @@ describe("the function app for Azure", () => {
     return { scenario, host };
   };
 
-  it("FUN-03 FUN-04 FUN-09 tells the host of one HTTP function and three timers, whose schedules are settings", async () => {
+  it("FUN-03 FUN-04 FUN-09 registers one HTTP function and three timers, whose schedules are settings", async () => {
     const { host } = await started({ ONCEBOX_REAP_SCHEDULE: "0 */5 * * * *" });
     expect(Object.keys(host.functions).sort()).toEqual(["cleanup", "dispatch", "reap", "webhook"]);
     const { webhook, dispatch, reap } = host.functions;
@@ -39,7 +39,7 @@ describe("the function app for Azure", () => {
     expect(reap).toMatchObject({ type: "timerTrigger", schedule: "0 */5 * * * *" });
   });
 
-  it("FUN-01 FUN-07 a webhook's tenant may stand in the path behind its source, where the source says so", async () => {
+  it("FUN-01 FUN-07 a webhook's tenant may follow the source in the path, if the source is defined so", async () => {
     const shops = { scheme: "stripe", secrets: { from: "env", name: "SCENARIO_SECRET" }, tenant: "{path}" };
     const { scenario, host } = await started({ ONCEBOX_WEBHOOKS: JSON.stringify({ shops }) });
     const sentTo = (path: string) => {
@@ -55,7 +55,7 @@ describe("the function app for Azure", () => {
     expect([refused.status, await refused.json()]).toEqual([404, { error: "not found" }]);
   });
 
-  it("FUN-03 an instance that is taken away finishes what runs and hands back the rest", async () => {
+  it("FUN-03 an instance that is removed finishes running handlers and releases the other messages", async () => {
     const { scenario, host } = await started();
     const ids = Array.from({ length: 40 }, (_, i) => `evt_${i}`);
     await scenario.inbox.enqueue(
@@ -70,10 +70,10 @@ describe("the function app for Azure", () => {
     expect((await scenario.log("handled")).sort()).toEqual(begun.sort());
     const { counts, due } = await scenario.inbox.stats();
     expect(counts.Done).toBe(begun.length);
-    expect(due).toBe(ids.length - begun.length); // nobody's lease is on them
+    expect(due).toBe(ids.length - begun.length); // no lease is on them
   });
 
-  it("FUN-12 a secret store that is away: 503, told once per invocation; when it is back the webhook is accepted", async () => {
+  it("FUN-12 a secret store that is away: 503 and one log line per invocation; when it is back the webhook is accepted", async () => {
     const [vault, identity] = await Promise.all([startKeyVaultServer(), startManagedIdentity()]);
     closing.push(vault.stop, identity.stop);
     const reference = (name: string) => ({ from: "azure-key-vault", vault: vault.url, name });
@@ -100,13 +100,13 @@ describe("the function app for Azure", () => {
     expect(JSON.stringify(host.lines())).not.toContain(secret);
   });
 
-  it("FUN-12 an instance that never reached its database ends well when it is taken away", async () => {
+  it("FUN-12 an instance that never reached its database ends cleanly when it is removed", async () => {
     const { host } = await started({ ONCEBOX_DATABASE_URL: "" });
     await expect(host.run("dispatch")).rejects.toThrow(/There is no database/);
     expect(await host.terminate()).toBe(0);
   });
 
-  it("what is wrong with the settings stops the start and is said", async () => {
+  it("a wrong setting stops the start, and the error names it", async () => {
     const starting = started({ ONCEBOX_WAKE_QUEUE: "Wake_Up", AzureWebJobsStorage: "x" });
     await expect(starting).rejects.toThrow(/ONCEBOX_WAKE_QUEUE must be a queue's name/);
   });

@@ -93,7 +93,7 @@ const server = createServer(async (incoming, outgoing) => {
   }
 });
 
-/** A message whose function failed comes again, as with the real trigger. */
+/** A message whose function failed is delivered again, as with the real trigger. */
 async function poll(name: string, queueName: string, storage: string): Promise<never> {
   const { QueueServiceClient } = await import("@azure/storage-queue");
   const queue = QueueServiceClient.fromConnectionString(storage).getQueueClient(queueName);
@@ -112,7 +112,7 @@ async function poll(name: string, queueName: string, storage: string): Promise<n
   }
 }
 
-/** The host has its own way in where the app has an identity only, or a wrong key. */
+/** The host has a connection string of its own, because the app may have only an identity, or a wrong key. */
 const storageOf = (connection: string): string =>
   process.env.SCENARIO_HOST_STORAGE ?? process.env[connection]!;
 

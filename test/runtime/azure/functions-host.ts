@@ -18,16 +18,16 @@ export interface FunctionsHost {
   readonly url: string;
   /** The functions' triggers, by name. */
   readonly functions: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  /** What the host was told to log so far. */
+  /** The log lines so far. */
   lines(): readonly HostLine[];
   webhook(request: Request): Promise<Response>;
   run(name: string): Promise<unknown>;
-  /** As an instance is taken away: the hooks run, then the process ends. Answers the exit code. */
+  /** Removes the instance: the hooks run, then the process ends. Returns the exit code. */
   terminate(): Promise<number | null>;
   stop(): Promise<void>;
 }
 
-/** Starts the function app in a folder in a process of its own, and kills that when a run exceeds its time. */
+/** Starts the function app of a folder in a process of its own, and kills the process when a run exceeds its time. */
 export async function startFunctionsHost(
   folder: string,
   env: Readonly<Record<string, string>>,
@@ -37,13 +37,13 @@ export async function startFunctionsHost(
     cwd: folder,
     env: { ...process.env, AzureFunctionsJobHost__functionTimeout: timeSpan(timeoutMs), ...env },
     stdio: ["ignore", "pipe", "pipe"],
-    detached: true, // a group of its own, with whatever it starts
+    detached: true, // a process group of its own, with its children
   });
   const kill = () => {
     try {
       process.kill(-host.pid!, "SIGKILL");
     } catch {
-      // it has ended
+      // the process has ended
     }
   };
   process.once("exit", kill);
@@ -75,7 +75,7 @@ export async function startFunctionsHost(
       try {
         const answer = await fetch(`${listening}/admin/functions/${name}`, { method: "POST" });
         if (answer.status !== 200) {
-          // The answer and what was logged before it come by two ways, and either may be the first.
+          // The response and the log lines before it arrive on two channels, in any order.
           while (lines.length === known && host.exitCode === null) await sleep(5);
           throw new Error(`${name} failed: ${lines.at(-1)?.message}`);
         }
@@ -103,7 +103,7 @@ interface Ready {
 
 const timeSpan = (ms: number): string => new Date(ms).toISOString().slice(11, 19);
 
-/** What an app itself writes to the standard output, the host logs as it is. */
+/** The host logs the app's standard output unchanged. */
 function parsed(text: string): HostLine | Ready {
   if (text.startsWith("{")) return JSON.parse(text) as HostLine | Ready;
   return { level: "information", category: "console", message: text };

@@ -54,7 +54,7 @@ export async function startGrpcWorker(path: string, folder: string, log: HostLog
     waiting.delete(message.requestId!);
   });
 
-  /** Sends a request, and answers what the worker says to it. */
+  /** Sends a request and returns the worker's response. */
   const ask = async <Answer extends Outcome>(content: string, request: object): Promise<Answer> => {
     const requestId = randomUUID();
     const answered = new Promise<Message>((resolve) => waiting.set(requestId, resolve));

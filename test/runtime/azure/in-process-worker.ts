@@ -20,9 +20,8 @@ interface InvocationModel {
 }
 
 /**
- * Loads a function app into this process, with a stand-in for the worker's module `@azure/functions-core`, given to
- * whoever requires it just as the worker does. Everything between a registration or an invocation's data and a handler
- * is done by the real `@azure/functions`.
+ * Loads a function app into this process, with a stand-in for the worker's module `@azure/functions-core`, which a hook
+ * of `require` provides, as in the worker. Everything else is done by the real `@azure/functions`.
  */
 export async function loadInProcess(folder: string, log: HostLog): Promise<FunctionsWorker> {
   const functions = new Map<string, Registration>();
@@ -48,7 +47,7 @@ export async function loadInProcess(folder: string, log: HostLog): Promise<Funct
     await import(pathToFileURL(join(folder, main)).href);
   } catch (error) {
     if (functions.size > 0) throw error;
-    console.error(error); // as the worker does it: an app that never registered anything has no functions
+    console.error(error); // as the worker does: an app that registered nothing has no functions
   }
 
   return {

@@ -5,18 +5,18 @@ import { localTls } from "./local-tls.js";
 export interface KeyVaultServer {
   readonly url: string;
   readonly secrets: Map<string, string>;
-  /** How often a secret was asked for by somebody with a token. */
+  /** How often a secret was requested with a token. */
   asked(): number;
   stop(): Promise<void>;
 }
 
-/** Speaks as much of Key Vault as reading a secret takes; there is no emulator of it. */
+/** The part of Key Vault's protocol that reading a secret needs. There is no emulator. */
 export async function startKeyVaultServer(): Promise<KeyVaultServer> {
   const secrets = new Map<string, string>();
   let asked = 0;
   const server = createServer(localTls.read(), (request, response) => {
     if (!request.headers.authorization?.startsWith("Bearer ")) {
-      // The client wants the resource to be a parent domain of the vault's, which an address has not unless written so.
+      // The client requires a resource whose domain is a parent of the vault's: 127.0.0.1 counts as below 0.0.1.
       const challenge = 'Bearer authorization="https://login.windows.net/tenant", resource="vault://0.0.1"';
       response.writeHead(401, { "www-authenticate": challenge }).end();
       return;

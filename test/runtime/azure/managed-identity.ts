@@ -3,14 +3,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface ManagedIdentity {
-  /** What the platform tells an app that has an identity. */
+  /** The environment of an app that has an identity. */
   readonly env: Readonly<Record<string, string>>;
-  /** For what tokens were asked. */
+  /** The resources for which tokens were requested. */
   readonly resources: readonly string[];
   stop(): Promise<void>;
 }
 
-/** The endpoint that gives a function app tokens of its identity; these are signed by nobody. */
+/** The endpoint that gives a function app tokens of its identity. These tokens are not signed. */
 export async function startManagedIdentity(): Promise<ManagedIdentity> {
   const header = randomUUID();
   const resources: string[] = [];

@@ -14,7 +14,7 @@ type App = typeof functionApp;
 
 const modules = fileURLToPath(new URL("../../../node_modules", import.meta.url));
 
-/** What the host sends to the worker; everything from there to the handler is Microsoft's library. */
+/** The host's data for the worker. Everything from there to the handler is Microsoft's library. */
 describe("queue triggers in Azure's programming model", () => {
   let folder: string;
   let worker: FunctionsWorker;
@@ -42,7 +42,7 @@ describe("queue triggers in Azure's programming model", () => {
         handler: storageQueueHandler({ handle }),
       });
     };
-    folder = await mkdtemp(join(modules, ".oncebox-queues-")); // where the app finds the library
+    folder = await mkdtemp(join(modules, ".oncebox-queues-")); // so that the app finds the library
     await writeFile(join(folder, "package.json"), '{ "main": "app.mjs" }');
     await writeFile(
       join(folder, "app.mjs"),
@@ -86,7 +86,7 @@ describe("queue triggers in Azure's programming model", () => {
     await expect(invoke("one", text("bad"), busMetadata("m-2"))).rejects.toThrow("the business says no");
   });
 
-  it("MID-03 MID-11 ids that look like numbers are ids; those that lose digits on the way are never taken for one another", async () => {
+  it("MID-03 MID-11 ids that look like numbers are ids, and two that lose digits stay different", async () => {
     expect(await invoke("one", text("x"), busMetadata("12345"))).toMatchObject([{ messageId: "12345" }]);
     const large = (id: string, sequence: number) =>
       busMetadata(id, {
@@ -106,7 +106,7 @@ describe("queue triggers in Azure's programming model", () => {
     ]);
   });
 
-  it("MID-11 a batch of Service Bus: what failed is told, and after the redelivery each was handled once", async () => {
+  it("MID-11 a batch of Service Bus: the failed messages are named, and after the redelivery each was handled once", async () => {
     const metadata = {
       MessageIdArray: json(["b-1", "b-2", "b-3"]),
       DeliveryCountArray: json([1, 1, 1]),
@@ -126,7 +126,7 @@ describe("queue triggers in Azure's programming model", () => {
     ]);
   });
 
-  it("MID-11 Storage queues: the queue's own id where the message brings none", async () => {
+  it("MID-11 Storage queues: the queue's id for a message that has none", async () => {
     const metadata = { Id: text("0f9d3c4e-1111-4222-8333-444455556666"), DequeueCount: json(2) };
     expect(await invoke("storage", text("[1]"), metadata)).toMatchObject([
       { messageId: "0f9d3c4e-1111-4222-8333-444455556666", payload: "[1]", deliveries: 2 },

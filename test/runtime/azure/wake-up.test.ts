@@ -43,7 +43,7 @@ describe("wake-up by a Storage queue", () => {
     expect.poll(async () => new Set(await scenario.log("handled")).size, { timeout: 30_000 }).toBe(count);
   const wakeUps = (host: FunctionsHost) => host.lines().filter(({ message }) => message === wakeUpMessage);
 
-  it("FUN-06 a webhook wakes the dispatcher, by a queue that it makes itself, and no timer is needed", async () => {
+  it("FUN-06 a webhook wakes the dispatcher, by a queue that it creates itself, and no timer is needed", async () => {
     const { scenario, host } = await started("wake-one");
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
     await handled(scenario, 1);
@@ -51,7 +51,7 @@ describe("wake-up by a Storage queue", () => {
     await expect.poll(() => scenario.log("published")).toEqual(["evt_1"]);
   });
 
-  it("FUN-06 a burst of webhooks is announced less often than once each, and all of it is handled", async () => {
+  it("FUN-06 a burst of webhooks sends fewer wake-ups than webhooks, and all are handled", async () => {
     const { scenario, host } = await started("wake-burst");
     const ids = Array.from({ length: 60 }, (_, i) => `evt_${i}`);
     const answers = await Promise.all(ids.map((id) => host.webhook(stripeWebhook(id))));
@@ -71,13 +71,13 @@ describe("wake-up by a Storage queue", () => {
       ids.map((messageId) => ({ source: "stripe", messageId, topic: "slow", payload: "{}" })),
     );
     expect(await host.run("dispatch")).toMatchObject({ more: true });
-    // On a busy machine a run may get nothing done, and then wakes nobody: the timer goes on.
+    // On a busy machine a run may handle nothing, and then it wakes no successor: the timer goes on.
     while (new Set(await scenario.log("handled")).size < ids.length) await host.run("dispatch");
     await expect.poll(() => wakeUps(host).length, { timeout: 30_000 }).toBeGreaterThan(0);
     expect(new Set(await scenario.log("handled")).size).toBe(ids.length);
   });
 
-  it("FUN-06 the app's managed identity takes the place of a key", async () => {
+  it("FUN-06 the app's managed identity replaces a key", async () => {
     const identity = await startManagedIdentity();
     closing.push(() => identity.stop());
     const { scenario, host } = await started("wake-identity", {
@@ -91,7 +91,7 @@ describe("wake-up by a Storage queue", () => {
     expect(identity.resources).toContain("https://storage.azure.com");
   });
 
-  it("FUN-01 FUN-06 storage that is away does not fail a webhook; a warning without the key tells of it", async () => {
+  it("FUN-01 FUN-06 storage that is away does not fail a webhook; a warning without the key reports it", async () => {
     const away = azurite.connectionString.replace(/127\.0\.0\.1:\d+/, "127.0.0.1:1");
     const { scenario, host } = await started("wake-away", {
       AzureWebJobsStorage: away,

@@ -3,7 +3,7 @@ import { describeFunctions } from "../scenarios.js";
 import { type BuiltApp, buildApp } from "./built-app.js";
 import { startFunctionsHost } from "./functions-host.js";
 
-/** The path of nodejsWorker.js. It comes with the Functions core tools, which npm alone cannot bring. */
+/** The path of nodejsWorker.js, a part of the Functions core tools. npm alone cannot install it. */
 const worker = process.env.ONCEBOX_TEST_AZURE_WORKER ?? "";
 
 let app: BuiltApp | undefined;

@@ -6,7 +6,7 @@ import {
 } from "@aws-sdk/client-sqs";
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
 
-/** The real SDK's client of a local server. */
+/** The AWS SDK's client for a local server. */
 export const sqsClient = (endpoint: string): SQSClient =>
   new SQSClient({
     endpoint,
@@ -19,13 +19,13 @@ export interface EventSource {
   readonly client: SQSClient;
   readonly queueUrl: string;
   readonly handler: (event: SQSEvent) => Promise<SQSBatchResponse>;
-  /** Handled messages whose deletion gets lost, so that the queue delivers them again. */
+  /** Handled messages that are not deleted, so that the queue delivers them again. */
   readonly forgets?: (record: SQSRecord) => boolean;
 }
 
 /**
- * What Lambda's event source does with a queue, once: receives a batch, invokes the function, deletes what it does not
- * report as failed. A function that throws, or answers what is not understood, has failed with all of them.
+ * One poll of Lambda's event source: receives a batch, invokes the function, deletes the messages that it does not report
+ * as failed. When the function throws, or returns no report, all messages have failed.
  */
 export async function pollOnce(source: EventSource): Promise<number> {
   const { client, queueUrl } = source;
@@ -41,9 +41,9 @@ export async function pollOnce(source: EventSource): Promise<number> {
   if (messages.length === 0) return 0;
   const arn = `arn:aws:sqs:us-east-1:000000000000:${queueUrl.split("/").at(-1)}`;
   const event: SQSEvent = { Records: messages.map((message) => toRecord(message, arn)) };
-  const answer = await source.handler(event).catch(() => undefined);
-  if (!Array.isArray(answer?.batchItemFailures)) return messages.length;
-  const failed = new Set(answer.batchItemFailures.map((failure) => failure.itemIdentifier));
+  const response = await source.handler(event).catch(() => undefined);
+  if (!Array.isArray(response?.batchItemFailures)) return messages.length;
+  const failed = new Set(response.batchItemFailures.map((failure) => failure.itemIdentifier));
   const done = event.Records.filter((record) => !failed.has(record.messageId) && !source.forgets?.(record));
   if (done.length > 0) {
     const entries = done.map((record, index) => ({ Id: String(index), ReceiptHandle: record.receiptHandle }));

@@ -12,13 +12,13 @@ import { bundleChild } from "../../support/bundled-child.js";
 import { sqsClient } from "./event-source.js";
 
 const url = inject("postgresUrl");
-/** 5,000 with `npm run test:killed-consumers`; the same in small otherwise. */
+/** 5,000 with `npm run test:killed-consumers`, otherwise 500. */
 const messages = Number(process.env.ONCEBOX_TEST_SQS_MESSAGES ?? 500);
 const kills = Math.max(4, Math.round(messages / 500));
 
 const child = fileURLToPath(new URL("sqs-consumer-child.ts", import.meta.url));
 
-/** Resolves when it has begun to work. */
+/** Resolves when the consumer has started to work. */
 async function startConsumer(path: string, ...args: string[]): Promise<ChildProcess> {
   const consumer = spawn(process.execPath, ["--no-warnings", path, ...args], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -62,7 +62,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
     for (let killed = 0; killed < kills; killed++) {
       const consumer = await startConsumer(bundled.path, ...args);
       running.push(consumer);
-      // at random, in the middle of its share of the work, wherever it is then
+      // at a random point of its part of the work
       const enough = ((killed + Math.random()) * messages) / (kills + 1);
       while ((await placedSoFar()) < enough) await sleep(5 + Math.random() * 20);
       await kill(consumer);
@@ -86,7 +86,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
     );
     expect(placed).toEqual({ n: messages, different: messages });
     const [again] = await raw(`select count(*)::int as n from ${schema}.again`);
-    expect(again!.n).toBeGreaterThan(messages * 0.2); // three in ten, and those of the killed
+    expect(again!.n).toBeGreaterThan(messages * 0.2); // three in ten, and the messages of killed consumers
     const [seen] = await raw(
       `select count(*)::int as n, sum(case when processed_at is not null then 1 else 0 end)::int as done from ${schema}.inbox_done`,
     );
@@ -104,7 +104,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
   }
 }, 600_000);
 
-/** The numbers in all messages of the queue, sorted: one too many would show. */
+/** The numbers in all messages of the queue, sorted. */
 async function drain(client: ReturnType<typeof sqsClient>, queueUrl: string): Promise<readonly number[]> {
   const numbers: number[] = [];
   for (;;) {

@@ -4,18 +4,18 @@ import rhea, { type Connection, type Delivery, type EventContext, type Message, 
 
 export interface ServiceBusBroker {
   readonly connectionString: string;
-  /** What is in the queue and not on its way, in order. */
+  /** Messages in the queue that are not delivered, in order. */
   readonly waiting: readonly Message[];
-  /** How many transfers senders made: a batch is one. */
+  /** How many transfers senders made. A batch is one transfer. */
   transfers(): number;
-  /** The next so many transfers are refused, as a busy service does. */
+  /** Refuses the next transfers, as a busy service does. */
   refuse(times: number): void;
   stop(): Promise<void>;
 }
 
 /**
- * An AMQP 1.0 peer with one queue that Microsoft's Service Bus SDK can talk to. It takes any token, unpacks batches,
- * locks what it delivers, and delivers again what was abandoned.
+ * An AMQP 1.0 peer with one queue, for Microsoft's Service Bus SDK. It accepts any token, unpacks batches, locks delivered
+ * messages, and delivers abandoned ones again.
  */
 export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
   const container = rhea.create_container({ autoaccept: false, autosettle: false });
@@ -56,7 +56,7 @@ export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
   container.on("sender_close", ({ sender }: EventContext) => void consumers.delete(sender!));
   container.on("receiver_open", ({ receiver }: EventContext) => {
     receiver!.set_target({ address: receiver!.target?.address } as never);
-    // what the SDK makes batches by
+    // the SDK limits its batches by this size
     (
       receiver as unknown as { local: { attach: { max_message_size: number } } }
     ).local.attach.max_message_size = 262_144;
@@ -118,14 +118,14 @@ export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
   };
 }
 
-/** With the outcome that the receiver chose, which is what it waits for. */
+/** Settles with the outcome that the receiver chose: the receiver waits for it. */
 const settle = (delivery: Delivery): void =>
   delivery.update(
     true,
     (delivery as unknown as { remote_state: { described(): never } }).remote_state.described(),
   );
 
-/** A batch comes in a format of Service Bus's own: bytes of a message whose data sections are messages. */
+/** Service Bus has a batch format of its own: a message whose data sections are messages. */
 function unpacked(message: Message | Buffer): readonly Message[] {
   if (!Buffer.isBuffer(message)) return [message];
   const { content } = decoded(message).body as { content: Buffer | readonly Buffer[] };

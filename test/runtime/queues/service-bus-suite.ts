@@ -14,7 +14,7 @@ import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../
 import { serviceBusPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
-/** Something that speaks Service Bus and has a queue `orders`. */
+/** A Service Bus, or a stand-in, with a queue `orders`. */
 export interface ServiceBus {
   readonly connectionString: string;
   /** Messages in the queue. */
@@ -22,7 +22,7 @@ export interface ServiceBus {
   stop(): Promise<void>;
 }
 
-/** As the Functions host hands a message to a handler. */
+/** The metadata that the Functions host gives a handler. */
 const metadataOf = (message: ServiceBusReceivedMessage) => ({
   messageId: message.messageId,
   correlationId: message.correlationId,
@@ -32,7 +32,7 @@ const metadataOf = (message: ServiceBusReceivedMessage) => ({
   applicationProperties: message.applicationProperties,
 });
 
-/** What holds of Microsoft's SDK on any of them. */
+/** Tests of Microsoft's SDK against any Service Bus. */
 export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
   let bus: ServiceBus;
   let client: ServiceBusClient;
@@ -53,7 +53,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     return () => db.close();
   });
 
-  /** Receives until so many deliveries were settled: completed when the handler resolves, abandoned when it throws. */
+  /** Receives until that many deliveries are settled: completed when the handler resolves, abandoned when it throws. */
   const consume = async (
     deliveries: number,
     handler: ReturnType<typeof serviceBusHandler>,
@@ -83,7 +83,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     await receiver.close();
   };
 
-  it("MID-09 MID-11 MID-03 from the outbox through the queue, into a handler: once, though all are sent twice", async () => {
+  it("MID-09 MID-11 MID-03 from the outbox through the queue into a handler: once, although each message is sent twice", async () => {
     const store = createOutbox(db);
     await store.enqueue(
       [1, 2, 3].map((n) => ({
@@ -127,7 +127,7 @@ export function serviceBusSuite(start: () => Promise<ServiceBus>): void {
     expect(await bus.waiting(client)).toBe(0);
   });
 
-  it("MID-11 ADD-02 what fails is delivered again by the service; poison ends in the dead letters with its error", async () => {
+  it("MID-11 ADD-02 the service delivers a failed message again; a poison message becomes a dead letter with its error", async () => {
     const sender = client.createSender("orders");
     await sender.sendMessages({ messageId: "p", body: Buffer.from("poison") });
     await sender.close();

@@ -22,7 +22,7 @@ describe("Azure Service Bus: Microsoft's SDK against an AMQP 1.0 peer", () => {
     return { connectionString, waiting: async () => waiting.length, stop };
   });
 
-  it("MID-09 what comes together is sent together, and a batch that the service refuses is sent again, none of it lost", async () => {
+  it("MID-09 messages of one claim are sent in one batch, and a refused batch is sent again completely", async () => {
     const broker = await startServiceBusBroker();
     const client = new ServiceBusClient(broker.connectionString, {
       retryOptions: { maxRetries: 0, timeoutInMs: 10_000 },
@@ -48,8 +48,8 @@ describe("Azure Service Bus: Microsoft's SDK against an AMQP 1.0 peer", () => {
   });
 });
 
-describe("Azure Service Bus: what goes into a batch", () => {
-  it("MID-09 ADD-01 each session has a batch of its own, and what is too large fails for good, alone", async () => {
+describe("Azure Service Bus: the content of a batch", () => {
+  it("MID-09 ADD-01 each session has a batch of its own, and only a message that is too large fails for good", async () => {
     const broker = await startServiceBusBroker();
     const client = new ServiceBusClient(broker.connectionString, {
       retryOptions: { maxRetries: 0, timeoutInMs: 10_000 },

@@ -1,6 +1,6 @@
 /**
- * A consumer that may be killed at any moment: polls the orders as Lambda's event source would, with the whole stack
- * around the handler, and publishes the outbox beside it. Three in ten deletions get lost, so that SQS delivers again.
+ * A consumer that may be killed at any moment. It polls the orders as Lambda's event source does, with all three
+ * middleware around the handler, and publishes the outbox. Three in ten deletions are left out, so that SQS delivers again.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -47,13 +47,13 @@ const handler = sqsHandler({
   ),
 });
 
-/** Of the first delivery only: the second one is really deleted. */
+/** Only the first delivery is not deleted; the second one is. */
 const forgets = (record: { messageId: string; attributes: { ApproximateReceiveCount: string } }): boolean =>
   record.attributes.ApproximateReceiveCount === "1" &&
   createHash("sha256").update(record.messageId).digest().readUInt32BE() < 0.3 * 2 ** 32;
 
 const noteAgain = statement("note", `insert into ${schema}.again (id) values (:id) on conflict do nothing`);
-/** So that the test can say how many came more than once. */
+/** Records redeliveries, for the test to count. */
 const noting: typeof handler = async (event) => {
   for (const { attributes, messageId } of event.Records)
     if (attributes.ApproximateReceiveCount !== "1") await db.driver.query(noteAgain, { id: messageId });

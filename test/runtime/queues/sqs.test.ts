@@ -50,7 +50,7 @@ describe("SQS, behind the AWS SDK", () => {
     }
   };
 
-  it("MID-11 MID-03 only failed messages come again; duplicates are acknowledged; poison goes to the dead letters with its error", async () => {
+  it("MID-11 MID-03 only failed messages are delivered again; duplicates are acknowledged; a poison message becomes a dead letter with its error", async () => {
     const { queueUrl } = newQueue({ VisibilityTimeout: "0" });
     const handled: string[] = [];
     const store = createInbox(db);
@@ -138,7 +138,7 @@ describe("SQS, behind the AWS SDK", () => {
     expect(handled.filter((body) => body.startsWith("b"))).toEqual(["b1", "b2"]);
   });
 
-  it("MID-09 the outbox is published in batches of ten, with ids, topic and headers; what the queue refuses is settled by itself", async () => {
+  it("MID-09 the outbox is published in batches of ten, with ids, topic and headers; a message that the queue refuses is settled by itself", async () => {
     const { queueUrl } = newQueue();
     const store = createOutbox(db);
     await store.enqueue([
@@ -147,9 +147,9 @@ describe("SQS, behind the AWS SDK", () => {
         payload: `order ${n}`,
         headers: { n: `${n}` },
       })),
-      { topic: "placed", payload: "\u0001" }, // which SQS refuses by itself
-      { topic: "placed", payload: "" }, // which would make it refuse the whole batch
-      ...Array.from({ length: 6 }, () => ({ topic: "placed", payload: "x".repeat(1_048_576) })), // with attributes: too large
+      { topic: "placed", payload: "\u0001" }, // SQS refuses this message alone
+      { topic: "placed", payload: "" }, // this message would make SQS refuse the whole batch
+      ...Array.from({ length: 6 }, () => ({ topic: "placed", payload: "x".repeat(1_048_576) })), // too large together with the attributes
     ]);
     let requests = 0;
     const counted = client();
@@ -231,9 +231,9 @@ describe("SQS, behind the AWS SDK", () => {
     expect(bodies.map((body) => body.Message).sort()).toEqual(["1", "2"]);
   });
 
-  it("ADD-10 a destination that is away costs the others no time: it is left alone, and they are all published", async () => {
+  it("ADD-10 a destination that is away costs the others no time: its breaker opens, and all others are published", async () => {
     const { queueUrl } = newQueue();
-    const away = sqsClient("http://127.0.0.1:9"); // nobody listens there
+    const away = sqsClient("http://127.0.0.1:9"); // no server listens there
     const store = createOutbox(db);
     await store.enqueue([
       ...Array.from({ length: 40 }, (_, n) => ({ topic: "away", payload: `${n}` })),
@@ -257,7 +257,7 @@ describe("SQS, behind the AWS SDK", () => {
     await dispatcher.run(store, timeBudget(30_000));
     expect((await store.stats()).counts).toMatchObject({ Done: 20, Ready: 40 });
     expect(calls).toBeLessThanOrEqual(2);
-    const refused = (await store.list({ topic: "away", error: "left alone" })).messages;
+    const refused = (await store.list({ topic: "away", error: "circuit breaker is open" })).messages;
     expect(refused.length).toBeGreaterThanOrEqual(20);
   });
 });

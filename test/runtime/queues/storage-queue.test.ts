@@ -24,7 +24,7 @@ describe("Azure Storage queues, on Azurite", () => {
     azurite = await startAzurite();
     service = QueueServiceClient.fromConnectionString(azurite.connectionString, {
       tlsOptions: { ca: localTls.read().cert },
-    } as object); // an option of its HTTP pipeline that the type does not name
+    } as object); // an option of the HTTP pipeline that the type does not have
   });
   afterAll(() => azurite.stop());
   beforeEach(async () => {
@@ -39,7 +39,7 @@ describe("Azure Storage queues, on Azurite", () => {
     return queue;
   };
 
-  /** What the Functions host does with a queue, once: a failed message becomes visible again. */
+  /** One poll of the Functions host: a failed message becomes visible again. */
   const pollOnce = async (
     queue: Awaited<ReturnType<typeof newQueue>>,
     handler: ReturnType<typeof storageQueueHandler>,
@@ -58,7 +58,7 @@ describe("Azure Storage queues, on Azurite", () => {
     return items.length;
   };
 
-  it("MID-09 MID-11 MID-03 from the outbox through the queue into another handler: once, whatever is delivered twice", async () => {
+  it("MID-09 MID-11 MID-03 from the outbox through the queue into another handler: once, although messages are delivered twice", async () => {
     const queue = await newQueue("orders");
     const source = createOutbox(db);
     await source.enqueue([
@@ -99,7 +99,7 @@ describe("Azure Storage queues, on Azurite", () => {
     expect((await source.stats()).counts.Ready).toBe(2);
   });
 
-  it("MID-11 ADD-02 poison goes to the dead letters with its error after its last delivery, and leaves the queue", async () => {
+  it("MID-11 ADD-02 a poison message becomes a dead letter with its error after its last delivery, and leaves the queue", async () => {
     const queue = await newQueue("poison");
     await queue.sendMessage(Buffer.from("poison").toString("base64"));
     const store = createInbox(db);
@@ -121,7 +121,7 @@ describe("Azure Storage queues, on Azurite", () => {
     expect((await queue.getProperties()).approximateMessagesCount).toBe(0);
   });
 
-  it("MID-09 what is larger than the queue takes has failed for good", async () => {
+  it("MID-09 a message that is larger than the queue takes fails for good", async () => {
     const queue = await newQueue("large");
     const store = createOutbox(db);
     await store.enqueue({ topic: "t", payload: "x".repeat(60_000) });

@@ -3,7 +3,7 @@ import { ReceiveMessageCommand, SQSClient } from "@aws-sdk/client-sqs";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { startFauxqs } from "fauxqs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
+import type { DispatchFunctionReport } from "../../../src/adapters/aws/index.js";
 import { tenantBatchIn } from "../../../src/tenants/index.js";
 import { type BundleFolder, bundleTestApp } from "../aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../aws/http-events.js";
@@ -65,7 +65,7 @@ describe("tenants of many databases on Lambda", () => {
       invoke: async <Result>(event: unknown) =>
         isLost(event) ? (undefined as Result) : dispatch.invoke<Result>(event),
     };
-    const timer = () => dispatch.invoke<DispatchAnswer>(schedule);
+    const timer = () => dispatch.invoke<DispatchFunctionReport>(schedule);
     return { api, start, timer };
   };
   const handedOut = (api: InvokeApi) => api.events.map((event) => tenantBatchIn(event)!);
@@ -105,7 +105,7 @@ describe("tenants of many databases on Lambda", () => {
     };
     const batches = [await take(1), await take(2)];
     const answers = await Promise.all(
-      batches.map((batch) => dispatch.invoke<DispatchAnswer>(sqsEvent(batch))),
+      batches.map((batch) => dispatch.invoke<DispatchFunctionReport>(sqsEvent(batch))),
     );
     expect(answers.map(({ batchItemFailures }) => batchItemFailures)).toEqual([[], []]);
     await scenario.expectHandled(messages);

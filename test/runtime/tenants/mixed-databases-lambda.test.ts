@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { DispatchAnswer } from "../../../src/adapters/aws/index.js";
+import type { DispatchFunctionReport } from "../../../src/adapters/aws/index.js";
 import { sqliteTenants } from "../../support/many-tenants.js";
 import { type BundleFolder, bundleTestApp, sqlitePackages } from "../aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../aws/http-events.js";
@@ -43,7 +43,7 @@ describe("tenants on different databases, in one bundle", () => {
         elsewhere.id,
       );
       const share = { oncebox: "share", share: { tenants: shares, until: Date.now() + 60_000 } };
-      const { tenants } = await dispatch!.invoke<DispatchAnswer>(share);
+      const { tenants } = await dispatch!.invoke<DispatchFunctionReport>(share);
       expect(tenants).toMatchObject({ failed: 1, left: 0 });
       await scenario.expectHandled(filled);
       expect(dispatch!.logs()).toContain('"store":"elsewhere"');

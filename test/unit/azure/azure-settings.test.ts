@@ -23,7 +23,7 @@ describe("settings on Azure", () => {
       env: { AzureWebJobsStorage__accountName: "a", AzureWebJobsStorage__clientId: "id" },
       expected: { queueServiceUrl: "https://a.queue.core.windows.net", clientId: "id" },
     },
-  ])("FUN-06 finds the queue where the trigger finds it: by $case", ({ env, expected }) => {
+  ])("FUN-06 reads the same storage settings as the trigger: $case", ({ env, expected }) => {
     const { wakeUp } = readAzureSettings({ ONCEBOX_WAKE_QUEUE: "oncebox-wake", ...env });
     expect(wakeUp).toEqual({ queue: "oncebox-wake", storage: expected });
   });
@@ -36,7 +36,7 @@ describe("settings on Azure", () => {
     },
   );
 
-  it("FUN-06 a queue without a storage account is refused, and nothing is quoted", () => {
+  it("FUN-06 a queue without a storage account is refused, and the error quotes no value", () => {
     const read = (env: NodeJS.ProcessEnv) => () =>
       readAzureSettings({ ONCEBOX_WAKE_QUEUE: "oncebox-wake", ...env });
     expect(read({})).toThrow(/needs a storage account/);

@@ -22,12 +22,12 @@ describe("the function's time on Azure", () => {
     { text: "1.02:03:04", ms: (((24 + 2) * 60 + 3) * 60 + 4) * 1_000 },
     { text: "00:00:01.5000000", ms: 1_500 },
     { text: "-1", ms: Number.POSITIVE_INFINITY },
-  ])("FUN-03 reads the host's way to write a time: $text", ({ text, ms }) => {
+  ])("FUN-03 reads a time as the host writes it: $text", ({ text, ms }) => {
     expect(parseTimeout(text)).toBe(ms);
   });
 
   it.each(["", "5", "five", "00:05", "00:00:00", "-00:05:00", "00:05:00 h"])(
-    "FUN-03 refuses what is no time: %j",
+    "FUN-03 refuses a text that is not a time: %j",
     (text) => {
       expect(() => parseTimeout(text)).toThrow(/functionTimeout in host.json must be a time like "00:05:00"/);
     },
@@ -36,7 +36,7 @@ describe("the function's time on Azure", () => {
   it("FUN-03 a run ends a margin before host.json's functionTimeout", async () => {
     expect(await runTimeWith('{ "version": "2.0", "functionTimeout": "00:02:00" }')).toBe(115_000);
     expect(await runTimeWith('\uFEFF{ "functionTimeout": "00:00:10" }')).toBe(9_000);
-    expect(await runTimeWith('{ "FunctionTimeout": "00:02:00" }')).toBe(115_000); // the host takes any case
+    expect(await runTimeWith('{ "FunctionTimeout": "00:02:00" }')).toBe(115_000); // the host ignores the case
   });
 
   it("FUN-03 the app setting that overrides host.json overrides it here", async () => {
@@ -45,17 +45,17 @@ describe("the function's time on Azure", () => {
       expect(readAzureSettings({ [name]: "00:01:00" }).functionTimeout).toBe("00:01:00");
   });
 
-  it("FUN-03 unlimited time is used for ten minutes at most, which is what a platform update leaves", async () => {
+  it("FUN-03 unlimited time means ten minutes at most, because a platform update leaves no more", async () => {
     expect(await runTimeWith('{ "functionTimeout": "-1" }')).toBe(595_000);
     expect(await runTimeWith('{ "functionTimeout": "02:00:00" }')).toBe(595_000);
   });
 
-  it("FUN-03 without a time-out, or without a host.json, the shortest of any plan's is taken", async () => {
+  it("FUN-03 without a time-out, or without a host.json, the shortest time-out of all plans is used", async () => {
     expect(await runTimeWith('{ "version": "2.0" }')).toBe(295_000);
     expect(runTimeMs({ appFolder: join(appFolder, "none"), functionTimeout: undefined })).toBe(295_000);
   });
 
-  it("FUN-03 a host.json that cannot be understood is refused, not guessed", async () => {
+  it("FUN-03 a host.json that cannot be parsed is refused", async () => {
     await expect(runTimeWith('{ "functionTimeout": "00:02:00" } // two minutes')).rejects.toThrow(
       /is not plain JSON/,
     );

@@ -13,10 +13,10 @@ const record = (messageId: string, body: string, group?: string): SQSRecord =>
     messageAttributes: {},
   }) as unknown as SQSRecord;
 const event = (...records: SQSRecord[]): SQSEvent => ({ Records: records });
-const failedOf = (answer: { batchItemFailures: { itemIdentifier: string }[] }) =>
-  answer.batchItemFailures.map((failure) => failure.itemIdentifier);
+const failedOf = (response: { batchItemFailures: { itemIdentifier: string }[] }) =>
+  response.batchItemFailures.map((failure) => failure.itemIdentifier);
 
-/** Handles everything but bodies that say otherwise, and remembers what it saw. */
+/** Fails for the body "bad", and records the ids that it saw. */
 const recorder = () => {
   const seen: string[] = [];
   return {
@@ -33,17 +33,17 @@ describe("SQS batches", () => {
   it("MID-11 reports only what failed, in the order of the batch", async () => {
     const { handle, seen } = recorder();
     const handler = sqsHandler({ handle, concurrency: 2 });
-    const answer = await handler(
+    const response = await handler(
       event(record("1", "ok"), record("2", "bad"), record("3", "ok"), record("4", "bad"), record("5", "ok")),
     );
-    expect(failedOf(answer)).toEqual(["2", "4"]);
+    expect(failedOf(response)).toEqual(["2", "4"]);
     expect(seen.sort()).toEqual(["1", "2", "3", "4", "5"]);
     expect(failedOf(await handler(event()))).toEqual([]);
   });
 
-  it("MID-11 of a FIFO group, nothing is handled after one that failed; other groups go on", async () => {
+  it("MID-11 after a failure, no later message of its FIFO group is handled; other groups go on", async () => {
     const { handle, seen } = recorder();
-    const answer = await sqsHandler({ handle, concurrency: 3 })(
+    const response = await sqsHandler({ handle, concurrency: 3 })(
       event(
         record("a1", "ok", "a"),
         record("b1", "bad", "b"),
@@ -53,34 +53,34 @@ describe("SQS batches", () => {
         record("c1", "ok", "c"),
       ),
     );
-    expect(failedOf(answer)).toEqual(["b1", "a2", "b2", "a3"]);
+    expect(failedOf(response)).toEqual(["b1", "a2", "b2", "a3"]);
     expect(seen.sort()).toEqual(["a1", "a2", "b1", "c1"]);
   });
 
-  it("MID-11 groups of a queue that is not FIFO hold nobody up", async () => {
+  it("MID-11 groups of a queue that is not FIFO block no message", async () => {
     const { handle, seen } = recorder();
     const fair = (id: string, body: string) => ({
       ...record(id, body, "tenant"),
       eventSourceARN: "arn:aws:sqs:us-east-1:000000000000:orders",
     });
-    const answer = await sqsHandler({ handle })(event(fair("1", "bad"), fair("2", "ok"), fair("3", "ok")));
-    expect(failedOf(answer)).toEqual(["1"]);
+    const response = await sqsHandler({ handle })(event(fair("1", "bad"), fair("2", "ok"), fair("3", "ok")));
+    expect(failedOf(response)).toEqual(["1"]);
     expect(seen.sort()).toEqual(["1", "2", "3"]);
   });
 
-  it("MID-11 what cannot be started in the function's time goes back", async () => {
+  it("MID-11 messages that cannot be started in the function's time go back to the queue", async () => {
     const { handle, seen } = recorder();
     let left = 2_500;
     const context = { getRemainingTimeInMillis: () => (left -= 1_000) };
-    const answer = await sqsHandler({ handle, concurrency: 1 })(
+    const response = await sqsHandler({ handle, concurrency: 1 })(
       event(record("1", "ok"), record("2", "ok"), record("3", "ok")),
       context,
     );
     expect(seen).toEqual(["1"]);
-    expect(failedOf(answer)).toEqual(["2", "3"]);
+    expect(failedOf(response)).toEqual(["2", "3"]);
   });
 
-  it("MID-11 maps ids and attributes; the sender's own id goes before the queue's", () => {
+  it("MID-11 maps ids and attributes; the sender's id is preferred to the queue's", () => {
     const text = (value: string) => ({ stringValue: value, dataType: "String" });
     expect(
       sqsMessage({
@@ -113,7 +113,7 @@ describe("SQS batches", () => {
     });
   });
 
-  it("MID-11 options are checked when made", async () => {
+  it("MID-11 options are checked when the handler is made", async () => {
     const { handle } = recorder();
     expect(() => sqsHandler({ handle, concurency: 1 } as never)).toThrow(/concurency/);
     expect(() => sqsHandler({} as never)).toThrow(/handle/);
@@ -159,7 +159,7 @@ describe("Azure queue triggers", () => {
     await expect(failing("x", context(metadata))).rejects.toThrow("the business says no");
   });
 
-  it("MID-11 a batch of Service Bus messages: all are tried, and the ids of those that failed are said", async () => {
+  it("MID-11 a batch of Service Bus messages: all are tried, and the error names the ids of the failed ones", async () => {
     const seen: string[] = [];
     const handler = serviceBusHandler({
       handle: (message) => {
@@ -172,7 +172,7 @@ describe("Azure queue triggers", () => {
     expect(seen.sort()).toEqual(["1", "2", "3"]);
   });
 
-  it("MID-11 a Storage queue message is taken out of its envelope; a foreign one is as it is", async () => {
+  it("MID-11 a Storage queue message is taken out of its envelope; another message stays as it is", async () => {
     const { seen, handle } = collect();
     const handler = storageQueueHandler({ handle, topic: "orders" });
     const enveloped = toEnvelope({

@@ -7,7 +7,7 @@ import { migrate } from "../../../src/index.js";
 import { idempotentHttp, transaction } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
-/** Counts its calls, and answers with what it was sent. */
+/** A handler that counts its calls and responds with the request's path and body. */
 async function counting() {
   const db = openSqlite({ file: ":memory:" });
   await migrate(db);
@@ -45,7 +45,7 @@ it("MID-03 idempotent HTTP behind Lambda's HTTP API: the second answer is the fi
   await close();
 });
 
-it("bytes that are no text are answered as they are behind Lambda, whatever the response says of itself", async () => {
+it("bytes that are not text arrive unchanged behind Lambda, whatever content type the response has", async () => {
   const bytes = Buffer.from([0x00, 0xff, 0xfe, 0x80]);
   for (const type of [undefined, "text/plain; charset=iso-8859-1", "image/png"]) {
     const lambda = lambdaHttp(

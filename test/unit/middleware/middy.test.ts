@@ -31,7 +31,7 @@ describe("middy: transaction, inbox, outbox", () => {
       .use(inbox({ subscriber: "orders" }))
       .use(outbox());
 
-  it("MID-02 MID-03 MID-06 the documented stack: committed together, a duplicate is a success without a response", async () => {
+  it("MID-02 MID-03 MID-06 the documented middleware: all commits together, a duplicate is a success without a response", async () => {
     let calls = 0;
     const handler = build(async () => {
       calls++;
@@ -47,7 +47,7 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await createInbox(db).get({ source: "orders", messageId: "m" })).toMatchObject({ state: "Done" });
   });
 
-  it("MID-02 an error in the handler or in a later middleware rolls back, and the transaction is over", async () => {
+  it("MID-02 an error in the handler or in a later middleware rolls back and ends the transaction", async () => {
     const failing = build(async () => {
       await currentTransaction()!.query(insertOrder, { id: "o" });
       throw new Error("the business says no");
@@ -77,7 +77,7 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await orders()).toEqual(["a", "b", "c"]);
   });
 
-  it("MID-02 the handler finds the transaction whatever middleware comes before and after, and with an event of theirs", async () => {
+  it("MID-02 the handler finds the transaction with any middleware before and after it, and with an event that they replaced", async () => {
     const waiting = { before: async () => void (await new Promise(setImmediate)) };
     const handler = middy(async (event: { id: string }) => {
       await new Promise(setImmediate);
@@ -115,7 +115,7 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await outside(sqsEvent("m"), context)).toBe("warm");
   });
 
-  it("MID-02 an error that a middleware inside answers is rolled back all the same", async () => {
+  it("MID-02 an error that a middleware inside turns into a response still rolls back", async () => {
     const answering = { onError: async () => "sorry" };
     const handler = build(async () => {
       await currentTransaction()!.query(insertOrder, { id: "o" });
@@ -126,7 +126,7 @@ describe("middy: transaction, inbox, outbox", () => {
     expect(await handler(sqsEvent("m"), context)).toBe("sorry");
   });
 
-  it("MID-04 MID-07 a wrong order is reported: when built by orderedMiddleware, else at the first invocation with what to add", async () => {
+  it("MID-04 MID-07 a wrong order throws in orderedMiddleware, otherwise at the first invocation, and says what to add", async () => {
     const made = [inbox({ subscriber: "s" }), transaction(db)];
     expect(() => orderedMiddleware(made)).toThrow(/move transaction\(db\) to the front/);
     expect(orderedMiddleware([transaction(db), inbox({ subscriber: "s" }), outbox()])).toHaveLength(3);

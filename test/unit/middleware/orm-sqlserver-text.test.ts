@@ -3,7 +3,7 @@ import { executorOf } from "../../../src/adapters/orm/executor.js";
 import { createOutbox } from "../../../src/index.js";
 import { openSqlServer } from "../../../src/sql/sqlserver/index.js";
 
-/** What a library on SQL Server is given; running it needs a server. */
+/** The text that a library on SQL Server gets. Running it needs a server. */
 describe("libraries on SQL Server", () => {
   const outbox = createOutbox(openSqlServer({ url: "mssql://app:x@localhost/shop" }));
   const given = async (placeholder?: (index: number) => string) => {

@@ -26,10 +26,10 @@ function made(overrides = {}) {
 }
 
 describe("circuit breaker", () => {
-  it("ADD-10 opens after failures in a row, and then refuses at once without calling", async () => {
+  it("ADD-10 opens after failures in a row, and then refuses without a call", async () => {
     const { breaker, fail } = made();
     await fail(2);
-    await breaker.run(working); // in a row: a success starts the count anew
+    await breaker.run(working); // a success resets the count
     await fail(2);
     expect(breaker.state).toBe("closed");
     await fail(1);
@@ -45,7 +45,7 @@ describe("circuit breaker", () => {
     expect(refused).toMatchObject({ delayMs: 1_000, costsAttempt: false });
   });
 
-  it("ADD-10 after a while one call tries, and the others wait for its outcome", async () => {
+  it("ADD-10 after openMs one trial call is let through, and the others are put off until it has ended", async () => {
     const { breaker, advance, fail } = made();
     await fail(3);
     advance(1_000);
@@ -64,7 +64,7 @@ describe("circuit breaker", () => {
     expect(await breaker.run(working)).toBe("ok");
   });
 
-  it("ADD-10 a trial that fails opens it for twice as long, up to a limit", async () => {
+  it("ADD-10 a failed trial opens it for twice as long, up to maxOpenMs", async () => {
     const { breaker, advance, fail } = made();
     await fail(3);
     const waits: number[] = [];
@@ -79,14 +79,14 @@ describe("circuit breaker", () => {
     expect(waits).toEqual([2_000, 3_000, 3_000, 3_000]);
   });
 
-  it("ADD-10 a message that the destination refuses for good says nothing about the destination", async () => {
+  it("ADD-10 a permanent failure of a message does not count against the destination", async () => {
     const { breaker } = made();
     for (let i = 0; i < 10; i++)
       await breaker.run(async () => Promise.reject(permanentFailure("too large"))).catch(() => {});
     expect(breaker.state).toBe("closed");
   });
 
-  it("ADD-10 calls that we ended ourselves say nothing about the destination, and a trial may be made again", async () => {
+  it("ADD-10 aborted calls do not count against the destination, and another trial may follow", async () => {
     const { breaker, advance, fail } = made();
     const ended = AbortSignal.abort();
     for (let i = 0; i < 10; i++) await breaker.run(failing, ended).catch(() => {});
@@ -99,12 +99,28 @@ describe("circuit breaker", () => {
     expect(breaker.state).toBe("closed");
   });
 
-  it("ADD-10 calls that were under way when it opened count once", async () => {
+  it("ADD-10 calls that were running when it opened count once", async () => {
     const { breaker, advance } = made();
     await Promise.all(Array.from({ length: 20 }, () => breaker.run(failing).catch(() => {})));
     expect(breaker.state).toBe("open");
     advance(1_000);
     expect(breaker.state).toBe("trial");
+  });
+
+  it("ADD-10 opens after 5 failures, for 10 s, and for 5 min at most, by default", async () => {
+    let nowMs = 0;
+    const breaker = circuitBreaker("The shop", {}, () => nowMs);
+    for (let i = 0; i < 4; i++) await breaker.run(failing).catch(() => {});
+    expect(breaker.state).toBe("closed");
+    await breaker.run(failing).catch(() => {});
+    const delays: number[] = [];
+    for (let i = 0; i < 7; i++) {
+      const refused = (await breaker.run(working).catch((error: unknown) => error)) as RetryAfter;
+      delays.push(refused.delayMs);
+      nowMs += refused.delayMs;
+      await breaker.run(failing).catch(() => {});
+    }
+    expect(delays).toEqual([10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]);
   });
 
   it("ADD-10 settings are checked", () => {

@@ -73,7 +73,7 @@ describe("webhooks out", () => {
     expect(() => new Webhook(secret).verify('{"n":2}', headers as Record<string, string>)).toThrow();
   });
 
-  it("MID-09 headers are sent once each, whatever their case, and none can take the signature's place", async () => {
+  it("MID-09 each header is sent once, whatever its case, and none can replace the signature", async () => {
     const { url, received } = await serve(() => [204]);
     const publish = webhookPublisher({ url, secrets: secret, headers: { "X-Own": "ours" } });
     const headers = {
@@ -92,7 +92,7 @@ describe("webhooks out", () => {
     expect(new Webhook(secret).verify(body, sentHeaders as Record<string, string>)).toEqual({ n: 1 });
   });
 
-  it("ADD-10 a message whose headers HTTP cannot carry fails for good, and is not held against the receiver", async () => {
+  it("ADD-10 a message whose headers HTTP cannot carry fails for good, and does not count against the receiver", async () => {
     const { url, received } = await serve(() => [204]);
     const publish = webhookPublisher({ url, secrets: secret, breaker: { failures: 1 } });
     const failure = await publish({ ...message, headers: { note: "two\nlines" } }, context).catch(
@@ -105,7 +105,7 @@ describe("webhooks out", () => {
     expect(received).toHaveLength(1);
   });
 
-  it("ADD-12 410 is final, Retry-After is kept to, and everything else is tried again", async () => {
+  it("ADD-12 410 is a permanent failure, Retry-After sets the delay, and everything else is retried", async () => {
     const answers: Answer[] = [
       [410],
       [429, { "retry-after": "7" }],
@@ -130,7 +130,7 @@ describe("webhooks out", () => {
     }
   });
 
-  it("ADD-10 one dead receiver is left alone while the others get all of theirs", async () => {
+  it("ADD-10 the breaker of one dead receiver opens while the others get all their messages", async () => {
     const dead = await serve(() => [503]);
     const alive = await serve(() => [200]);
     const db = openSqlite({ file: ":memory:" });
@@ -154,15 +154,15 @@ describe("webhooks out", () => {
       expect((await outbox.stats()).counts).toMatchObject({ Done: 30, Ready: 30, Failed: 0 });
       const waiting = (await outbox.list({ topic: "dead" })).messages;
       const tried = waiting.filter(({ attempt }) => attempt > 0);
-      expect(tried).toHaveLength(dead.received.length); // the others were put off, at no attempt
+      expect(tried).toHaveLength(dead.received.length); // the others were put off, and it cost them no attempt
     } finally {
       await db.close();
     }
   });
 
-  it("ADD-10 a receiver that never answers keeps no more places than its topic may have, and the others get all of theirs", async () => {
+  it("ADD-10 a receiver that never answers takes no more slots than its topic may have, and the others get all their messages", async () => {
     let held = 0;
-    const silent = createServer(() => void held++); // takes the request and says nothing
+    const silent = createServer(() => void held++); // takes the request and never answers
     servers.push(silent);
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     const stopping = new AbortController();
@@ -194,7 +194,7 @@ describe("webhooks out", () => {
     }
   });
 
-  it("MID-09 a secret or an address that cannot work is refused when made, without saying the secret", () => {
+  it("MID-09 an unusable secret or address is refused when the publisher is made, and the error does not quote the secret", () => {
     const bad = () => webhookPublisher({ url: "https://example.com", secrets: "whsec_!!not base64!!" });
     expect(bad).toThrow(/secrets\[0\]/);
     expect(bad).not.toThrow(/not base64!!/);
@@ -207,7 +207,7 @@ describe("webhooks out", () => {
 });
 
 describe("EventBridge, behind the AWS SDK", () => {
-  it("MID-09 events go ten at a time, and each is settled by itself", async () => {
+  it("MID-09 events are sent ten per request, and each is settled by itself", async () => {
     const { url, received } = await serve(({ body }) => {
       const { Entries: entries } = JSON.parse(body) as { Entries: { Detail: string }[] };
       const answers = entries.map(({ Detail }) =>
@@ -251,7 +251,7 @@ describe("EventBridge, behind the AWS SDK", () => {
   });
 });
 
-describe("a function of the user's", () => {
+describe("functionPublisher", () => {
   it("MID-09 ADD-10 publishes with a breaker around it", async () => {
     let calls = 0;
     const publish = functionPublisher({

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { microBatch, notSent, sent } from "../../../src/publishers/micro-batch.js";
 
 describe("micro-batches", () => {
-  it("MID-09 calls of one turn share requests within the limits, and each is settled by itself", async () => {
+  it("MID-09 calls of one tick share requests within the limits, and each is settled by itself", async () => {
     const requests: number[][] = [];
     const send = microBatch<number>({
       maxItems: 10,
@@ -23,7 +23,7 @@ describe("micro-batches", () => {
     expect(requests).toHaveLength(4);
   });
 
-  it("MID-09 no request is larger than the limit, and a single message that is larger goes alone", async () => {
+  it("MID-09 no request is larger than the limit, and a single larger message is sent by itself", async () => {
     const requests: number[][] = [];
     const send = microBatch<number>({
       maxItems: 10,
@@ -38,7 +38,7 @@ describe("micro-batches", () => {
     expect(requests).toEqual([[60, 30], [20], [500], [10]]);
   });
 
-  it("MID-09 a request that fails, or leaves out an answer, fails those messages and no others", async () => {
+  it("MID-09 a request that fails, or leaves out an outcome, fails its own messages and no others", async () => {
     let requests = 0;
     const send = microBatch<number>({
       maxItems: 2,

@@ -4,7 +4,49 @@ import { createOutbox, migrate, type OutboxMessage } from "../../../src/index.js
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
-it("MID-09 several publishers never hold the same row at once, keep what failed, and stop cleanly on an abort", async () => {
+it("MID-09 polls every 500 ms for 100 rows, and publishes 100 at once, by default", async () => {
+  const db = openSqlite({ file: ":memory:" });
+  await migrate(db);
+  const outbox = createOutbox(db);
+  await outbox.enqueue(Array.from({ length: 150 }, (_, n) => ({ topic: "t", payload: `${n}` })));
+  const claimed: (number | undefined)[] = [];
+  const pauses: number[] = [];
+  let running = 0;
+  let mostRunning = 0;
+  const publisher = startOutboxPublisher({
+    outbox: {
+      ...outbox,
+      claim: (options) => {
+        claimed.push(options.batchSize);
+        return outbox.claim(options);
+      },
+    },
+    publishers: {
+      t: async () => {
+        mostRunning = Math.max(mostRunning, ++running);
+        await sleep(5);
+        running--;
+      },
+    },
+    pause: async (ms) => {
+      pauses.push(ms);
+      await yieldToEventLoop();
+    },
+  });
+  try {
+    while (pauses.length < 4) await yieldToEventLoop();
+    expect(claimed[0]).toBe(100);
+    expect(Math.max(...claimed.map(Number))).toBe(100);
+    expect(mostRunning).toBe(100);
+    expect(pauses.slice(0, 4)).toEqual([500, 500, 500, 500]);
+    expect((await outbox.stats()).counts.Done).toBe(150);
+  } finally {
+    await publisher.stop();
+    await db.close();
+  }
+});
+
+it("MID-09 several publishers never hold the same row at once, retry failed messages, and stop cleanly on an abort", async () => {
   const db = openSqlite({ file: ":memory:" });
   await migrate(db);
   const outbox = createOutbox(db, { retry: { baseMs: 1, factor: 1 } });
@@ -14,9 +56,9 @@ it("MID-09 several publishers never hold the same row at once, keep what failed,
   const refusedOnce = new Set<string>();
   const published: string[] = [];
   const publish = async (message: Pick<OutboxMessage, "id" | "payload">) => {
-    if (held.has(message.id)) heldTwice.push(message.id); // what is thrown here would only be tried again
+    if (held.has(message.id)) heldTwice.push(message.id); // recorded, because an error thrown here would only be retried
     held.add(message.id);
-    for (let turns = 0; turns < 5; turns++) await yieldToEventLoop(); // so that others could come in between
+    for (let ticks = 0; ticks < 5; ticks++) await yieldToEventLoop(); // so that another publisher could start it meanwhile
     held.delete(message.id);
     if (Number(message.payload) % 5 === 0 && !refusedOnce.has(message.id)) {
       refusedOnce.add(message.id);
@@ -47,7 +89,7 @@ it("MID-09 several publishers never hold the same row at once, keep what failed,
     workers.push(start(new AbortController().signal, async ({ payload }) => void late.push(payload)));
     await outbox.enqueue(Array.from({ length: 50 }, (_, n) => ({ topic: "t", payload: `late ${n}` })));
     while ((await outbox.stats()).counts.Done < 150) await sleep(5);
-    expect(late).toHaveLength(50); // those that were stopped took none
+    expect(late).toHaveLength(50); // the stopped publishers took none
     expect(published).toHaveLength(100);
   } finally {
     await Promise.all(workers.map((worker) => worker.stop()));

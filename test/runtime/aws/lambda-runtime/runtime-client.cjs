@@ -1,5 +1,5 @@
 // Preloaded (`node --require`) instead of the native part of Amazon's runtime interface client, which speaks HTTP with
-// the Runtime API: the next invocation, its answer, its error. Everything else is Amazon's own code.
+// the Runtime API: the next invocation, its response, its error. Everything else is Amazon's own code.
 const http = require("node:http");
 const Module = require("node:module");
 
@@ -24,7 +24,7 @@ function call(method, path, body, headers = {}) {
   });
 }
 
-// The native calls return when the answer is delivered; here the next invocation waits for that.
+// The native calls return when the response is delivered. Here the next invocation waits for that.
 let delivered = Promise.resolve();
 
 const client = {

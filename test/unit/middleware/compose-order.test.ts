@@ -11,14 +11,14 @@ import {
 import { toOutgoing } from "../../../src/middleware/outgoing.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
-const db = openSqlite({ file: ":memory:" }); // opened by nothing here: no constructor does I/O
+const db = openSqlite({ file: ":memory:" }); // never connected: no factory does I/O
 const tx = transaction(db);
 const deduplicate = inbox({ subscriber: "s" });
 const send = outbox();
 const handler = async () => {};
 
 describe("compose", () => {
-  it("MID-07 takes the orders that work, with other middleware anywhere", () => {
+  it("MID-07 accepts every valid order, with other middleware anywhere", () => {
     for (const good of [[], [tx], [tx, deduplicate], [tx, send], [tx, deduplicate, send]])
       expect(compose(good, handler)).toBeTypeOf("function");
     expect(
@@ -26,14 +26,14 @@ describe("compose", () => {
     ).toBeTypeOf("function");
   });
 
-  it("MID-04 MID-07 refuses the others when it is built, and says what to do", () => {
+  it("MID-04 MID-07 refuses a wrong order when it is called, and the error says what to do", () => {
     const wrong: [Parameters<typeof compose>[0], RegExp][] = [
       [[deduplicate], /inbox needs a transaction: add transaction\(db\)/],
       [[send], /outbox needs a transaction: add transaction\(db\)/],
       [[deduplicate, tx], /move transaction\(db\) to the front/],
       [[tx, send, deduplicate], /outbox comes before inbox/],
       [[tx, tx], /transaction is there twice/],
-      [[{} as never], /middleware 1 is none/],
+      [[{} as never], /entry 1 of the list is not middleware/],
     ];
     for (const [middleware, problem] of wrong) {
       expect(() => compose(middleware, handler)).toThrow(InvalidArgumentError);
@@ -43,7 +43,7 @@ describe("compose", () => {
     expect(() => compose(undefined as never, handler)).toThrow(/list/);
   });
 
-  it("MID-04 a middleware run outside of its transaction says what to add", async () => {
+  it("MID-04 a middleware that runs outside of a transaction throws, and the error says what to add", async () => {
     const next = async () => undefined;
     await expect(deduplicate.run({ messageId: "m" }, next)).rejects.toThrow(
       /Add transaction\(db\) before inbox/,
@@ -53,7 +53,7 @@ describe("compose", () => {
     expect(currentTransaction()).toBeUndefined();
   });
 
-  it("MID-01 options are checked when made", () => {
+  it("MID-01 options are checked when the middleware is made", () => {
     expect(() => inbox({ subscriber: "" })).toThrow(/subscriber/);
     expect(() => inbox({ subscriber: "s", messageId: "id" as never })).toThrow(/messageId/);
     expect(() => outbox({ topic: "" })).toThrow(/topic/);

@@ -11,14 +11,14 @@ const run = promisify(execFile);
 const child = fileURLToPath(new URL("middleware-child.ts", import.meta.url));
 
 export interface KillableHarness extends ContractHarness {
-  /** How a child process opens it. */
+  /** The URL with which a child process opens the database. */
   urlOf(database: TestDatabase): string;
 }
 
-/** Kills the function at every point there is, and delivers its two messages again. */
-export function killedStack(harness: KillableHarness): void {
-  describe(`${harness.name}: the stack killed between every two statements`, () => {
-    it("MID-08 dedup row, business rows and outbox rows are there together or not at all, in order, and after the redelivery exactly once", async () => {
+/** Kills the function at every point around its statements, and delivers its two messages again. */
+export function killedMiddleware(harness: KillableHarness): void {
+  describe(`${harness.name}: the function killed between every two statements`, () => {
+    it("MID-08 inbox row, business rows and outbox rows are stored together or not at all, in order, and exactly once after the redelivery", async () => {
       const bundled = await bundleChild(child);
       const database = await harness.open();
       const { db, schema } = database;
@@ -30,7 +30,7 @@ export function killedStack(harness: KillableHarness): void {
           await database.raw(`create table ${prefix}${table} (id varchar(100) not null)`);
         const inbox = createInbox(db, named);
         const outbox = createOutbox(db, named);
-        /** Answers how many points were passed; nothing when it was killed. */
+        /** Returns how many points were passed, or undefined when the function was killed. */
         const deliver = async (group: string, killAt: number): Promise<number | undefined> => {
           const args = ["--no-warnings", bundled.path, harness.urlOf(database), schema ?? "", group];
           try {
@@ -64,7 +64,7 @@ export function killedStack(harness: KillableHarness): void {
 
         const points = (await deliver("whole", 0))!;
         expect(await bothOf(idsOf("whole"))).toEqual(["all", "all"]);
-        expect(points).toBeGreaterThanOrEqual(2 * 14); // begin, commit, and four statements: before, on their way, answered
+        expect(points).toBeGreaterThanOrEqual(2 * 14); // begin, commit, and four statements: before, sent, answered
         const ends = await inPairs(points, async (killAt) => {
           const group = `killed-${killAt}`;
           const [first, second] = idsOf(group);
@@ -75,7 +75,7 @@ export function killedStack(harness: KillableHarness): void {
           return { killAt, left, afterwards: await bothOf([first, second]), events, first, second };
         });
         for (const { killAt, left, afterwards, events, first, second } of ends) {
-          // the last point of each message lies behind its commit
+          // the last point of each message is after its commit
           const both = killAt === points ? "all" : "nothing";
           expect({ killAt, left }).toEqual({
             killAt,

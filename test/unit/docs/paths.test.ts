@@ -1,0 +1,97 @@
+import { existsSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { readDocument, root } from "../../support/markdown.js";
+
+const inFolder = (folder: string): readonly string[] =>
+  readdirSync(join(root, folder))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `${folder}/${name}`);
+
+const documents = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "CHANGELOG.md",
+  "bench/README.md",
+  ...inFolder("docs"),
+  ...inFolder("docs/decisions"),
+];
+
+/** As GitHub makes them from headings. */
+const anchorsOf = (document: string): readonly string[] =>
+  [...readDocument(document).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+      .trim()
+      .replaceAll(" ", "-"),
+  );
+
+const withoutCode = (text: string): string => text.replace(/```[\s\S]*?```/g, "").replace(/`[^`]*`/g, "");
+
+const problemOf = (document: string, link: string): string | undefined => {
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? document : join(dirname(document), path);
+  if (!existsSync(join(root, target))) return `${document}: ${link} does not exist`;
+  if (anchor === undefined || anchorsOf(target).includes(anchor)) return undefined;
+  return `${document}: ${link} has no such heading`;
+};
+
+describe("links in the documents", () => {
+  it.each(documents)("%s", (document) => {
+    const links = [...withoutCode(readDocument(document)).matchAll(/\]\(([^)\s]+)\)/g)].map(
+      ([, link]) => link!,
+    );
+    const own = links.filter((link) => !/^[a-z]+:/.test(link));
+    expect(own.flatMap((link) => problemOf(document, link) ?? [])).toEqual([]);
+  });
+
+  it("the index names every page", () => {
+    const index = readDocument("docs/README.md");
+    const missing = inFolder("docs").filter(
+      (page) => page !== "docs/README.md" && !index.includes(`(${page.slice("docs/".length)}`),
+    );
+    expect(missing).toEqual([]);
+  });
+});
+
+describe("docs/architecture.md", () => {
+  const text = readDocument("docs/architecture.md");
+  const pathPattern = /`((?:src|test|docs|functions|infra|bench)\/[\w./-]*)`/g;
+  const pathsIn = (part: string): readonly string[] =>
+    [...part.matchAll(pathPattern)].map(([, path]) => path!);
+
+  it("names only paths that exist", () => {
+    const paths = pathsIn(text);
+    expect(paths.length).toBeGreaterThan(80);
+    expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  it("names a folder for every folder of src", () => {
+    const folders = readdirSync(join(root, "src"), { withFileTypes: true }).filter((one) =>
+      one.isDirectory(),
+    );
+    const missing = folders.filter(({ name }) => !text.includes(`\`src/${name}/`));
+    expect(missing.map(({ name }) => name)).toEqual([]);
+  });
+
+  it("names functions that are in the files beside them", () => {
+    const rows = [...text.matchAll(/^\|.*\| (`src\/[^|]*) \| `(\w+)` \|$/gm)];
+    expect(rows.length).toBeGreaterThan(50);
+    const wrong = rows.flatMap(([, cell, name]) => {
+      const known = pathsIn(cell!).filter((path) => existsSync(join(root, path)));
+      return known
+        .filter((path) => !new RegExp(`\\b${name}\\b`).test(readDocument(path)))
+        .map((path) => `${name} is not in ${path}`);
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it("walks one webhook in at most 15 steps", () => {
+    const walk = text.slice(text.indexOf("## One webhook"), text.indexOf("## Where is"));
+    const steps = [...walk.matchAll(/^\| (\d+) \|/gm)].map(([, step]) => Number(step));
+    expect(steps).toEqual(steps.map((_, index) => index + 1));
+    expect(steps.length).toBeGreaterThan(10);
+    expect(steps.length).toBeLessThanOrEqual(15);
+  });
+});

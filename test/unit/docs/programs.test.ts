@@ -1,0 +1,20 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { codeBlocks, fromSources, root } from "../../support/markdown.js";
+import { typeErrors } from "../../support/type-check.js";
+
+const documents = ["docs/handlers.md", "docs/ordering.md", "docs/operations.md"];
+
+it("the programs in the guides to handlers, ordering and operations type-check, with what the package exports", async () => {
+  const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
+  try {
+    const programs = documents.flatMap((name) => codeBlocks(name, "ts"));
+    expect(programs.length).toBeGreaterThan(8);
+    for (const [index, program] of programs.entries())
+      await writeFile(join(folder, `program${index}.mts`), fromSources(program));
+    expect(await typeErrors(folder)).toBe("");
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
