@@ -1,13 +1,23 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { AnyMessage, AnyStore } from "../../src/testing/dispatch/support.js";
+import {
+  createInbox,
+  createOutbox,
+  migrate,
+  newOwnerToken,
+  type OwnerToken,
+  type SqlExecutor,
+  type WorkStore,
+} from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+import type { AnyKey, AnyMessage } from "../../src/testing/queue/support.js";
 import { policy, QueueModel } from "./queue-model.js";
+
+type QueueStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;
 
 /** The real store beside the model. A message's payload is its key. */
 interface Real {
-  readonly store: AnyStore;
+  readonly store: QueueStore;
   enqueue(
     key: string,
     partitionKey: string | null,
@@ -303,7 +313,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
       return {
-        store: (kind === "inbox" ? inbox : outbox) as unknown as AnyStore,
+        store: (kind === "inbox" ? inbox : outbox) as unknown as QueueStore,
         setClock: (ms) => {
           nowMs = ms;
         },

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Renewal, lost leases, crashes. */
 export function leaseTests(context: DispatchContext): void {

@@ -3,7 +3,8 @@ import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { type HandlerContext, typedHandler } from "../../dispatch/handlers.js";
 import { permanentFailure, retryAfter } from "../../dispatch/settlement.js";
 import type { StandardSchema } from "../../queue/standard-schema.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Which handler gets a message, and what its end does to it. */
 export function routingTests(context: DispatchContext): void {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** What a run does with the time it has. */
 export function timeTests(context: DispatchContext): void {

@@ -3,7 +3,8 @@ import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { createWorker } from "../../dispatch/worker.js";
 import { purgeWithin, reapWithin } from "../../queue/maintenance.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Scheduled maintenance, and the resident worker. */
 export function workerTests(context: DispatchContext): void {

@@ -6,7 +6,7 @@ import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type MigrateOptions, migrate, renderSchema, schemaBatches } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
-import { watched } from "../outbox/support.js";
+import { watched } from "../support/watched.js";
 import { exists, inSchemaOf, namesOf, newName, recorded, useInbox, useOutbox } from "./support.js";
 
 const incoming = { source: "s", messageId: "1", topic: "t", payload: "p" };

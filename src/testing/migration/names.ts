@@ -5,7 +5,7 @@ import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { migrate, schemaBatches } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
-import { isBabelfish } from "../outbox/support.js";
+import { isBabelfish } from "../support/database.js";
 import {
   dropSchema,
   exists,

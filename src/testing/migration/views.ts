@@ -5,7 +5,7 @@ import { newOwnerToken } from "../../queue/owner-token.js";
 import type { SqlRow } from "../../sql/driver.js";
 import { migrate } from "../../sql/migrate.js";
 import { type ContractHarness, type TestDatabase, testClock } from "../harness.js";
-import { columnOf } from "../outbox/support.js";
+import { columnOf } from "../support/database.js";
 import { inSchemaOf, namesOf, newName } from "./support.js";
 
 const inboxColumns = [
