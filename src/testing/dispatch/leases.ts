@@ -69,7 +69,7 @@ export function leaseTests(context: DispatchContext): void {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("t", ["x"]);
       const expired = gate();
-      const told = gate();
+      const aborted = gate();
       let claims = 0;
       const watched = {
         ...store,
@@ -78,7 +78,7 @@ export function leaseTests(context: DispatchContext): void {
           return store.claim(options);
         },
         async renew(...args: Parameters<typeof store.renew>) {
-          await told.promise; // a renewal in time would keep the lease
+          await aborted.promise; // a renewal in time would keep the lease
           return store.renew(...args);
         },
       };
@@ -95,7 +95,7 @@ export function leaseTests(context: DispatchContext): void {
               clock.advance(3_600_000);
               expired.open();
               await new Promise((resolve) => signal.addEventListener("abort", resolve));
-              told.open();
+              aborted.open();
               await new Promise((resolve) => setImmediate(resolve));
             }
             active--;

@@ -157,10 +157,10 @@ export function deduplicationTests(context: InboxContext): void {
       const { inbox, on, names } = await freshInbox();
       const key = message();
       const inboxes = [inbox, ...Array.from({ length: 3 }, () => on(context.database().reopen()))];
-      const answers = await Promise.all(
+      const results = await Promise.all(
         Array.from({ length: 50 }, (_, n) => inboxes[n % inboxes.length]!.alreadyProcessed(key)),
       );
-      expect(answers).toEqual(new Array(50).fill(false));
+      expect(results).toEqual(new Array(50).fill(false));
       expect(await rowCount(context.database(), names.message)).toBe(1);
       expect(await rowCount(context.database(), names.state)).toBe(1);
       expect((await stored(inbox, key)).deliveries).toBe(50);
@@ -262,7 +262,7 @@ export function deduplicationTests(context: InboxContext): void {
       expect(Buffer.from(claimed!.hash!)).toEqual(hashOf("two"));
     });
 
-    it("IBX-008 IBX-028 a done message that arrives with another hash is a conflict and keeps what was handled", async () => {
+    it("IBX-008 IBX-028 a done message that arrives with another hash is a conflict and keeps the handled content", async () => {
       const { inbox, logs, owner } = await freshInbox();
       const first = message({ payload: "one", hash: hashOf("one") });
       await inbox.ack(owner, [await held(inbox, owner, first)]);
@@ -319,7 +319,7 @@ export function deduplicationTests(context: InboxContext): void {
       await expect(inbox.receive(message({ hash: "abc" as never }))).rejects.toThrow(InvalidArgumentError);
     });
 
-    it("IBX-129 a SHA-256 comes back byte for byte, from a check, a message and a batch", async () => {
+    it("IBX-129 a SHA-256 is returned byte for byte, from a check, a message and a batch", async () => {
       const { inbox, owner } = await freshInbox();
       const hash = hashOf("content");
       // zero bytes at both ends, and every byte value there is

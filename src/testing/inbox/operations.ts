@@ -110,7 +110,7 @@ export function operationsTests(context: InboxContext): void {
       expect(await inbox.stats()).toMatchObject({ due: 5 });
     });
 
-    it("ADD-02 replay changes only what is Dead; the rest is returned as lost and stays as it is", async () => {
+    it("ADD-02 replay changes only Dead messages; the rest is returned as lost and stays as it is", async () => {
       const made = await holding(context, 0);
       const { dead, ...others } = await oneOfEach(context, made);
       const keys = Object.values(others).map(keyOf);

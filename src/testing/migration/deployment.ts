@@ -20,7 +20,7 @@ export function deploymentContract(harness: ContractHarness): void {
       await migrate(database().db, { ...inSchemaOf(database()), inbox: newName(), outbox: newName() });
     });
 
-    it("OBX-091 IBX-114 enableSchemaDeployment creates what is needed before the first use", async () => {
+    it("OBX-091 IBX-114 enableSchemaDeployment creates the tables before the first use", async () => {
       const { db } = database();
       const table = { ...inSchemaOf(database()), enableSchemaDeployment: true };
       await useOutbox(db, { ...table, table: newName() });

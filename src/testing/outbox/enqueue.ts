@@ -11,7 +11,7 @@ const anything = (value: unknown) => value as OutgoingMessage;
 /** The ids of outgoing messages. */
 export function enqueueTests({ database, box }: OutboxContext): void {
   describe("enqueue: outbox only", () => {
-    it("OBX-004 what is no message is refused, and nothing is stored", async () => {
+    it("OBX-004 a message that is no object, or an empty one, is refused, and nothing is stored", async () => {
       const { outbox } = await box();
       for (const nothing of [null, undefined, {}]) {
         const call = async () => outbox.enqueue(anything(nothing));

@@ -145,7 +145,7 @@ export function orderTests(database: () => TestDatabase): void {
             order.set(keyOf(payload), [...(order.get(keyOf(payload)) ?? []), payload]);
           }
           await new Promise((resolve) => setImmediate(resolve));
-          // the claim of the next may be answered before the ack is
+          // the claim of the next message may return before the ack does
           for (const { payload } of messages) held.delete(keyOf(payload));
           const { changed } = await made.store.ack(owner, messages);
           expect(changed).toHaveLength(messages.length);
