@@ -1,23 +1,13 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  createInbox,
-  createOutbox,
-  migrate,
-  newOwnerToken,
-  type OwnerToken,
-  type SqlExecutor,
-  type WorkStore,
-} from "../../src/index.js";
+import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
-import type { AnyKey, AnyMessage } from "../../src/testing/queue/support.js";
+import type { AnyMessage, AnyStore } from "../../src/testing/queue/support.js";
 import { policy, QueueModel } from "./queue-model.js";
-
-type QueueStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;
 
 /** The real store beside the model. A message's payload is its key. */
 interface Real {
-  readonly store: QueueStore;
+  readonly store: AnyStore;
   enqueue(
     key: string,
     partitionKey: string | null,
@@ -313,7 +303,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
       return {
-        store: (kind === "inbox" ? inbox : outbox) as unknown as QueueStore,
+        store: kind === "inbox" ? inbox : outbox,
         setClock: (ms) => {
           nowMs = ms;
         },

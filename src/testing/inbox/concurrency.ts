@@ -56,12 +56,7 @@ export function concurrencyTests(context: InboxContext): void {
 
     it("IBX-102 a batch with a key that comes twice is enqueued whole or not at all", async () => {
       const { inbox, names } = await freshInbox();
-      await forbid(database(), {
-        table: names.message,
-        trigger: names.object("Forbidden"),
-        event: "insert",
-        rule: "topic <> 'forbidden'",
-      });
+      await forbid(database(), names, "message", "insert", "topic <> 'forbidden'");
       const twice = message();
       await expect(inbox.enqueue([message(), twice, { ...twice, topic: "forbidden" }])).rejects.toThrow();
       expect(await rowCount(database(), names.message)).toBe(0);
@@ -70,12 +65,7 @@ export function concurrencyTests(context: InboxContext): void {
 
     it("IBX-102 a check or a mark writes a message and its state together or not at all", async () => {
       const { inbox, names } = await freshInbox();
-      await forbid(database(), {
-        table: names.state,
-        trigger: names.object("Forbidden"),
-        event: "insert",
-        rule: "attempt <> 0",
-      });
+      await forbid(database(), names, "state", "insert", "attempt <> 0");
       await expect(inbox.alreadyProcessed(message())).rejects.toThrow();
       await expect(inbox.markProcessed(message())).rejects.toThrow();
       expect(await rowCount(database(), names.message)).toBe(0);

@@ -1,34 +1,25 @@
 import { describe, expect, it } from "vitest";
-import type { Inbox } from "../../inbox/inbox.js";
 import type { InboxKey } from "../../queue/message.js";
-import type { OwnerToken } from "../../queue/owner-token.js";
+import { verbNames, verbs } from "../queue/support.js";
 import { holding, type InboxContext, keyOf, keysOf, stored } from "./support.js";
-
-const settle = {
-  ack: (inbox: Inbox, owner: OwnerToken, keys: readonly InboxKey[]) => inbox.ack(owner, keys),
-  abandon: (inbox: Inbox, owner: OwnerToken, keys: readonly InboxKey[]) => inbox.abandon(owner, keys),
-  fail: (inbox: Inbox, owner: OwnerToken, keys: readonly InboxKey[]) => inbox.fail(owner, keys, "no"),
-  release: (inbox: Inbox, owner: OwnerToken, keys: readonly InboxKey[]) => inbox.release(owner, keys),
-  renew: (inbox: Inbox, owner: OwnerToken, keys: readonly InboxKey[]) => inbox.renew(owner, keys, 45_000),
-} as const;
 
 /** What settling means for keys of two parts. */
 export function settleTests(context: InboxContext): void {
   describe("settle: inbox only", () => {
     it("IBX-001 two sources with the same messageId never touch each other, by key or as claimed", async () => {
-      for (const verb of Object.keys(settle) as (keyof typeof settle)[]) {
+      for (const verb of verbNames) {
         const { inbox, owner } = await context.freshInbox();
         const left = context.message({ source: "left", messageId: "same" });
         await inbox.enqueue([left, { ...left, source: "right" }]);
         const claimed = await inbox.claim({ owner });
         const one = claimed.find((message) => message.source === "left")!;
         const other = claimed.find((message) => message.source === "right")!;
-        const result = await settle[verb](inbox, owner, [keyOf(one)]);
-        expect(keysOf(result.changed), verb).toEqual(keysOf([one]));
+        const result = await verbs[verb](inbox, owner, [keyOf(one)]);
+        expect(keysOf(result.changed as readonly InboxKey[]), verb).toEqual(keysOf([one]));
         expect(await stored(inbox, other), verb).toEqual(other);
 
-        const second = await settle[verb](inbox, owner, [other]);
-        expect(keysOf(second.changed), verb).toEqual(keysOf([other]));
+        const second = await verbs[verb](inbox, owner, [other]);
+        expect(keysOf(second.changed as readonly InboxKey[]), verb).toEqual(keysOf([other]));
       }
     });
 

@@ -1,14 +1,13 @@
 import { expect } from "vitest";
 import { createInbox, type Inbox } from "../../inbox/inbox.js";
 import { createOutbox, type Outbox } from "../../outbox/outbox.js";
-import type { WorkStore } from "../../queue/work-store.js";
 import type { Database } from "../../sql/dialect.js";
 import type { SqlExecutor } from "../../sql/driver.js";
 import type { QueueNames } from "../../sql/names.js";
 import type { StoreOptions } from "../../sql/store-options.js";
 import type { TestDatabase } from "../harness.js";
 import { type QueueKind, type QueueSetUp, setUpQueue } from "../queue/set-up.js";
-import type { AnyKey, AnyMessage } from "../queue/support.js";
+import type { AnyKey, AnyMessage, AnyStore } from "../queue/support.js";
 
 /** A message to enqueue: its name is its payload and, in an inbox, its id. */
 export interface Put {
@@ -17,8 +16,6 @@ export interface Put {
   readonly dueAt?: Date;
   readonly expiresAt?: Date;
 }
-
-type AnyStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;
 
 export type PartitionedQueueOptions = Pick<StoreOptions<AnyKey>, "deadInPartition" | "retry"> & {
   readonly deadOnRedelivery?: "keep" | "revive";
@@ -53,8 +50,8 @@ export async function partitionedQueue(
   options: PartitionedQueueOptions = {},
 ): Promise<PartitionedQueue> {
   const { settings, log: _, ...made } = await setUpQueue<AnyKey>(database, kind, options);
-  const open = (db: Database) =>
-    (kind === "inbox" ? createInbox(db, settings) : createOutbox(db, settings)) as unknown as AnyStore;
+  const open = (db: Database): AnyStore =>
+    kind === "inbox" ? createInbox(db, settings) : createOutbox(db, settings);
   const store = open(database.db);
   const [inbox, outbox] = [store as unknown as Inbox, store as unknown as Outbox];
   const { owner } = made;

@@ -12,12 +12,7 @@ export function concurrencyTests(context: QueueContext): void {
   describe("atomicity", () => {
     it("IBX-102 OBX-080 a batch is enqueued whole or not at all", async () => {
       const { store, names } = await queue();
-      await forbid(database(), {
-        table: names.message,
-        trigger: names.object("Forbidden"),
-        event: "insert",
-        rule: "topic <> 'forbidden'",
-      });
+      await forbid(database(), names, "message", "insert", "topic <> 'forbidden'");
       const batch = [...messages(3), ...messages(1, { topic: "forbidden" }), ...messages(3)];
       await expect(store.add(batch)).rejects.toThrow();
       expect((await store.list()).messages).toEqual([]);
@@ -29,12 +24,7 @@ export function concurrencyTests(context: QueueContext): void {
 
     it("IBX-102 OBX-080 a message and its state are written together or not at all", async () => {
       const { store, names, clock } = await queue();
-      await forbid(database(), {
-        table: names.state,
-        trigger: names.object("Forbidden"),
-        event: "insert",
-        rule: "attempt <> 0",
-      });
+      await forbid(database(), names, "state", "insert", "attempt <> 0");
       // with a due time: on SQLite a message that is simply due has no state row yet
       const dueAt = clock();
       await expect(store.addOne({ topic: "t", payload: "", dueAt })).rejects.toThrow();
@@ -49,12 +39,13 @@ export function concurrencyTests(context: QueueContext): void {
       await store.add(messages(3, { dueAt }));
       const { seq } = await stored(await store.addOne({ topic: "t", payload: "", dueAt }));
       const isSqlite = database().db.dialect.name === "sqlite";
-      await forbid(database(), {
-        table: names.state,
-        trigger: names.object("Forbidden"),
-        event: "update",
-        rule: `seq <> ${seq} or ${isSqlite ? "new.owner" : "owner"} is null`,
-      });
+      await forbid(
+        database(),
+        names,
+        "state",
+        "update",
+        `seq <> ${seq} or ${isSqlite ? "new.owner" : "owner"} is null`,
+      );
       await expect(store.claim({ owner })).rejects.toThrow();
       expect((await store.stats()).due).toBe(4);
       expect(await store.claim({ owner, batchSize: 3 })).toHaveLength(3);
@@ -67,12 +58,7 @@ export function concurrencyTests(context: QueueContext): void {
       await store.add(messages(2));
       const claimed = await store.claim({ owner });
       expect(claimed).toHaveLength(3);
-      await forbid(database(), {
-        table: names.state,
-        trigger: names.object("Forbidden"),
-        event: "update",
-        rule: "attempt < 2",
-      });
+      await forbid(database(), names, "state", "update", "attempt < 2");
       await expect(store.abandon(owner, claimed)).rejects.toThrow();
       for (const message of claimed) expect(await stored(message)).toEqual(message);
       expect((await store.ack(owner, claimed)).changed).toHaveLength(3);

@@ -197,12 +197,7 @@ export function observabilityTests({ database, queue, keyOf }: QueueContext): vo
 
     it("IBX-127 OBX-106 an error of the database's about a row does not quote the payload in its message, nor in the log", async () => {
       const { store, names, log } = await queue();
-      await forbid(database(), {
-        table: names.message,
-        trigger: names.object("Forbidden"),
-        event: "insert",
-        rule: "payload not like '%1111%'",
-      });
+      await forbid(database(), names, "message", "insert", "payload not like '%1111%'");
       const message = { topic: "t", payload: secret };
       for (const call of [() => store.addOne(message), () => store.add([message])]) {
         const error = await rejectionOf(call);

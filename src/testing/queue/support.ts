@@ -29,8 +29,10 @@ export interface AddOptions extends CallOptions {
   readonly tx?: SqlExecutor | undefined;
 }
 
+export type AnyStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;
+
 /** An inbox or an outbox with one way to add messages, so that one test proves both. */
-export interface QueueStore extends WorkStore<AnyKey, AnyMessage, string, SqlExecutor> {
+export interface QueueStore extends AnyStore {
   /** `receive` of an inbox, `enqueue` of an outbox. */
   addOne(message: NewMessage, options?: AddOptions): Promise<AnyKey>;
   /** `enqueue` of several messages. */
@@ -156,7 +158,7 @@ const inboxAdapter: Adapter = {
         return all.map(inboxKeyOf);
       },
     };
-    return store as unknown as QueueStore;
+    return store;
   },
   keyOf: (key) => inboxKeyOf(key as InboxKey),
   idOf: (key) => JSON.stringify([(key as InboxKey).source, (key as InboxKey).messageId]),
@@ -185,7 +187,7 @@ const outboxAdapter: Adapter = {
       add: async (many: readonly NewMessage[], options?: AddOptions) =>
         (await outbox.enqueue(many, options)).map((id) => ({ id })),
     };
-    return store as unknown as QueueStore;
+    return store;
   },
   keyOf: (key) => ({ id: (key as OutboxKey).id }),
   idOf: (key) => (key as OutboxKey).id,
@@ -224,11 +226,11 @@ export async function claimAll<Message>(
 
 /** What an owner can do with the messages it holds, each with the same parameters. */
 export const verbs = {
-  ack: (store: QueueStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.ack(owner, keys),
-  abandon: (store: QueueStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.abandon(owner, keys),
-  fail: (store: QueueStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.fail(owner, keys, "no"),
-  release: (store: QueueStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.release(owner, keys),
-  renew: (store: QueueStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.renew(owner, keys, 45_000),
+  ack: (store: AnyStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.ack(owner, keys),
+  abandon: (store: AnyStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.abandon(owner, keys),
+  fail: (store: AnyStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.fail(owner, keys, "no"),
+  release: (store: AnyStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.release(owner, keys),
+  renew: (store: AnyStore, owner: OwnerToken, keys: readonly AnyKey[]) => store.renew(owner, keys, 45_000),
 } as const;
 export type Verb = keyof typeof verbs;
 export const verbNames = Object.keys(verbs) as Verb[];

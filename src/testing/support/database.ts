@@ -57,19 +57,17 @@ export async function untilBlocked(
 /** Makes the database refuse rows, as a full disk or a violated constraint would. `rule` starts with a column. */
 export async function forbid(
   database: TestDatabase,
-  on: {
-    readonly table: string;
-    readonly trigger: string;
-    readonly event: "insert" | "update";
-    readonly rule: string;
-  },
+  names: QueueNames,
+  table: "message" | "state",
+  event: "insert" | "update",
+  rule: string,
 ): Promise<void> {
   if (database.db.dialect.name === "sqlite") {
     const refuse = "begin select raise(abort, 'forbidden by the test'); end";
     await database.raw(
-      `create trigger ${on.trigger} before ${on.event} on ${on.table} when not (new.${on.rule}) ${refuse}`,
+      `create trigger ${names.object("Forbidden")} before ${event} on ${names[table]} when not (new.${rule}) ${refuse}`,
     );
   } else {
-    await database.raw(`alter table ${on.table} add check (${on.rule})`);
+    await database.raw(`alter table ${names[table]} add check (${rule})`);
   }
 }
