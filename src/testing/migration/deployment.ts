@@ -213,6 +213,7 @@ export function deploymentContract(harness: ContractHarness): void {
         const on = (columns: string, filter = /(?:)/) =>
           indexes.filter((index) => index.columns.startsWith(columns) && filter.test(index.filter));
         const found = JSON.stringify(indexes);
+        expect(indexes.length, found).toBeGreaterThanOrEqual(2);
         switch (db.dialect.name) {
           case "postgres":
             // one index for all: a claim that moved a row from one index to another could not update it in place
