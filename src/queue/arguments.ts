@@ -111,7 +111,9 @@ export function optionalCount(value: unknown, name: string, least: number): void
 export function optionalAge(value: unknown, name: string): void {
   if (value === undefined) return;
   if (typeof value !== "number" || !(value >= 0 && value <= longestMs * 1000)) {
-    throw new ArgumentRangeError(`${name} must be a number of milliseconds, 0 or more, not ${String(value)}.`);
+    throw new ArgumentRangeError(
+      `${name} must be a number of milliseconds, 0 or more, not ${String(value)}.`,
+    );
   }
 }
 

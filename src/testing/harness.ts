@@ -1,3 +1,4 @@
+import { afterAll, beforeAll, type TestContext } from "vitest";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlRow } from "../sql/driver.js";
 
@@ -10,15 +11,47 @@ export interface CallerTransaction {
   rollback(): Promise<void>;
 }
 
+/** What not every database can show. A test that needs a capability is skipped by name where it is missing. */
+export interface DatabaseSupport {
+  /** Two transactions can write at the same time. */
+  readonly concurrentWriters: boolean;
+  /** A transaction can lock one row, and a claim passes over it. */
+  readonly rowLocks: boolean;
+  /** The server says which statement waits for a lock. */
+  readonly visibleLockWaits: boolean;
+  /** A reader does not wait for a transaction that writes: it sees what was committed before. */
+  readonly snapshotReads: boolean;
+  /** `reopen` opens a connection of its own. */
+  readonly severalConnections: boolean;
+}
+
+const capabilities: Readonly<Record<keyof DatabaseSupport, string>> = {
+  concurrentWriters: "transactions that write at the same time",
+  rowLocks: "row locks",
+  visibleLockWaits: "a view of the statements that wait for a lock",
+  snapshotReads: "reads that do not wait for a writer",
+  severalConnections: "several connections",
+};
+
+/** Skips the running test where the database lacks the capability. */
+export function skipUnless(
+  test: Pick<TestContext, "skip">,
+  database: TestDatabase,
+  capability: keyof DatabaseSupport,
+): void {
+  test.skip(!database.supports[capability], `needs ${capabilities[capability]}`);
+}
+
 /** A database for one suite to itself: a schema of its own, or a file of its own. */
 export interface TestDatabase {
   readonly db: Database;
   /** Give it to migrate, createInbox and createOutbox; undefined where the database has no schemas. */
   readonly schema: string | undefined;
+  readonly supports: DatabaseSupport;
   /** The same database through another driver instance, as another process would open it. */
   reopen(): Database;
   begin(): Promise<CallerTransaction>;
-  /** Any SQL outside of oncebox: to look, or to break something on purpose. */
+  /** Any SQL outside of oncebox: to read what is stored, or to break something on purpose. */
   raw(sql: string): Promise<readonly SqlRow[]>;
   close(): Promise<void>;
 }
@@ -28,7 +61,19 @@ export interface ContractHarness {
   open(): Promise<TestDatabase>;
 }
 
-/** A clock that stands still until it is told to go on. */
+/** Opens one database for the tests of the surrounding `describe`, and closes it after them. */
+export function useDatabase(harness: ContractHarness): () => TestDatabase {
+  let opened: TestDatabase | undefined;
+  beforeAll(async () => {
+    opened = await harness.open();
+  });
+  afterAll(async () => {
+    await opened?.close();
+  });
+  return () => opened!;
+}
+
+/** A clock that stands still until a test advances it. */
 export interface TestClock {
   (): Date;
   advance(ms: number): void;

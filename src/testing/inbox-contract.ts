@@ -1,17 +1,18 @@
 import { describe } from "vitest";
 import type { ContractHarness } from "./harness.js";
 import { claimTests } from "./inbox/claim.js";
+import { cleanUpTests } from "./inbox/clean-up.js";
 import { concurrencyTests } from "./inbox/concurrency.js";
 import { deduplicationTests } from "./inbox/deduplication.js";
 import { enqueueTests } from "./inbox/enqueue.js";
-import { keysAndPayloadsTests } from "./inbox/keys-and-payloads.js";
+import { keyTests } from "./inbox/keys.js";
 import { leaseTests } from "./inbox/lease.js";
-import { maintenanceTests } from "./inbox/maintenance.js";
 import { observabilityTests } from "./inbox/observability.js";
 import { operationsTests } from "./inbox/operations.js";
 import { retryTests } from "./inbox/retry.js";
 import { settleTests } from "./inbox/settle.js";
 import { createInboxContext } from "./inbox/support.js";
+import { queueTests } from "./queue/queue-tests.js";
 
 /**
  * What an inbox must do on any database (IBX-001 … IBX-130, without handlers and tenants).
@@ -22,14 +23,15 @@ import { createInboxContext } from "./inbox/support.js";
 export function inboxContract(harness: ContractHarness): void {
   describe(`inbox on ${harness.name}`, () => {
     const context = createInboxContext(harness);
+    queueTests("inbox", context.database);
     deduplicationTests(context);
+    keyTests(context);
     enqueueTests(context);
-    keysAndPayloadsTests(context);
     claimTests(context);
     settleTests(context);
     leaseTests(context);
     retryTests(context);
-    maintenanceTests(context);
+    cleanUpTests(context);
     operationsTests(context);
     observabilityTests(context);
     concurrencyTests(context);

@@ -1,14 +1,11 @@
+import { describe } from "vitest";
 import type { ContractHarness } from "./harness.js";
-import { claimContract } from "./outbox/claim.js";
-import { concurrencyContract } from "./outbox/concurrency.js";
-import { enqueueContract } from "./outbox/enqueue.js";
-import { leaseContract } from "./outbox/lease.js";
-import { observabilityContract } from "./outbox/observability.js";
-import { operationsContract } from "./outbox/operations.js";
-import { retryContract } from "./outbox/retry.js";
-import { securityContract } from "./outbox/security.js";
-import { settleContract } from "./outbox/settle.js";
-import { transactionContract } from "./outbox/transaction.js";
+import { enqueueTests } from "./outbox/enqueue.js";
+import { observabilityTests } from "./outbox/observability.js";
+import { operationsTests } from "./outbox/operations.js";
+import { settleTests } from "./outbox/settle.js";
+import { createOutboxContext } from "./outbox/support.js";
+import { queueTests } from "./queue/queue-tests.js";
 
 /**
  * What an outbox must do on any database (OBX-001 … OBX-107, without handlers and tenants).
@@ -17,14 +14,12 @@ import { transactionContract } from "./outbox/transaction.js";
  * outboxContract({ name: "MyDatabase", open: () => openTestDatabase() });
  */
 export function outboxContract(harness: ContractHarness): void {
-  enqueueContract(harness);
-  transactionContract(harness);
-  claimContract(harness);
-  settleContract(harness);
-  leaseContract(harness);
-  retryContract(harness);
-  operationsContract(harness);
-  observabilityContract(harness);
-  concurrencyContract(harness);
-  securityContract(harness);
+  describe(`outbox on ${harness.name}`, () => {
+    const context = createOutboxContext(harness);
+    queueTests("outbox", context.database);
+    enqueueTests(context);
+    settleTests(context);
+    operationsTests(context);
+    observabilityTests(context);
+  });
 }

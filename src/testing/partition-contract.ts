@@ -1,24 +1,17 @@
-import { afterAll, beforeAll, describe } from "vitest";
-import type { ContractHarness, TestDatabase } from "./harness.js";
+import { describe } from "vitest";
+import { type ContractHarness, useDatabase } from "./harness.js";
 import { deadInPartitionTests } from "./partitions/dead.js";
 import { keyTests } from "./partitions/keys.js";
 import { orderTests } from "./partitions/order.js";
-import { lineTransactionTests } from "./partitions/transactions.js";
+import { transactionTests } from "./partitions/transactions.js";
 
 /** What a partition key promises, for inbox and outbox alike. */
 export function partitionContract(harness: ContractHarness): void {
   describe(`partition keys on ${harness.name}`, () => {
-    let opened: TestDatabase | undefined;
-    const database = (): TestDatabase => opened!;
-    beforeAll(async () => {
-      opened = await harness.open();
-    });
-    afterAll(async () => {
-      await opened?.close();
-    });
+    const database = useDatabase(harness);
     orderTests(database);
     deadInPartitionTests(database);
     keyTests(database);
-    lineTransactionTests(database);
+    transactionTests(database);
   });
 }

@@ -67,11 +67,11 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
   it("IBX-126 a whole cycle of an inbox runs with what it reads and writes in its three tables", async () => {
     const { db, drop } = await loginRole(admin, "inbox", withPurge);
     try {
-      const [who] = await run(
+      const [user] = await run(
         db,
         "select current_user as name, usesuper from pg_user where usename = current_user",
       );
-      expect(who).toMatchObject({ name: expect.stringMatching(/^oncebox_/), usesuper: false });
+      expect(user).toMatchObject({ name: expect.stringMatching(/^oncebox_/), usesuper: false });
       await expect(run(db, `create table "${admin.schema}".more (n int)`)).rejects.toMatchObject({
         code: "42501",
       });
@@ -125,7 +125,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 ADD-01 with partition keys it needs the tables of lines too, and without them says so", async () => {
+  it("OBX-104 ADD-01 with partition keys it needs the tables of partition queues too, and an error names them", async () => {
     const table = "in_line";
     await migrate(admin.db, { schema: admin.schema!, inbox: false, outbox: table });
     const { db, role, drop } = await loginRole(admin, "outbox", everyday, table);

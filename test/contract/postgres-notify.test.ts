@@ -61,7 +61,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
   const untilListening = (count: number) =>
     expect.poll(async () => (await listeners()).length, { timeout: 20_000 }).toBe(count);
 
-  /** A worker that would not look again for an hour, and what it has handled. */
+  /** A worker whose next poll is an hour away, and the payloads it has handled. */
   const startWorker = (handled: string[]): void => {
     const dispatcher = createDispatcher<OutboxMessage>({
       handlers: { t: (message) => void handled.push(message.payload) },
@@ -125,12 +125,12 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilListening(1);
     const [pid] = await listeners();
     await query("select pg_terminate_backend($1)", [pid]);
-    await enqueue("while nobody listened");
-    await untilHandled(handled, ["while nobody listened"]);
+    await enqueue("while no session listened");
+    await untilHandled(handled, ["while no session listened"]);
     await untilListening(1);
     expect(await listeners()).not.toEqual([pid]);
     await enqueue("again");
-    await untilHandled(handled, ["while nobody listened", "again"]);
+    await untilHandled(handled, ["while no session listened", "again"]);
   });
 
   it("ADD-09 two workers are both woken, and share the messages", async () => {
@@ -164,7 +164,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(0);
   });
 
-  it("ADD-09 ADD-01 ADD-02 what becomes claimable later notifies too: the next in line, what was only seen, a replay", async () => {
+  it("ADD-09 ADD-01 ADD-02 a message that becomes claimable later notifies too: the next head, a Seen message, a replay", async () => {
     await enableNotify(db, { kind: "inbox", schema });
     const inbox = createInbox(db, { schema });
     const keyed = (messageId: string) => ({
@@ -196,7 +196,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await disableNotify(db, { kind: "outbox", schema });
   });
 
-  it("ADD-09 a server that is away is reported, keeps nobody waiting, and can be given up", async () => {
+  it("ADD-09 a server that is away is reported, holds up no worker, and can be given up", async () => {
     const warnings: string[] = [];
     const note = (message: string): void => void warnings.push(message);
     const logger = { debug: note, info: note, warn: note, error: note };

@@ -30,7 +30,7 @@ describe("dispatcher processes killed at random", () => {
     await rm(folder, { recursive: true, force: true });
   }, 240_000);
 
-  it("ADD-01 FUN-05 three of them drain 40 partition keys on PostgreSQL: each in order, one at a time, whoever is killed", async () => {
+  it("ADD-01 FUN-05 three of them drain 40 partition keys on PostgreSQL: each in order, one at a time, whichever process is killed", async () => {
     const url = inject("postgresUrl");
     const database = await postgresHarness(url).open();
     const { db, schema } = database;
@@ -38,7 +38,7 @@ describe("dispatcher processes killed at random", () => {
     await database.close();
   }, 240_000);
 
-  it("ADD-01 FUN-05 three of them drain 40 partition keys on a SQLite file: each in order, one at a time, whoever is killed", async () => {
+  it("ADD-01 FUN-05 three of them drain 40 partition keys on a SQLite file: each in order, one at a time, whichever process is killed", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-kill-db-"));
     const file = join(folder, "shared.db");
     const db = openSqlite({ file });

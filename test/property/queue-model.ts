@@ -7,12 +7,12 @@ export interface ModelMessage {
   readonly key: string;
   readonly seq: number;
   readonly partitionKey: string | null;
-  /** `behind`: in line for its partition key, and not its turn. */
-  status: "ready" | "held" | "done" | "dead" | "behind";
+  /** `blocked`: in its partition queue, and not its head. */
+  status: "ready" | "held" | "done" | "dead" | "blocked";
   attempt: number;
   visibleAt: number;
-  /** When it was last put in line. A lease leaves it alone. */
-  inLineSince: number;
+  /** When it last became due. A lease does not change it. */
+  dueSince: number;
   lockedUntil: number | null;
   owner: string | null;
   crashes: number;
@@ -32,17 +32,17 @@ export interface ModelMessage {
 export class QueueModel {
   now = Date.UTC(2030, 0, 1);
   messages: ModelMessage[] = [];
-  /** How many there ever were: no number comes twice. */
+  /** How many messages were ever enqueued: no number is used twice. */
   enqueued = 0;
-  /** The messages of each partition key, the one whose turn it is first. */
-  private readonly lines = new Map<string, ModelMessage[]>();
+  /** The messages of each partition key, the head first. */
+  private readonly partitionQueues = new Map<string, ModelMessage[]>();
 
   /**
-   * Which of the due ones a claim looks at: what crashed goes alone, either before all others or, where leases
-   * have no index of their own, when its old place in the line comes up.
+   * When a crashed message is claimed, alone: before all others, or, where leases have no index of their own, in the
+   * order in which the messages became due.
    */
   constructor(
-    private readonly crashed: "first" | "in turn",
+    private readonly crashed: "first" | "in order",
     private readonly deadInPartition: "skip" | "block",
   ) {}
 
@@ -54,7 +54,7 @@ export class QueueModel {
       status: "ready",
       attempt: 0,
       visibleAt: dueAt ?? this.now,
-      inLineSince: dueAt ?? this.now,
+      dueSince: dueAt ?? this.now,
       lockedUntil: null,
       owner: null,
       crashes: 0,
@@ -66,36 +66,37 @@ export class QueueModel {
       processedAt: null,
     };
     this.messages.push(message);
-    this.getInLine(message);
+    this.putInPartitionQueue(message);
   }
 
-  /** At the end, or where it still stands. */
-  private getInLine(message: ModelMessage): void {
+  /** Puts the message at the end of its partition queue, or leaves it at its position. */
+  private putInPartitionQueue(message: ModelMessage): void {
     if (message.partitionKey === null) return;
-    const line = this.lines.get(message.partitionKey) ?? [];
-    this.lines.set(message.partitionKey, line);
-    if (!line.includes(message)) line.push(message);
-    if (line[0] !== message) message.status = "behind";
+    const partitionQueue = this.partitionQueues.get(message.partitionKey) ?? [];
+    this.partitionQueues.set(message.partitionKey, partitionQueue);
+    if (!partitionQueue.includes(message)) partitionQueue.push(message);
+    if (partitionQueue[0] !== message) message.status = "blocked";
   }
 
-  /** Done or dead: the next of its key has its turn, unless the dead are to block. */
+  /** Done or dead: the next message of its key becomes the head, unless dead messages block. */
   private finish(message: ModelMessage, status: "done" | "dead"): void {
     message.status = status;
     if (status === "done") message.processedAt = this.now;
     this.unlock(message);
-    const line = message.partitionKey === null ? undefined : this.lines.get(message.partitionKey);
-    if (!line?.includes(message) || (status === "dead" && this.deadInPartition === "block")) return;
-    line.splice(line.indexOf(message), 1);
-    if (line[0]?.status === "behind") line[0].status = "ready";
+    const partitionQueue =
+      message.partitionKey === null ? undefined : this.partitionQueues.get(message.partitionKey);
+    if (!partitionQueue?.includes(message) || (status === "dead" && this.deadInPartition === "block")) return;
+    partitionQueue.splice(partitionQueue.indexOf(message), 1);
+    if (partitionQueue[0]?.status === "blocked") partitionQueue[0].status = "ready";
   }
 
-  /** The keys that this claim must bring, in order. */
+  /** The keys that this claim must return, in order. */
   claim(owner: string, leaseMs: number, batchSize: number): string[] {
     for (;;) {
       const picked = this.pick(batchSize);
       for (const message of picked) this.lease(message, owner, leaseMs);
       const claimed = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
-      // only dead ones: the store looks behind them
+      // all of them died: the store claims again
       if (claimed.length > 0 || picked.length === 0) return claimed.map((message) => message.key);
     }
   }
@@ -104,12 +105,12 @@ export class QueueModel {
     const due = this.messages.filter(
       (message) => (message.status === "ready" || message.status === "held") && message.visibleAt <= this.now,
     );
-    const inOrder = (time: "visibleAt" | "inLineSince", messages: readonly ModelMessage[]) =>
+    const inOrder = (time: "visibleAt" | "dueSince", messages: readonly ModelMessage[]) =>
       [...messages].sort((a, b) => a[time] - b[time] || a.seq - b.seq);
-    const looked =
-      this.crashed === "first" ? inOrder("visibleAt", due) : inOrder("inLineSince", due).slice(0, batchSize);
-    const crashed = looked.find((message) => message.status === "held");
-    return crashed ? [crashed] : looked.slice(0, batchSize);
+    const candidates =
+      this.crashed === "first" ? inOrder("visibleAt", due) : inOrder("dueSince", due).slice(0, batchSize);
+    const crashed = candidates.find((message) => message.status === "held");
+    return crashed ? [crashed] : candidates.slice(0, batchSize);
   }
 
   private lease(message: ModelMessage, owner: string, leaseMs: number): void {
@@ -129,7 +130,7 @@ export class QueueModel {
     message.lockedUntil = this.now + leaseMs;
   }
 
-  /** Those of the keys that the owner holds. */
+  /** The messages among the keys that the owner holds. */
   private held(owner: string, keys: readonly string[]): ModelMessage[] {
     return this.messages.filter((m) => m.status === "held" && m.owner === owner && keys.includes(m.key));
   }
@@ -150,7 +151,7 @@ export class QueueModel {
     return this.held(owner, keys).map((message) => {
       message.attempt++;
       message.crashes = 0;
-      message.visibleAt = message.inLineSince = this.now + this.backoff(message.attempt);
+      message.visibleAt = message.dueSince = this.now + this.backoff(message.attempt);
       this.unlock(message);
       message.status = "ready";
       if (message.attempt >= policy.maxAttempts) this.finish(message, "dead");
@@ -169,7 +170,7 @@ export class QueueModel {
   release(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
       message.status = message.crashes > 0 ? "held" : "ready";
-      message.visibleAt = message.inLineSince = this.now;
+      message.visibleAt = message.dueSince = this.now;
       this.unlock(message);
       return message.key;
     });
@@ -190,7 +191,7 @@ export class QueueModel {
       const lost =
         message.status === "held" && message.lockedUntil !== null && message.lockedUntil < this.now;
       const stale =
-        ["ready", "held", "behind"].includes(message.status) &&
+        ["ready", "held", "blocked"].includes(message.status) &&
         message.lockedUntil === null &&
         this.isExpired(message);
       if (!lost && !stale) continue;
@@ -199,7 +200,7 @@ export class QueueModel {
       if (lost) {
         message.attempt++;
         message.crashes++;
-        message.inLineSince = message.visibleAt;
+        message.dueSince = message.visibleAt;
       }
       if (lost && !expired) reaped++;
       message.status = "held";
@@ -217,9 +218,9 @@ export class QueueModel {
       message.status = "ready";
       message.attempt = 0;
       message.crashes = 0;
-      message.visibleAt = message.inLineSince = this.now;
+      message.visibleAt = message.dueSince = this.now;
       message.expiresAt = null;
-      this.getInLine(message);
+      this.putInPartitionQueue(message);
     }
     return dead.map((message) => message.key);
   }
@@ -243,10 +244,10 @@ export class QueueModel {
     message.sentDueAt = dueAt;
     message.sentExpiresAt = expiresAt;
     if (message.status === "dead") return "dead";
-    if (isNew && (message.status === "ready" || message.status === "behind")) {
+    if (isNew && (message.status === "ready" || message.status === "blocked")) {
       const visibleAt =
         message.attempt === 0 ? (dueAt ?? message.bornAt) : Math.max(message.visibleAt, dueAt ?? 0);
-      message.visibleAt = message.inLineSince = visibleAt;
+      message.visibleAt = message.dueSince = visibleAt;
       if (expires) message.expiresAt = expiresAt;
     }
     return "duplicate";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
-import type { AnyMessage, AnyStore } from "../../src/testing/dispatch/support.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+import type { AnyMessage, AnyStore } from "../../src/testing/queue/support.js";
 import { policy, QueueModel } from "./queue-model.js";
 
 /** The real store beside the model. A message's payload is its key. */
@@ -22,7 +22,7 @@ interface Real {
         redeliver(key: string, dueAt: Date | null, expiresAt: Date | null): Promise<unknown>;
       }
     | undefined;
-  /** What was claimed, as it was claimed. */
+  /** The claimed messages, as they were claimed. */
   readonly batches: { readonly owner: OwnerToken; readonly messages: readonly AnyMessage[] }[];
 }
 
@@ -69,7 +69,7 @@ const which = fc.array(fc.nat({ max: 30 }), { maxLength: 12 });
 const policies = fc.constantFrom("skip" as const, "block" as const);
 const durations = fc.constantFrom(1, 999, 1_000, 2_000, 5_000, 30_000, 62_000);
 
-/** Leases that are cut off by a jump of the clock are the crashes; nobody tells the store about them. */
+/** A crash is a lease that a jump of the clock ends; the store is not told. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 4,
@@ -303,7 +303,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
       return {
-        store: (kind === "inbox" ? inbox : outbox) as unknown as AnyStore,
+        store: kind === "inbox" ? inbox : outbox,
         setClock: (ms) => {
           nowMs = ms;
         },
@@ -335,14 +335,14 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
     }
 
     it.each(["inbox", "outbox"] as const)(
-      "IBX-106 OBX-084 ADD-01 whatever is done in whatever order, the %s agrees with the model: nothing lost, nothing held by two, attempts exact",
+      "IBX-106 OBX-084 ADD-01 any steps in any order leave the %s as they leave the model: no message lost, none held by two owners, exact attempts",
       async (kind) => {
         await fc.assert(
           fc.asyncProperty(
             policies,
             fc.array(step, { minLength: 5, maxLength: 40 }),
             async (deadInPartition, steps) => {
-              const crashed = database.db.dialect.name === "postgres" ? "in turn" : "first";
+              const crashed = database.db.dialect.name === "postgres" ? "in order" : "first";
               const model = new QueueModel(crashed, deadInPartition);
               const real = await fresh(kind, deadInPartition, model);
               for (const one of steps) {

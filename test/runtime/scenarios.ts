@@ -7,7 +7,7 @@ import { createInbox, type Inbox } from "../../src/inbox/inbox.js";
 import { createOutbox, type Outbox } from "../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../src/queue/owner-token.js";
 import { migrate } from "../../src/sql/migrate.js";
-import { rowCount } from "../../src/testing/inbox/support.js";
+import { rowCount } from "../../src/testing/support/database.js";
 import { signWebhook, webhookBody } from "../../src/webhooks/index.js";
 import { type CuttableProxy, startProxy } from "../support/cuttable-proxy.js";
 import { postgresHarness } from "../support/postgres-harness.js";

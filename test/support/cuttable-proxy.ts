@@ -6,7 +6,7 @@ export interface CuttableProxy {
   /** All connections end, and no new one is made. */
   cut(): Promise<void>;
   mend(): Promise<void>;
-  /** Statements arrive, but nothing that the server says comes back any more. */
+  /** Statements arrive, but the client receives no more of the answers. */
   muteAnswers(): void;
 }
 

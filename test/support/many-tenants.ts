@@ -106,7 +106,7 @@ export async function silentServer() {
   };
 }
 
-/** Where nobody listens. */
+/** A port without a listener. */
 export async function deadUrl(): Promise<string> {
   const server = await silentServer();
   await server.stop();

@@ -15,6 +15,13 @@ async function open(url: string): Promise<TestDatabase> {
   return {
     db,
     schema,
+    supports: {
+      concurrentWriters: true,
+      rowLocks: true,
+      visibleLockWaits: true,
+      snapshotReads: true,
+      severalConnections: true,
+    },
     raw,
     reopen() {
       const another = openPostgres({ url, maxConnections: 10 });

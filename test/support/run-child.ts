@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Runs a TypeScript file of test/runtime in a process of its own; answers what it printed last, as JSON. */
+/** Runs a TypeScript file of test/runtime in a process of its own; returns what it printed last, as JSON. */
 export async function runChild<T>(file: string, ...args: string[]): Promise<T> {
   const path = fileURLToPath(new URL(`../runtime/${file}`, import.meta.url));
   const { stdout } = await run(process.execPath, ["--no-warnings", "--import", "tsx", path, ...args], {

@@ -10,6 +10,8 @@ export function sqliteHarness(kind: "file" | "memory"): ContractHarness {
   return { name: `SQLite (${kind})`, open: () => (kind === "file" ? openFile() : openMemory()) };
 }
 
+const supports = { concurrentWriters: false, rowLocks: false, visibleLockWaits: false };
+
 async function openFile(): Promise<TestDatabase> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-sqlite-"));
   const file = join(folder, "test.db");
@@ -18,6 +20,7 @@ async function openFile(): Promise<TestDatabase> {
   return {
     db: opened[0]!,
     schema: undefined,
+    supports: { ...supports, snapshotReads: true, severalConnections: true },
     reopen() {
       const db = openSqlite({ file });
       opened.push(db);
@@ -41,6 +44,7 @@ async function openMemory(): Promise<TestDatabase> {
   return {
     db,
     schema: undefined,
+    supports: { ...supports, snapshotReads: false, severalConnections: false },
     reopen: () => db,
     // the one connection there is: the driver's own transaction stands for the caller's
     begin: () => driverTransaction(db),

@@ -3,6 +3,7 @@ import mssql from "mssql";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
+import { isBabelfish } from "../../src/testing/support/database.js";
 
 export function sqlServerHarness(url: string): ContractHarness {
   return { name: "SQL Server", open: () => open(url) };
@@ -17,9 +18,18 @@ async function open(url: string): Promise<TestDatabase> {
   const opened = [another()];
   const db = opened[0]!;
   const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  // Babelfish accepts SQL Server's lock hints and ignores them, and does not show which statement waits.
+  const isServer = !(await isBabelfish({ db, raw }));
   return {
     db,
     schema,
+    supports: {
+      concurrentWriters: true,
+      rowLocks: isServer,
+      visibleLockWaits: isServer,
+      snapshotReads: false, // not without READ_COMMITTED_SNAPSHOT
+      severalConnections: true,
+    },
     raw,
     reopen() {
       const reopened = another();

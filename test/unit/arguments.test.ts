@@ -16,7 +16,7 @@ import { longestMs } from "../../src/queue/retry-policy.js";
 
 describe("arguments", () => {
   it.each([null, undefined, "", 7, {}, [], "x".repeat(256), "a\0", "\uDC00", "x ", " "])(
-    "OBX-004 OBX-007 refuses %o as a name",
+    "IBX-015 IBX-020 OBX-004 OBX-007 refuses %o as a name",
     (value) => {
       expect(() => requireName(value, "topic")).toThrow(InvalidArgumentError);
       expect(() => requireName(value, "topic")).toThrow(TypeError);
@@ -25,13 +25,13 @@ describe("arguments", () => {
   );
 
   it.each(["x", " x", "x".repeat(255), "😀", "Ünïcode", "a b", "\u0001", "'; drop table x; --"])(
-    "OBX-004 OBX-007 takes %o as a name",
+    "IBX-015 IBX-020 OBX-004 OBX-007 takes %o as a name",
     (value) => {
       expect(() => requireName(value, "topic")).not.toThrow();
     },
   );
 
-  it("OBX-004 never quotes the value in the error", () => {
+  it("IBX-127 OBX-106 never quotes the value in the error", () => {
     expect(() => requireName(`secret${"x".repeat(300)}`, "topic")).not.toThrow(/secret/);
     expect(() => requirePayload("secret\uD800")).not.toThrow(/secret/);
   });
@@ -43,7 +43,7 @@ describe("arguments", () => {
     expect(() => optionalName(7, "correlationId")).toThrow(InvalidArgumentError);
   });
 
-  it("OBX-005 OBX-006 takes any well-formed string as a payload, the empty one too, and nothing else", () => {
+  it("IBX-018 IBX-019 OBX-005 OBX-006 takes any well-formed string as a payload, the empty one too, and nothing else", () => {
     for (const payload of ["", "\0", "😀", "x".repeat(1_000_000)]) {
       expect(() => requirePayload(payload)).not.toThrow();
     }
@@ -52,7 +52,7 @@ describe("arguments", () => {
     }
   });
 
-  it("OBX-012 takes dates from 1970 to 9998 and refuses what is none", () => {
+  it("IBX-024 OBX-012 takes dates from 1970 to 9998 and refuses other values", () => {
     const [first, last] = [new Date(0), new Date(Date.UTC(9998, 0, 1))];
     expect(optionalDate(first, "dueAt")).toBe(first);
     expect(optionalDate(last, "dueAt")).toBe(last);
@@ -61,7 +61,7 @@ describe("arguments", () => {
     for (const value of wrong) expect(() => optionalDate(value, "dueAt")).toThrow(InvalidArgumentError);
   });
 
-  it("OBX-001 takes headers as an object of strings", () => {
+  it("takes headers as an object of strings", () => {
     const headers = { a: "b", empty: "" };
     expect(optionalHeaders(headers)).toEqual(headers);
     for (const none of [null, undefined]) expect(optionalHeaders(none)).toBeNull();
@@ -79,7 +79,7 @@ describe("arguments", () => {
   });
 
   it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, longestMs + 1, "30", null, undefined])(
-    "OBX-027 refuses %o as a duration",
+    "IBX-040 OBX-027 refuses %o as a duration",
     (value) => {
       expect(() => requireDuration(value, "leaseMs")).toThrow(ArgumentRangeError);
       expect(() => requireDuration(value, "leaseMs")).toThrow(RangeError);
@@ -87,29 +87,32 @@ describe("arguments", () => {
     },
   );
 
-  it("OBX-027 OBX-097 takes durations from a fraction of a millisecond to a year", () => {
+  it("IBX-040 IBX-119 OBX-027 OBX-097 takes durations from a fraction of a millisecond to a year", () => {
     for (const value of [0.5, 1, 10_000, 300_000, longestMs]) {
       expect(() => requireDuration(value, "leaseMs")).not.toThrow();
     }
   });
 
-  it.each([0, -1, 1.5, Number.NaN, 1_001, "10", null])("OBX-028 refuses %o as a batch size", (value) => {
-    expect(() => requireBatchSize(value)).toThrow(ArgumentRangeError);
-    expect(() => requireBatchSize(value, "limit")).toThrow(/^limit/);
-  });
+  it.each([0, -1, 1.5, Number.NaN, 1_001, "10", null])(
+    "IBX-041 OBX-028 refuses %o as a batch size",
+    (value) => {
+      expect(() => requireBatchSize(value)).toThrow(ArgumentRangeError);
+      expect(() => requireBatchSize(value, "limit")).toThrow(/^limit/);
+    },
+  );
 
-  it("OBX-028 OBX-098 takes batch sizes from 1 to 1,000", () => {
+  it("IBX-041 IBX-120 OBX-028 OBX-098 takes batch sizes from 1 to 1,000", () => {
     for (const value of [1, 50, 100, 1_000]) expect(() => requireBatchSize(value)).not.toThrow();
   });
 
-  it("OBX-036 takes lists, empty ones too, and nothing else", () => {
+  it("IBX-048 OBX-036 takes lists, empty ones too, and nothing else", () => {
     expect(() => requireList([], "messages")).not.toThrow();
     for (const wrong of [null, undefined, "x", {}, new Set()]) {
       expect(() => requireList(wrong as unknown as [], "messages")).toThrow(InvalidArgumentError);
     }
   });
 
-  it("MID-01 refuses unknown options, all of them at once, and says which are known", () => {
+  it("refuses unknown options, all of them at once, and says which are known", () => {
     expect(() => refuseUnknown({ schema: "x" }, ["schema", "table"], "outbox")).not.toThrow();
     const refuse = () => refuseUnknown({ schema: "x", tabel: 1, shcema: 2 }, ["schema", "table"], "outbox");
     expect(refuse).toThrow(InvalidArgumentError);

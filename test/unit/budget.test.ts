@@ -9,7 +9,7 @@ describe("timeBudget", () => {
     expect(timeBudget(0).remainingMs()).toBe(0);
   });
 
-  it("FUN-03 refuses what is not a time, instead of doing nothing for ever", () => {
+  it("FUN-03 refuses a value that is not a time", () => {
     for (const wrong of [Number.NaN, -5, undefined, "60000", null, () => 60_000]) {
       expect(() => timeBudget(wrong as number), String(wrong)).toThrow(ArgumentRangeError);
     }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { changes } from "../../src/dispatch/changes.js";
 
 describe("changes", () => {
-  it("keeps a change that nobody waited for, once", async () => {
+  it("keeps a change that came before the wait, once", async () => {
     const changed = changes();
     changed.notify();
     changed.notify();
@@ -22,12 +22,12 @@ describe("changes", () => {
     expect(await changes().next(-1)).toBe(false);
   });
 
-  it("lets the event loop have a turn, even if there is always a change", async () => {
+  it("lets the event loop run, even if there is always a change", async () => {
     const changed = changes();
-    let turns = 0;
-    setImmediate(() => turns++);
+    let ticks = 0;
+    setImmediate(() => ticks++);
     changed.notify();
     await changed.next(60_000);
-    expect(turns).toBe(1);
+    expect(ticks).toBe(1);
   });
 });

@@ -106,7 +106,7 @@ describe("a run and its deadline, in simulated time", () => {
     );
   });
 
-  it("FUN-03 returns before the deadline though the database has stopped to answer", async () => {
+  it("FUN-03 returns before the deadline though the database no longer answers", async () => {
     await enqueue(Array.from({ length: 20 }, () => "t"));
     for (const answers of [0, 1, 2, 5]) {
       let left = answers;

@@ -50,7 +50,7 @@ describe("a dispatcher whose database misbehaves", () => {
     await worker.stop();
   });
 
-  it("ADD-04 ends with the fault when no transaction can be begun, and hands its messages back at no attempt", async () => {
+  it("ADD-04 ends with the fault when no transaction can be opened, and releases its messages at no attempt", async () => {
     const inbox = await inboxWith(200);
     let tries = 0;
     const store = {
@@ -72,7 +72,7 @@ describe("a dispatcher whose database misbehaves", () => {
     ).toBe(true);
   });
 
-  it("IBX-078 a message that lost its lease while it waited is not handed back under the one that runs", async () => {
+  it("IBX-078 a message that lost its lease while it waited is not released while its handler runs", async () => {
     let now = Date.UTC(2030, 0, 1);
     const inbox = await inboxWith(2, () => new Date(now));
     const released: string[] = [];

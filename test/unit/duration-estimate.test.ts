@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { durationEstimate } from "../../src/dispatch/duration-estimate.js";
 
 describe("durationEstimate", () => {
-  it("FUN-03 goes by the guess until something is known", () => {
+  it("FUN-03 returns the expected duration until one is known", () => {
     const estimate = durationEstimate(100);
     expect(estimate.meanMs()).toBe(100);
     expect(estimate.quantileMs(0.9)).toBe(100);
@@ -10,7 +10,7 @@ describe("durationEstimate", () => {
     expect(estimate.fractionWithin(100)).toBe(1);
   });
 
-  it("FUN-03 tells which share of the known ones would have ended in time", () => {
+  it("FUN-03 returns the part of the known durations that would have ended in time", () => {
     const estimate = durationEstimate(1_000);
     for (const ms of [40, 10, 30, 20]) estimate.add(ms);
     expect(estimate.fractionWithin(9)).toBe(0);
@@ -22,7 +22,7 @@ describe("durationEstimate", () => {
     expect(estimate.quantileMs(1)).toBe(40);
   });
 
-  it("FUN-03 follows a change: only the last ones count", () => {
+  it("FUN-03 follows a change: only the last durations count", () => {
     const estimate = durationEstimate(1);
     for (let index = 0; index < 100; index++) estimate.add(5_000);
     for (let index = 0; index < 32; index++) estimate.add(2);

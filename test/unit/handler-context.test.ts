@@ -14,7 +14,7 @@ describe("handlerContext", () => {
     expect(made).toBe(1);
   });
 
-  it("has the signal also in a copy, and nothing that nobody gave it", () => {
+  it("has the signal in a copy, too, and no other properties than it was given", () => {
     const { signal } = new AbortController();
     const context = handlerContext("store", 1, { payload: "secret" }, () => signal);
     expect({ ...context }).toEqual({ store: "store", tx: 1, signal });

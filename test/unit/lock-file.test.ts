@@ -13,7 +13,7 @@ const { packages } = JSON.parse(readFileSync(file, "utf8")) as {
 };
 
 describe("the lock file", () => {
-  it("has the packages of every platform, or npm ci would refuse it", () => {
+  it("has the packages of every platform, as npm ci requires", () => {
     const locked = new Set(Object.keys(packages).map((path) => path.split("node_modules/").at(-1)));
     const wanted = Object.values(packages).flatMap((one) => Object.keys(one.optionalDependencies ?? {}));
     expect(wanted.length).toBeGreaterThan(50);

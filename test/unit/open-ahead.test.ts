@@ -14,7 +14,7 @@ describe("a connection made ahead of the first call", () => {
   }, 60_000);
   afterAll(() => server.stop());
 
-  it("FUN-12 is the one that the first call uses, also while it is being made", async () => {
+  it("FUN-12 is used by the first call, also while it is being opened", async () => {
     const db = openPostgres({ url: server.url });
     try {
       const opening = db.driver.open!();
@@ -32,7 +32,7 @@ describe("a connection made ahead of the first call", () => {
     }
   });
 
-  it("FUN-12 that fails is not kept: the next call makes one", async () => {
+  it("FUN-12 is not kept when it fails: the next call opens one", async () => {
     const { port } = new URL(server.url);
     const refused = createServer((socket) => socket.destroy());
     await new Promise<void>((resolve) => refused.listen(0, "127.0.0.1", resolve));

@@ -3,13 +3,13 @@ import { InvalidArgumentError } from "../../src/errors.js";
 import { newOwnerToken, ownerToken } from "../../src/queue/owner-token.js";
 
 describe("owner token", () => {
-  it("OBX-021 is a new GUID every time", () => {
+  it("IBX-035 OBX-021 is a new GUID every time", () => {
     const tokens = Array.from({ length: 1_000 }, newOwnerToken);
     expect(new Set(tokens).size).toBe(1_000);
     for (const token of tokens) expect(ownerToken(token)).toBe(token);
   });
 
-  it("OBX-021 takes a GUID from outside in any case, as one and the same owner", () => {
+  it("IBX-035 OBX-021 takes a GUID in any case as the same owner", () => {
     expect(ownerToken("6F9619FF-8B86-D011-B42D-00C04FC964FF")).toBe("6f9619ff-8b86-d011-b42d-00c04fc964ff");
   });
 

@@ -17,7 +17,7 @@ describe("retry policy", () => {
     expect(waits(retryPolicy(), 10)).toEqual(seconds(2, 4, 8, 16, 32, 60, 60, 60, 60, 60));
   });
 
-  it("OBX-065 allows ten attempts by default, without jitter", () => {
+  it("IBX-084 OBX-065 allows ten attempts by default, without jitter", () => {
     expect(retryPolicy()).toEqual({ maxAttempts: 10, baseMs: 1_000, factor: 2, maxMs: 60_000, jitterMs: 0 });
     expect(retryPolicy()).toEqual(defaultRetryPolicy);
   });

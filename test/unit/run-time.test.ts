@@ -39,7 +39,7 @@ describe("runTime", () => {
     expect(time.untilReturnMs()).toBe(9_950);
   });
 
-  it("FUN-03 on a machine that comes late to its timers there is more room at the end", () => {
+  it("FUN-03 on a machine whose timers fire late the reserve is larger", () => {
     const time = runTime(budgetOf(10_000), undefined, durationEstimate(10), { worstMs: () => 120 });
     expect(10_000 - time.usableMs()).toBe(240 + 100);
     expect(10_000 - time.untilReturnMs()).toBe(170);

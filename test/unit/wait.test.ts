@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { sleep, yieldToEventLoop } from "../../src/base/wait.js";
 
 describe("sleep", () => {
-  it("OBX-082 ends after its time, and leaves no listener on the signal", async () => {
+  it("ends after its time, and leaves no listener on the signal", async () => {
     const { signal } = new AbortController();
     let listeners = 0;
     const add = signal.addEventListener.bind(signal);
@@ -19,7 +19,7 @@ describe("sleep", () => {
     expect(listeners).toBe(0);
   });
 
-  it("OBX-082 ends at once with the signal's own reason", async () => {
+  it("ends at once with the signal's own reason", async () => {
     const reason = new Error("the budget is used up");
     await expect(sleep(60_000, AbortSignal.abort(reason))).rejects.toBe(reason);
     const later = new AbortController();
@@ -30,7 +30,7 @@ describe("sleep", () => {
 });
 
 describe("yieldToEventLoop", () => {
-  it("FUN-12 lets what is due happen first", async () => {
+  it("lets callbacks that are due run first", async () => {
     let happened = false;
     setImmediate(() => {
       happened = true;

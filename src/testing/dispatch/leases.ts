@@ -2,12 +2,14 @@ import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Renewal, lost leases, crashes. */
 export function leaseTests(context: DispatchContext): void {
-  describe.each(["inbox", "outbox"] as const)("leases of the %s's dispatcher", (kind) => {
-    it("FUN-03 renews what runs long, all of it in one call", async () => {
+  describe.each(queueKinds)("leases of the %s's dispatcher", (kind) => {
+    it("FUN-03 renews the leases of long-running handlers, all in one call", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("t", ["1", "2", "3"]);
       const renewed = gate<number>();
@@ -28,7 +30,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(3);
     });
 
-    it("aborts a handler whose lease was lost, and settles nothing for it", async () => {
+    it("FUN-03 aborts a handler whose lease was lost, and settles nothing for it", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       await enqueue("t", ["x"]);
       const thief = newOwnerToken();
@@ -67,7 +69,7 @@ export function leaseTests(context: DispatchContext): void {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("t", ["x"]);
       const expired = gate();
-      const told = gate();
+      const aborted = gate();
       let claims = 0;
       const watched = {
         ...store,
@@ -76,7 +78,7 @@ export function leaseTests(context: DispatchContext): void {
           return store.claim(options);
         },
         async renew(...args: Parameters<typeof store.renew>) {
-          await told.promise; // a renewal in time would keep the lease
+          await aborted.promise; // a renewal in time would keep the lease
           return store.renew(...args);
         },
       };
@@ -93,7 +95,7 @@ export function leaseTests(context: DispatchContext): void {
               clock.advance(3_600_000);
               expired.open();
               await new Promise((resolve) => signal.addEventListener("abort", resolve));
-              told.open();
+              aborted.open();
               await new Promise((resolve) => setImmediate(resolve));
             }
             active--;
@@ -106,7 +108,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(1);
     });
 
-    it("ADD-11 a message that came back from a crash is handled alone: nothing else is held meanwhile", async () => {
+    it("ADD-11 a message that crashed before is handled alone: no other is held at that time", async () => {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("suspect", ["x"]);
       expect(await store.claim({ owner: newOwnerToken(), leaseMs: 1_000 })).toHaveLength(1); // and its worker dies
@@ -138,7 +140,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(21);
     });
 
-    it("a crashed message that is found with others already running waits for them", async () => {
+    it("ADD-11 a crashed message that is claimed while others run waits for them", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       await enqueue("suspect", ["x"]);
       await store.claim({ owner: newOwnerToken(), leaseMs: 10_000 });
@@ -165,7 +167,7 @@ export function leaseTests(context: DispatchContext): void {
       expect(overlapped).toBe(false);
     });
 
-    it("a topic with a longer lease gets it", async () => {
+    it("ADD-12 a topic with a longer lease gets it", async () => {
       const { store, enqueue, clock } = await context.subject(kind);
       await enqueue("long", ["x"]);
       const renewed = gate<Date>();

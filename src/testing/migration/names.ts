@@ -5,18 +5,8 @@ import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { migrate, schemaBatches } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
-import { isBabelfish } from "../outbox/support.js";
-import {
-  dropSchema,
-  exists,
-  hostileNames,
-  inSchemaOf,
-  namesOf,
-  newName,
-  suffix,
-  useInbox,
-  useOutbox,
-} from "./support.js";
+import { inSchemaOf, isBabelfish, namesOf } from "../support/database.js";
+import { dropSchema, exists, hostileNames, newName, suffix, useInbox, useOutbox } from "./support.js";
 
 /** A schema for each name, twenty tables and procedures in each: a slow server takes seconds for one. */
 const manySchemasMs = 300_000;

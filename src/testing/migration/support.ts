@@ -4,15 +4,7 @@ import { createInbox, type Inbox, type InboxOptions } from "../../inbox/inbox.js
 import { createOutbox, type Outbox, type OutboxOptions } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import type { Database } from "../../sql/dialect.js";
-import type { QueueNames } from "../../sql/names.js";
 import { type TestDatabase, testClock } from "../harness.js";
-
-/** The suite's own schema as options; nothing where the database has none. */
-export const inSchemaOf = (database: TestDatabase): { schema?: string } =>
-  database.schema === undefined ? {} : { schema: database.schema };
-
-export const namesOf = (database: TestDatabase, kind: QueueNames["kind"], table: string): QueueNames =>
-  database.db.dialect.names(kind, database.schema ?? database.db.dialect.defaults.schema, table);
 
 let made = 0;
 /** A name that no other test has used. */
@@ -150,3 +142,54 @@ where s.name = N'${literal}' and o.type in ('P', 'IF', 'TF', 'FN', 'V', 'U')`);
   }
   await database.raw(`drop schema if exists ${quoted(schema)}`);
 }
+
+export interface IndexInfo {
+  /** Their names, separated by commas. */
+  readonly columns: string;
+  readonly unique: boolean;
+  /** The condition of a partial index; on SQLite the index's whole text. Not read on SQL Server. */
+  readonly filter: string;
+}
+
+/** The indexes of a table, from the database's own catalogue. */
+export async function indexesOf(database: TestDatabase, quotedTable: string): Promise<readonly IndexInfo[]> {
+  const table = quotedTable
+    .split(".")
+    .at(-1)!
+    .replaceAll(/["[\]]/g, "");
+  const rows = await database.raw(indexQueries(database.schema, table)[database.db.dialect.name]);
+  const found = new Map<string, IndexInfo>();
+  for (const row of rows) {
+    const columns = [found.get(String(row.name))?.columns, String(row.column_name)];
+    found.set(String(row.name), {
+      columns: columns.filter((name) => name !== undefined).join(","),
+      unique: Number(row.is_unique) === 1,
+      filter: String(row.filter ?? ""),
+    });
+  }
+  return [...found.values()];
+}
+
+/** A row for each column of each index, in order. */
+const indexQueries = (schema: string | undefined, table: string) => ({
+  postgres: `select c.relname as name, a.attname as column_name, i.indisunique::int as is_unique,
+  pg_get_expr(i.indpred, i.indrelid) as filter
+from pg_index i
+inner join pg_class c on c.oid = i.indexrelid
+inner join pg_class t on t.oid = i.indrelid
+inner join pg_namespace n on n.oid = t.relnamespace
+inner join pg_attribute a on a.attrelid = c.oid
+where n.nspname = '${schema}' and t.relname = '${table}'
+order by c.relname, a.attnum`,
+  sqlite: `select i.name as name, c.name as column_name, i."unique" as is_unique, m.sql as filter
+from pragma_index_list('${table}') i
+inner join pragma_index_info(i.name) c
+left join sqlite_master m on m.type = 'index' and m.name = i.name
+order by i.name, c.seqno`,
+  sqlserver: `select i.name as name, c.name as column_name, cast(i.is_unique as int) as is_unique, '' as filter
+from sys.indexes i
+inner join sys.index_columns x on x.object_id = i.object_id and x.index_id = i.index_id
+inner join sys.columns c on c.object_id = x.object_id and c.column_id = x.column_id
+where i.object_id = object_id('[${schema}].[${table}]') and i.index_id > 0
+order by i.index_id, x.index_column_id`,
+});

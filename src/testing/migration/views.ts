@@ -1,12 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import type { SqlRow } from "../../sql/driver.js";
 import { migrate } from "../../sql/migrate.js";
-import { type ContractHarness, type TestDatabase, testClock } from "../harness.js";
-import { columnOf } from "../outbox/support.js";
-import { inSchemaOf, namesOf, newName } from "./support.js";
+import { type ContractHarness, testClock, useDatabase } from "../harness.js";
+import { columnOf, inSchemaOf, namesOf } from "../support/database.js";
+import { newName } from "./support.js";
 
 const inboxColumns = [
   ...[
@@ -43,14 +43,7 @@ const lower = (value: unknown): string | null => (value === null ? null : String
 
 export function viewsContract(harness: ContractHarness): void {
   describe(`${harness.name} migration: views`, () => {
-    let opened: TestDatabase | undefined;
-    const database = (): TestDatabase => opened!;
-    beforeAll(async () => {
-      opened = await harness.open();
-    });
-    afterAll(async () => {
-      await opened?.close();
-    });
+    const database = useDatabase(harness);
 
     it("IBX-117 the view shows the inbox under the specification's names", async () => {
       const { db } = database();

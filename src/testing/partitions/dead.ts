@@ -1,36 +1,40 @@
 import { expect, it } from "vitest";
 import type { TestDatabase } from "../harness.js";
-import { key, kinds, lines } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { key, partitionedQueue } from "./support.js";
 
 export function deadInPartitionTests(database: () => TestDatabase): void {
-  it.each(kinds)("ADD-01 a dead head lets the next one have its turn (%s)", async (kind) => {
-    const { put, claimed, store, owner, stored } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 after a dead head the next message is claimable (%s)", async (kind) => {
+    const { put, claimed, store, owner, stored } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"));
     expect(await claimed()).toEqual(["a1"]);
     await store.fail(owner, [await stored("a1")], "no");
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it.each(kinds)("ADD-01 so does one that dies by its last attempt, abandoned or lost (%s)", async (kind) => {
-    const { put, claimed, store, owner, stored, clock } = await lines(database(), kind, {
-      retry: { maxAttempts: 1 },
-    });
-    await put(key("a1"), key("a2"), key("a3"), key("a4"));
-    expect(await claimed()).toEqual(["a1"]);
-    expect((await store.abandon(owner, [await stored("a1")])).dead).toHaveLength(1);
-    expect(await claimed()).toEqual(["a2"]);
-    clock.advance(120_000);
-    expect(await claimed()).toEqual(["a3"]);
-    expect((await stored("a2")).lastError).toMatch(/lease/i);
-    clock.advance(30_001);
-    expect(await store.reapExpired()).toMatchObject({ dead: 1 });
-    expect(await claimed()).toEqual(["a4"]);
-  });
-
-  it.each(kinds)(
-    "ADD-01 a head that expires lets the next one have its turn, found by claim or reaper (%s)",
+  it.each(queueKinds)(
+    "ADD-01 after a head that died by its last attempt, abandoned or lost, the next message is claimable (%s)",
     async (kind) => {
-      const { put, claimed, ack, store, clock } = await lines(database(), kind);
+      const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
+        retry: { maxAttempts: 1 },
+      });
+      await put(key("a1"), key("a2"), key("a3"), key("a4"));
+      expect(await claimed()).toEqual(["a1"]);
+      expect((await store.abandon(owner, [await stored("a1")])).dead).toHaveLength(1);
+      expect(await claimed()).toEqual(["a2"]);
+      clock.advance(120_000);
+      expect(await claimed()).toEqual(["a3"]);
+      expect((await stored("a2")).lastError).toMatch(/lease/i);
+      clock.advance(30_001);
+      expect(await store.reapExpired()).toMatchObject({ dead: 1 });
+      expect(await claimed()).toEqual(["a4"]);
+    },
+  );
+
+  it.each(queueKinds)(
+    "ADD-01 after a head that expired, found by claim or reaper, the next message is claimable (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
       const expiresAt = new Date(clock().getTime() + 5_000);
       await put({ ...key("a1"), expiresAt }, key("a2"), { ...key("b1"), expiresAt }, key("b2"), key("b3"));
       clock.advance(5_000);
@@ -45,10 +49,10 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 one that expires behind the head is dead, and the line goes on without it (%s)",
+  it.each(queueKinds)(
+    "ADD-01 a blocked message that expires is dead, and its partition queue goes on without it (%s)",
     async (kind) => {
-      const { put, claimed, ack, store, clock, stored } = await lines(database(), kind);
+      const { put, claimed, ack, store, clock, stored } = await partitionedQueue(database(), kind);
       await put(key("a1"), { ...key("a2"), expiresAt: new Date(clock().getTime() + 5_000) }, key("a3"));
       expect(await claimed()).toEqual(["a1"]);
       clock.advance(5_000);
@@ -59,10 +63,10 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    'ADD-01 with deadInPartition "block" those behind a dead head wait until it is replayed (%s)',
+  it.each(queueKinds)(
+    'ADD-01 with deadInPartition "block" the messages behind a dead head are blocked until it is replayed (%s)',
     async (kind) => {
-      const { put, claimed, ack, store, owner, stored, clock } = await lines(database(), kind, {
+      const { put, claimed, ack, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
         deadInPartition: "block",
       });
       await put(key("a1"), key("a2"), key("b1"));
@@ -82,8 +86,8 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)('ADD-01 with deadInPartition "block" every way to die blocks (%s)', async (kind) => {
-    const { put, claimed, store, owner, stored, clock } = await lines(database(), kind, {
+  it.each(queueKinds)('ADD-01 with deadInPartition "block" every way to die blocks (%s)', async (kind) => {
+    const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
       deadInPartition: "block",
       retry: { maxAttempts: 1 },
     });
@@ -103,10 +107,10 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     for (const name of [...heads, "e1", "f1"]) expect((await stored(name)).state).toMatch(/Dead|Failed/);
   });
 
-  it.each(kinds)(
-    "ADD-01 a dead head that was skipped goes to the end of its line when it is replayed (%s)",
+  it.each(queueKinds)(
+    "ADD-01 a dead head that was skipped is put at the end of its partition queue when it is replayed (%s)",
     async (kind) => {
-      const { put, claimed, ack, store, owner, stored } = await lines(database(), kind);
+      const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"), key("a3"));
       expect(await claimed()).toEqual(["a1"]);
       await store.fail(owner, [await stored("a1")], "no");
@@ -122,10 +126,10 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 the only one of its key that died is claimable at once when it is replayed (%s)",
+  it.each(queueKinds)(
+    "ADD-01 the only message of its key is claimable at once when it is replayed after its death (%s)",
     async (kind) => {
-      const { put, claimed, store, owner, stored } = await lines(database(), kind);
+      const { put, claimed, store, owner, stored } = await partitionedQueue(database(), kind);
       await put(key("a1"));
       expect(await claimed()).toEqual(["a1"]);
       await store.fail(owner, [await stored("a1")], "no");
@@ -134,9 +138,11 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
-  it("ADD-01 what is handled by hand leaves its line, dead or not", async () => {
+  it("ADD-01 a message that is marked by hand leaves its partition queue, dead or not", async () => {
     for (const deadInPartition of ["skip", "block"] as const) {
-      const { put, claimed, ack, inbox, stored } = await lines(database(), "inbox", { deadInPartition });
+      const { put, claimed, ack, inbox, stored } = await partitionedQueue(database(), "inbox", {
+        deadInPartition,
+      });
       await put(key("a1"), key("a2"), key("a3"), key("a4"));
       await inbox.markProcessed({ source: "s", messageId: "a1" });
       expect(await claimed()).toEqual(["a2"]);
@@ -150,9 +156,9 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     }
   });
 
-  it("ADD-01 a dead one that a redelivery revives is in line again", async () => {
+  it("ADD-01 a dead message that a redelivery revives is in its partition queue again", async () => {
     for (const deadInPartition of ["skip", "block"] as const) {
-      const { put, claimed, ack, store, owner, stored } = await lines(database(), "inbox", {
+      const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), "inbox", {
         deadInPartition,
         deadOnRedelivery: "revive",
       });

@@ -2,13 +2,13 @@ import { expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
 import type { TestDatabase } from "../harness.js";
-import { rowCount } from "../inbox/support.js";
-import { columnOf } from "../outbox/support.js";
-import { key, kinds, lines, lineTables } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { columnOf, rowCount } from "../support/database.js";
+import { key, partitionedQueue, partitionTables } from "./support.js";
 
 export function keyTests(database: () => TestDatabase): void {
-  it.each(kinds)("ADD-01 keys are case-sensitive, may be long, and in any script (%s)", async (kind) => {
-    const { put, claimed, ack, stored } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long, and in any script (%s)", async (kind) => {
+    const { put, claimed, ack, stored } = await partitionedQueue(database(), kind);
     const keys = [
       "Key",
       "key",
@@ -34,8 +34,8 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(keys.map((_, index) => `${index}-2`));
   });
 
-  it.each(kinds)("ADD-01 a key that cannot be one is refused (%s)", async (kind) => {
-    const { put, store } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a key that cannot be one is refused (%s)", async (kind) => {
+    const { put, store } = await partitionedQueue(database(), kind);
     for (const bad of ["", "a ", "x".repeat(256), "a\0b", "\ud800", 7 as unknown as string])
       await expect(put({ name: "m", key: bad })).rejects.toThrow(InvalidArgumentError);
     expect((await store.list()).messages).toEqual([]);
@@ -46,10 +46,10 @@ export function keyTests(database: () => TestDatabase): void {
     expect(() => createInbox(db, { deadInPartition: "wait" as "skip" })).toThrow(/deadInPartition/);
   });
 
-  it.each(kinds)(
+  it.each(queueKinds)(
     "ADD-01 the claimed message, get, list, stats and view know the key and the state (%s)",
     async (kind) => {
-      const { put, store, owner, stored, names } = await lines(database(), kind);
+      const { put, store, owner, stored, names } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"), { name: "free" });
       const claimed = await store.claim({ owner });
       expect(claimed.map(({ partitionKey }) => partitionKey)).toEqual(["a", null]);
@@ -74,20 +74,23 @@ export function keyTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)("ADD-01 nothing of a line is left when its messages are finished (%s)", async (kind) => {
-    const { put, claimed, ack, store, owner, stored, names } = await lines(database(), kind);
-    await put(key("a1"), key("a2"), key("b1"), { name: "free" });
-    expect(await claimed()).toEqual(["a1", "b1", "free"]);
-    await ack("a1", "free");
-    await store.fail(owner, [await stored("b1")], "no");
-    expect(await claimed()).toEqual(["a2"]);
-    await ack("a2");
-    for (const table of lineTables(names, database().db.dialect.name))
-      expect(await rowCount(database(), table)).toBe(0);
-  });
+  it.each(queueKinds)(
+    "ADD-01 nothing of a partition queue is left when its messages are finished (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored, names } = await partitionedQueue(database(), kind);
+      await put(key("a1"), key("a2"), key("b1"), { name: "free" });
+      expect(await claimed()).toEqual(["a1", "b1", "free"]);
+      await ack("a1", "free");
+      await store.fail(owner, [await stored("b1")], "no");
+      expect(await claimed()).toEqual(["a2"]);
+      await ack("a2");
+      for (const table of partitionTables(names, database().db.dialect.name))
+        expect(await rowCount(database(), table)).toBe(0);
+    },
+  );
 
-  it.each(kinds)("ADD-01 what is done is purged as any other (%s)", async (kind) => {
-    const { put, claimed, ack, store, clock } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a done message with a key is purged as any other (%s)", async (kind) => {
+    const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"));
     await claimed();
     await ack("a1");
@@ -96,8 +99,8 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it("ADD-01 a redelivery changes neither key nor place", async () => {
-    const { put, claimed, ack, stored } = await lines(database(), "inbox");
+  it("ADD-01 a redelivery changes neither the key nor the position", async () => {
+    const { put, claimed, ack, stored } = await partitionedQueue(database(), "inbox");
     await put(key("a1"), key("a2"), key("a3"));
     await put({ name: "a2", key: "other" }, { name: "a2" }, key("a1"));
     expect(await claimed()).toEqual(["a1"]);
@@ -109,8 +112,8 @@ export function keyTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3"]);
   });
 
-  it("ADD-01 one at a time or as a batch, a message gets in line", async () => {
-    const { claimed, ack, inbox, outbox } = await lines(database(), "inbox");
+  it("ADD-01 received alone or as a batch, a message is put in its partition queue", async () => {
+    const { claimed, ack, inbox } = await partitionedQueue(database(), "inbox");
     const message = (messageId: string) => ({
       source: "s",
       messageId,
@@ -130,11 +133,10 @@ export function keyTests(database: () => TestDatabase): void {
       expect(await claimed()).toEqual([name]);
       await ack(name);
     }
-    expect(outbox).toBeDefined();
   });
 
   it("ADD-01 a message that was only seen takes the key with which it is enqueued", async () => {
-    const { put, claimed, ack, inbox } = await lines(database(), "inbox");
+    const { put, claimed, ack, inbox } = await partitionedQueue(database(), "inbox");
     expect(await inbox.alreadyProcessed({ source: "s", messageId: "a2" })).toBe(false);
     await put(key("a1"));
     await put(key("a2"));

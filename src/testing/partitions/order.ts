@@ -1,14 +1,15 @@
 import { expect, it } from "vitest";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import type { TestDatabase } from "../harness.js";
-import { isBabelfish } from "../outbox/support.js";
-import { key, kinds, lines } from "./support.js";
+import { queueKinds } from "../queue/set-up.js";
+import { isBabelfish } from "../support/database.js";
+import { key, partitionedQueue } from "./support.js";
 
 export function orderTests(database: () => TestDatabase): void {
-  it.each(kinds)(
+  it.each(queueKinds)(
     "ADD-01 messages of one key come one at a time, in the order of enqueueing (%s)",
     async (kind) => {
-      const { put, claimed, ack } = await lines(database(), kind);
+      const { put, claimed, ack } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"));
       await put(key("a3"));
       for (const name of ["a1", "a2", "a3"]) {
@@ -20,10 +21,10 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
+  it.each(queueKinds)(
     "ADD-01 different keys come together, and so do messages without a key (%s)",
     async (kind) => {
-      const { put, claimed, ack } = await lines(database(), kind);
+      const { put, claimed, ack } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"), { name: "free1" }, key("b1"), key("b2"), { name: "free2" });
       expect(await claimed()).toEqual(["a1", "free1", "b1", "free2"]);
       await ack("b1", "free1", "a1");
@@ -31,8 +32,8 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)("ADD-01 a head that waits for its retry blocks only its own key (%s)", async (kind) => {
-    const { put, claimed, ack, store, owner, stored, clock } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a head that waits for its retry blocks only its own key (%s)", async (kind) => {
+    const { put, claimed, ack, store, owner, stored, clock } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"), key("b1"), key("b2"), { name: "free" });
     expect(await claimed()).toEqual(["a1", "b1", "free"]);
     await store.abandon(owner, [await stored("a1")], { delayMs: 10_000 });
@@ -45,8 +46,8 @@ export function orderTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it.each(kinds)("ADD-01 a head that is not due yet blocks only its own key (%s)", async (kind) => {
-    const { put, claimed, ack, clock } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a head that is not due yet blocks only its own key (%s)", async (kind) => {
+    const { put, claimed, ack, clock } = await partitionedQueue(database(), kind);
     const dueAt = new Date(clock().getTime() + 5_000);
     await put({ ...key("a1"), dueAt }, key("a2"), key("b1"));
     expect(await claimed()).toEqual(["b1"]);
@@ -56,10 +57,10 @@ export function orderTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it.each(kinds)(
-    "ADD-01 one that is due later than those behind the head waits for its time (%s)",
+  it.each(queueKinds)(
+    "ADD-01 a blocked message that is due later waits for its due time when it becomes the head (%s)",
     async (kind) => {
-      const { put, claimed, ack, clock } = await lines(database(), kind);
+      const { put, claimed, ack, clock } = await partitionedQueue(database(), kind);
       await put(key("a1"), { ...key("a2"), dueAt: new Date(clock().getTime() + 5_000) }, key("a3"));
       expect(await claimed()).toEqual(["a1"]);
       await ack("a1");
@@ -69,10 +70,10 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 a head whose worker crashed comes again before the others of its key (%s)",
+  it.each(queueKinds)(
+    "ADD-01 a head whose worker crashed is claimed again before the others of its key (%s)",
     async (kind) => {
-      const { put, claimed, ack, stored, clock } = await lines(database(), kind);
+      const { put, claimed, ack, stored, clock } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"), key("b1"));
       expect(await claimed()).toEqual(["a1", "b1"]);
       await ack("b1");
@@ -86,10 +87,10 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 the reaper ends a crashed head's lease, and its key goes on with it (%s)",
+  it.each(queueKinds)(
+    "ADD-01 the reaper ends a crashed head's lease, and the head is claimed again (%s)",
     async (kind) => {
-      const { put, claimed, ack, store, clock } = await lines(database(), kind);
+      const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"));
       expect(await claimed()).toEqual(["a1"]);
       clock.advance(30_001);
@@ -101,8 +102,8 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)("ADD-01 a head that is released is the head still (%s)", async (kind) => {
-    const { put, claimed, store, owner, stored } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a released head stays the head (%s)", async (kind) => {
+    const { put, claimed, store, owner, stored } = await partitionedQueue(database(), kind);
     await put(key("a1"), key("a2"));
     expect(await claimed()).toEqual(["a1"]);
     await store.release(owner, [await stored("a1")]);
@@ -110,8 +111,8 @@ export function orderTests(database: () => TestDatabase): void {
     expect(await stored("a1")).toMatchObject({ attempt: 0 });
   });
 
-  it.each(kinds)("ADD-01 a key that was finished can be used again (%s)", async (kind) => {
-    const { put, claimed, ack } = await lines(database(), kind);
+  it.each(queueKinds)("ADD-01 a key whose messages are finished can be used again (%s)", async (kind) => {
+    const { put, claimed, ack } = await partitionedQueue(database(), kind);
     for (const name of ["a1", "a2", "a3"]) {
       await put(key(name));
       expect(await claimed()).toEqual([name]);
@@ -119,13 +120,13 @@ export function orderTests(database: () => TestDatabase): void {
     }
   });
 
-  it.each(kinds)(
-    "ADD-01 under many claimers never two of a key at once, and every key in its exact order (%s)",
+  it.each(queueKinds)(
+    "ADD-01 many claimers never hold two messages of a key at once, and get every key in its exact order (%s)",
     async (kind) => {
       const slow = await isBabelfish(database());
       const count = slow ? 120 : 2_000;
       const keyCount = slow ? 6 : 50;
-      const made = await lines(database(), kind);
+      const made = await partitionedQueue(database(), kind);
       const names = Array.from({ length: count }, (_, index) => `k${index % keyCount}-${index}`);
       const keyOf = (name: string) => name.slice(0, name.indexOf("-"));
       for (let from = 0; from < count; from += 500)
@@ -136,15 +137,15 @@ export function orderTests(database: () => TestDatabase): void {
       let left = count;
       const work = async (seed: number): Promise<void> => {
         const owner = newOwnerToken();
-        for (let turn = seed; left > 0; turn++) {
-          const messages = await made.store.claim({ owner, leaseMs: 300_000, batchSize: 1 + (turn % 9) });
+        for (let round = seed; left > 0; round++) {
+          const messages = await made.store.claim({ owner, leaseMs: 300_000, batchSize: 1 + (round % 9) });
           for (const { payload } of messages) {
             expect(held.has(keyOf(payload)), `${payload} while another of its key is held`).toBe(false);
             held.add(keyOf(payload));
             order.set(keyOf(payload), [...(order.get(keyOf(payload)) ?? []), payload]);
           }
           await new Promise((resolve) => setImmediate(resolve));
-          // the claim of the next may be answered before the ack is
+          // the claim of the next message may return before the ack does
           for (const { payload } of messages) held.delete(keyOf(payload));
           const { changed } = await made.store.ack(owner, messages);
           expect(changed).toHaveLength(messages.length);
@@ -157,12 +158,12 @@ export function orderTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 with and without keys, enqueued while others claim, all are handled (%s)",
+  it.each(queueKinds)(
+    "ADD-01 messages with and without keys, enqueued while workers claim, are all handled (%s)",
     async (kind) => {
       const slow = await isBabelfish(database());
       const rounds = slow ? 8 : 60;
-      const { put, store } = await lines(database(), kind);
+      const { put, store } = await partitionedQueue(database(), kind);
       const names = (round: number) => [
         { name: `free-${round}` },
         { name: `a-${round}`, key: "a" },

@@ -1,17 +1,13 @@
 import { expect } from "vitest";
 import { createInbox, type Inbox } from "../../inbox/inbox.js";
 import { createOutbox, type Outbox } from "../../outbox/outbox.js";
-import { newOwnerToken, type OwnerToken } from "../../queue/owner-token.js";
 import type { Database } from "../../sql/dialect.js";
 import type { SqlExecutor } from "../../sql/driver.js";
-import { migrate } from "../../sql/migrate.js";
 import type { QueueNames } from "../../sql/names.js";
 import type { StoreOptions } from "../../sql/store-options.js";
-import type { AnyMessage, AnyStore } from "../dispatch/support.js";
-import { type TestClock, type TestDatabase, testClock } from "../harness.js";
-
-export const kinds = ["inbox", "outbox"] as const;
-export type Kind = (typeof kinds)[number];
+import type { TestDatabase } from "../harness.js";
+import { type QueueKind, type QueueSetUp, setUpQueue } from "../queue/set-up.js";
+import type { AnyKey, AnyMessage, AnyStore } from "../queue/support.js";
 
 /** A message to enqueue: its name is its payload and, in an inbox, its id. */
 export interface Put {
@@ -21,22 +17,19 @@ export interface Put {
   readonly expiresAt?: Date;
 }
 
-export type LineOptions = Pick<StoreOptions<never>, "deadInPartition" | "retry"> & {
+export type PartitionedQueueOptions = Pick<StoreOptions<AnyKey>, "deadInPartition" | "retry"> & {
   readonly deadOnRedelivery?: "keep" | "revive";
 };
 
-/** An inbox or an outbox on a table of its own. */
-export interface Lines {
+/** An inbox or an outbox, on a table of its own, for messages with partition keys. */
+export interface PartitionedQueue extends Omit<QueueSetUp<AnyKey>, "settings" | "log"> {
   readonly store: AnyStore;
   /** The same, when it is an inbox. */
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  readonly owner: OwnerToken;
-  readonly clock: TestClock;
-  readonly names: QueueNames;
   put(...messages: readonly Put[]): Promise<void>;
   putIn(tx: SqlExecutor, ...messages: readonly Put[]): Promise<void>;
-  /** Claims, and answers the names. */
+  /** Claims, and returns the names. */
   claimed(batchSize?: number): Promise<readonly string[]>;
   /** The message as it is stored now. */
   stored(name: string): Promise<AnyMessage>;
@@ -45,30 +38,23 @@ export interface Lines {
   on(db: Database): AnyStore;
 }
 
+/** `key("a1")`, `key("a2")` and `key("b1")` are two messages with the partition key `a` and one with `b`. */
 export const key = (name: string): { readonly key: string; readonly name: string } => ({
   key: name.replace(/\d+$/, ""),
   name,
 });
 
-let tables = 0;
-
-/** `a1`, `a2` and `b1` are two messages with the key `a` and one with `b`, when they are put by `key`. */
-export async function lines(
+export async function partitionedQueue(
   database: TestDatabase,
-  kind: Kind,
-  { deadOnRedelivery, ...options }: LineOptions = {},
-): Promise<Lines> {
-  const { db } = database;
-  const schema = database.schema === undefined ? {} : { schema: database.schema };
-  const table = `Line${++tables}`;
-  const clock = testClock();
-  const settings = { ...schema, table, clock, ...options };
-  const inboxSettings = { ...settings, ...(deadOnRedelivery === undefined ? {} : { deadOnRedelivery }) };
-  await migrate(db, { ...schema, inbox: false, outbox: false, [kind]: table });
-  const inbox = createInbox(db, inboxSettings);
-  const outbox = createOutbox(db, settings);
-  const store = (kind === "inbox" ? inbox : outbox) as unknown as AnyStore;
-  const owner = newOwnerToken();
+  kind: QueueKind,
+  options: PartitionedQueueOptions = {},
+): Promise<PartitionedQueue> {
+  const { settings, log: _, ...made } = await setUpQueue<AnyKey>(database, kind, options);
+  const open = (db: Database): AnyStore =>
+    kind === "inbox" ? createInbox(db, settings) : createOutbox(db, settings);
+  const store = open(database.db);
+  const [inbox, outbox] = [store as unknown as Inbox, store as unknown as Outbox];
+  const { owner } = made;
   const outgoing = ({ name, key: partitionKey, ...times }: Put) => ({
     topic: "t",
     payload: name,
@@ -84,12 +70,10 @@ export async function lines(
   };
 
   return {
+    ...made,
     store,
     inbox,
     outbox,
-    owner,
-    clock,
-    names: db.dialect.names(kind, database.schema ?? db.dialect.defaults.schema, table),
     async put(...messages) {
       if (kind === "outbox") await outbox.enqueue(messages.map(outgoing));
       else
@@ -105,15 +89,15 @@ export async function lines(
       const held = await Promise.all(names.map(stored));
       expect((await store.ack(owner, held)).changed).toHaveLength(names.length);
     },
-    on: (other) =>
-      (kind === "inbox"
-        ? createInbox(other, inboxSettings)
-        : createOutbox(other, settings)) as unknown as AnyStore,
+    on: open,
   };
 }
 
-/** The tables that hold lines and their locks; nothing is left in them when all messages are finished. */
-export const lineTables = (names: QueueNames, dialect: Database["dialect"]["name"]): readonly string[] =>
+/** The tables of partition queues and their locks. They are empty when all messages are finished. */
+export const partitionTables = (
+  names: QueueNames,
+  dialect: Database["dialect"]["name"],
+): readonly string[] =>
   dialect === "postgres"
     ? ["_line", "_lane", "_arrived"].map(names.object)
     : dialect === "sqlserver"

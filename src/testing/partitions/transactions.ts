@@ -3,13 +3,15 @@ import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import type { AnyMessage } from "../dispatch/support.js";
 import { testBudget } from "../dispatch/support.js";
-import type { TestDatabase } from "../harness.js";
-import { isBabelfish } from "../outbox/support.js";
-import { key, kinds, lines } from "./support.js";
+import { skipUnless, type TestDatabase } from "../harness.js";
+import { queueKinds } from "../queue/set-up.js";
+import { isBabelfish } from "../support/database.js";
+import { key, partitionedQueue } from "./support.js";
 
-export function lineTransactionTests(database: () => TestDatabase): void {
-  it("ADD-01 what a transaction enqueues gets in line with its commit", async () => {
-    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+/** Partition queues and the transactions of callers. */
+export function transactionTests(database: () => TestDatabase): void {
+  it("ADD-01 a message that a transaction enqueues is put in its partition queue by the commit", async () => {
+    const { put, putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     await put(key("a1"));
     const caller = await database().begin();
     await putIn(caller.tx, key("a2"), key("b1"), { name: "free" });
@@ -22,10 +24,9 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     }
   });
 
-  it("ADD-01 a transaction that stays open keeps nobody from acknowledging and claiming what is in line", async () => {
-    // SQLite has one writer at a time: there is nothing to claim beside an open transaction.
-    if (database().db.dialect.name === "sqlite") return;
-    const { put, putIn, claimed, ack, store, owner, stored } = await lines(database(), "outbox");
+  it("ADD-01 an open transaction that enqueued does not hold up acks and claims of the same keys", async (test) => {
+    skipUnless(test, database(), "concurrentWriters");
+    const { put, putIn, claimed, ack, store, owner, stored } = await partitionedQueue(database(), "outbox");
     await put(key("a1"), key("a2"), key("b1"), key("b2"), key("c1"));
     expect(await claimed()).toEqual(["a1", "b1", "c1"]);
     const caller = await database().begin();
@@ -43,8 +44,8 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3", "c2", "d1"]);
   });
 
-  it("ADD-01 a message that is received and finished by hand in one transaction does not stand in line", async () => {
-    const { inbox, put, claimed } = await lines(database(), "inbox");
+  it("ADD-01 a message that is received and marked as processed in one transaction is not in its partition queue", async () => {
+    const { inbox, put, claimed } = await partitionedQueue(database(), "inbox");
     const message = { source: "s", messageId: "a1", topic: "t", payload: "a1", partitionKey: "a" };
     const caller = await database().begin();
     expect(await inbox.receive(message, { tx: caller.tx })).toBe("enqueued");
@@ -54,9 +55,10 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it("ADD-01 the same message again, in a transaction that stays open, keeps nobody from acknowledging it", async () => {
-    if (database().db.dialect.name !== "postgres") return; // SQLite has one writer; SQL Server locks what it may change
-    const { inbox, put, claimed, ack } = await lines(database(), "inbox");
+  it("ADD-01 an open transaction that received the same message again does not hold up its ack", async (test) => {
+    // SQLite has one writer at a time, and SQL Server locks the rows that it may change.
+    test.skip(database().db.dialect.name !== "postgres", "needs PostgreSQL's row versions");
+    const { inbox, put, claimed, ack } = await partitionedQueue(database(), "inbox");
     await put(key("a1"), key("a2"));
     expect(await claimed()).toEqual(["a1"]);
     const stored = (await inbox.list()).messages;
@@ -70,8 +72,8 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     await caller.commit();
   });
 
-  it("ADD-01 a transaction that is rolled back leaves its line as it was", async () => {
-    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+  it("ADD-01 a transaction that is rolled back leaves its partition queues as they were", async () => {
+    const { put, putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     await put(key("a1"));
     const caller = await database().begin();
     await putIn(caller.tx, key("a2"), key("b1"));
@@ -82,13 +84,13 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a3"]);
   });
 
-  it("ADD-01 of two transactions the one that commits first is first in line", async () => {
-    if (database().db.dialect.name === "sqlite") return; // the second cannot begin to write before the first ends
-    const { putIn, claimed, ack } = await lines(database(), "outbox");
+  it("ADD-01 the messages of the transaction that commits first come first", async (test) => {
+    skipUnless(test, database(), "concurrentWriters");
+    const { putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     const first = await database().begin();
     const second = await database().begin();
     await putIn(first.tx, key("a1"));
-    // Either waits for the first to end, or is put behind it by its commit.
+    // Either it waits for the first transaction to end, or its commit puts the message behind.
     const enqueued = putIn(second.tx, key("a2"));
     await first.commit();
     await enqueued;
@@ -98,14 +100,14 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["a2"]);
   });
 
-  it("ADD-01 under repeatable read a message is in line, or its transaction fails; it is never stuck", async () => {
-    if (database().db.dialect.name !== "postgres") return;
-    const { put, putIn, claimed, ack } = await lines(database(), "outbox");
+  it("ADD-01 under repeatable read a message is in its partition queue, or its transaction fails; it is never stuck", async (test) => {
+    test.skip(database().db.dialect.name !== "postgres", "needs PostgreSQL's repeatable read");
+    const { put, putIn, claimed, ack } = await partitionedQueue(database(), "outbox");
     await put(key("a1"), key("b1"), key("b2"));
     expect(await claimed()).toEqual(["a1", "b1"]);
     const caller = await database().begin();
     await caller.run("set transaction isolation level repeatable read");
-    await putIn(caller.tx, key("a2"), key("b3")); // from here on it sees a1 and b1 in line
+    await putIn(caller.tx, key("a2"), key("b3")); // from here on it sees a1 and b1 as heads
     await ack("a1", "b1");
     await caller.commit();
     expect(await claimed()).toEqual(["b2", "a2"]);
@@ -121,9 +123,9 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     expect(await claimed()).toEqual(["b5"]);
   });
 
-  it("ADD-01 transactions that enqueue for the same keys in any order all commit, and everything is handled", async () => {
+  it("ADD-01 transactions that enqueue for the same keys in any order all commit, and every message is handled", async () => {
     const { db } = database();
-    const { store, outbox } = await lines(database(), "outbox");
+    const { store, outbox } = await partitionedQueue(database(), "outbox");
     const perProducer = (await isBabelfish(database())) ? 3 : 40;
     const keys = ["a", "b", "c", "d"];
     const total = 3 * perProducer * keys.length;
@@ -163,10 +165,10 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     }
   });
 
-  it.each(kinds)(
-    "ADD-01 an acknowledgement that is rolled back lets nobody else have the turn (%s)",
+  it.each(queueKinds)(
+    "ADD-01 an ack that is rolled back leaves the next message blocked (%s)",
     async (kind) => {
-      const { put, claimed, ack, store, owner, stored } = await lines(database(), kind);
+      const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), kind);
       await put(key("a1"), key("a2"));
       expect(await claimed()).toEqual(["a1"]);
       const head = await stored("a1");
@@ -183,10 +185,10 @@ export function lineTransactionTests(database: () => TestDatabase): void {
     },
   );
 
-  it.each(kinds)(
-    "ADD-01 one run of a dispatcher handles a whole line, one at a time and in order (%s)",
+  it.each(queueKinds)(
+    "ADD-01 one run of a dispatcher handles a whole partition queue, one at a time and in order (%s)",
     async (kind) => {
-      const { put, store } = await lines(database(), kind, { retry: { maxAttempts: 1 } });
+      const { put, store } = await partitionedQueue(database(), kind, { retry: { maxAttempts: 1 } });
       const names = ["a", "b"].flatMap((one) =>
         Array.from({ length: 12 }, (_, index) => `${one}${100 + index}`),
       );
@@ -203,7 +205,7 @@ export function lineTransactionTests(database: () => TestDatabase): void {
             running.add(partitionKey);
             await new Promise((resolve) => setImmediate(resolve));
             running.delete(partitionKey);
-            if (payload === "a105") throw new Error("the line goes on without it");
+            if (payload === "a105") throw new Error("the partition queue goes on without it");
           },
         },
       });

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { claimAll, type InboxContext, rowCount, watched } from "../inbox/support.js";
+import type { InboxContext } from "../inbox/support.js";
+import { claimAll } from "../queue/support.js";
+import { rowCount } from "../support/database.js";
+import { watched } from "../support/watched.js";
 import { send, stripeEvent, stripeRoute } from "./support.js";
 
 export function concurrencyTests({ database, freshInbox }: InboxContext): void {

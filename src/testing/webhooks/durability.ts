@@ -2,7 +2,10 @@ import { describe, expect, it } from "vitest";
 import { createInbox } from "../../inbox/inbox.js";
 import { migrate } from "../../sql/migrate.js";
 import type { CallerTransaction, TestDatabase } from "../harness.js";
-import { claimAll, type InboxContext, isBabelfish, rowCount, watched } from "../inbox/support.js";
+import type { InboxContext } from "../inbox/support.js";
+import { claimAll } from "../queue/support.js";
+import { isBabelfish, rowCount } from "../support/database.js";
+import { watched } from "../support/watched.js";
 import { send, stripeEvent, stripeRoute } from "./support.js";
 
 /** A transaction that lets nobody write to the table until it ends. */

@@ -100,7 +100,7 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
         expect((await outboxStore.list()).messages).toMatchObject([{ payload: '{"messageId":"7"}' }]);
       }));
 
-    it("ADD-06 OBX-105 an error of the statement says neither payload nor values", () =>
+    it("ADD-06 OBX-106 an error of the statement says neither payload nor values", () =>
       withOrm(async (orm) => {
         const absent = createOutbox(orm.db, { ...storesOf(orm).named, table: "NoSuchBox" });
         const failed = orm.transaction((native) =>

@@ -3,7 +3,7 @@ import { type AppDefinition, createApp, defineApp, readEnvironment } from "../..
 import { coalesced, wakeUpIntervalMs } from "../../../src/app/wake-up.js";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import { timeBudget } from "../../../src/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/outbox/support.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 
 const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;

@@ -4,7 +4,7 @@ import { createInbox, type Inbox } from "../../../src/inbox/inbox.js";
 import type { InboxMessage } from "../../../src/queue/message.js";
 import { migrate } from "../../../src/sql/migrate.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type LogLine, recordingLogger } from "../../../src/testing/outbox/support.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import {
   createWebhookRoute,
   type SchemeName,

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { holding, type InboxContext, keyOf, stored } from "./support.js";
+
+const day = 86_400_000;
+
+/** What clean-up keeps, so that a redelivery is still recognised. */
+export function cleanUpTests(context: InboxContext): void {
+  describe("clean-up: inbox only", () => {
+    it("IBX-098 a message that comes again after it was purged is a new one", async () => {
+      const { inbox, owner, clock, claimed } = await holding(context, 1);
+      const [first] = claimed;
+      await inbox.ack(owner, claimed);
+      clock.advance(31 * day);
+      await inbox.purgeDone();
+      const again = { ...keyOf(first!), topic: "again", payload: "new" };
+      expect(await inbox.receive(again)).toBe("enqueued");
+      const [second] = await inbox.claim({ owner });
+      expect(second).toMatchObject({ ...again, attempt: 0, deliveries: 1, firstSeenAt: clock() });
+      expect(second!.seq).toBeGreaterThan(first!.seq);
+    });
+
+    it("IBX-099 purgeDone keeps messages that are Seen, Processing or Dead, however old", async () => {
+      const { inbox, owner, clock } = await context.freshInbox();
+      const [done, dead, retried, leased] = context.messages(4);
+      await inbox.enqueue([done!, dead!, retried!, leased!]);
+      await inbox.claim({ owner });
+      await inbox.ack(owner, [done!]);
+      await inbox.fail(owner, [dead!], "no");
+      await inbox.abandon(owner, [retried!]);
+      const [seen, marked, buried, fresh] = context.messages(4);
+      await inbox.alreadyProcessed(keyOf(seen!));
+      await inbox.markProcessing(keyOf(marked!));
+      await inbox.markDead(keyOf(buried!));
+      await inbox.receive(fresh!);
+      const kept = [dead!, retried!, leased!, seen!, marked!, buried!, fresh!];
+      const before = await Promise.all(kept.map((key) => stored(inbox, key)));
+
+      clock.advance(3_650 * day);
+      expect(await inbox.purgeDone({ retentionMs: 1 })).toMatchObject({ purged: 1, more: false });
+      expect(await inbox.get(keyOf(done!))).toBeNull();
+      expect(await Promise.all(kept.map((key) => stored(inbox, key)))).toEqual(before);
+    });
+
+    it("IBX-100 keeps 30 days by default, for acked messages and for those marked by hand", async () => {
+      const { inbox, owner, clock, claimed } = await holding(context, 1);
+      await inbox.ack(owner, claimed);
+      await inbox.markProcessed(keyOf(context.message()));
+      clock.advance(30 * day);
+      expect((await inbox.purgeDone()).purged).toBe(0);
+      clock.advance(1);
+      expect((await inbox.purgeDone()).purged).toBe(2);
+    });
+
+    it("IBX-100 a Done message that arrived again within the retention is kept: the next redelivery would run it again", async () => {
+      const { inbox, owner, clock, claimed } = await holding(context, 2);
+      await inbox.ack(owner, claimed);
+      clock.advance(20 * day);
+      const [again, checked] = claimed.map(keyOf);
+      expect(await inbox.receive({ ...again!, topic: "t", payload: "" })).toBe("done");
+      expect(await inbox.alreadyProcessed(checked!)).toBe(true);
+      clock.advance(20 * day); // 40 days since it was done, 20 since it was seen
+      expect((await inbox.purgeDone()).purged).toBe(0);
+      expect(await inbox.receive({ ...again!, topic: "t", payload: "" })).toBe("done");
+      clock.advance(11 * day);
+      expect((await inbox.purgeDone()).purged).toBe(1);
+      expect(await inbox.get(checked!)).toBeNull();
+      expect(await inbox.get(again!)).not.toBeNull();
+    });
+  });
+}
