@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
 import { createWorker } from "../../dispatch/worker.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Handlers that take long, or never return. */
 export function longHandlerTests(context: DispatchContext): void {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../base/wait.js";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
-import { type AnyMessage, type DispatchContext, gate, testBudget } from "./support.js";
+import { gate } from "../support/gate.js";
+import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
 /** Settlements that take longer than the lease, and processes that were frozen. */
 export function slowSettlementTests(context: DispatchContext): void {
