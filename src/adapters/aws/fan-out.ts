@@ -6,7 +6,7 @@ type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Pr
 
 const longestCallMs = 5_000;
 
-/** The way that wakes a dispatcher also starts workers for shares of tenants; without one, one function does it all. */
+/** The function or queue that wakes a dispatcher also starts workers for tenant batches. Undefined without one: one function serves all tenants. */
 export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanOut | undefined {
   if (dispatchFunction !== undefined) return sendingBy(() => invoking(dispatchFunction));
   if (wakeQueueUrl !== undefined) return sendingBy(() => queueing(wakeQueueUrl));
@@ -16,15 +16,15 @@ export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanO
 function sendingBy(load: () => Promise<Send>): FanOut {
   const loaded = memoisePromise(load);
   return {
-    prepare: () => void loaded().catch(() => {}), // told by the call that needs it
-    async send(share) {
+    prepare: () => void loaded().catch(() => {}), // `send` reports it
+    async send(batch) {
       const send = await loaded();
-      await send(tenantBatchMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });
+      await send(tenantBatchMessage(batch), { abortSignal: AbortSignal.timeout(longestCallMs) });
     },
   };
 }
 
-/** Asynchronously: Lambda answers as soon as it has noted the event. */
+/** Asynchronously: Lambda returns as soon as it has stored the event. */
 async function invoking(name: string): Promise<Send> {
   const { InvokeCommand, LambdaClient } = await import("@aws-sdk/client-lambda");
   const client = new LambdaClient({ maxAttempts: 3 });

@@ -1,9 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import {
+  type AppDefinition,
+  createApp,
+  defineApp,
+  multiTenant,
+  readEnvironment,
+} from "../../../src/app/index.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { multiTenant, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const consumer = {
   subscriber: "orders",
