@@ -89,13 +89,23 @@ describe("bundles for Lambda", () => {
   });
 
   it("FUN-09 a function holds its own job and not the others'", () => {
-    const jobs = /src\/(app\/(webhook|consume|dispatch)-job|webhooks\/route|queue\/dispatch-run)\.ts/;
+    const jobs = /src\/(app\/(webhook|consume|dispatch)-job|webhooks\/route|dispatch\/dispatch-run)\.ts/;
     const jobsIn = (name: string) =>
       contentsOf(built.get("postgres")!, name).filter((file) => jobs.test(file));
     expect(jobsIn("webhook").sort()).toEqual(["src/app/webhook-job.ts", "src/webhooks/route.ts"]);
     expect(jobsIn("dispatch").sort()).toEqual(["src/app/dispatch-job.ts", "src/dispatch/dispatch-run.ts"]);
     expect(jobsIn("consume")).toEqual(["src/app/consume-job.ts"]);
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
+  });
+
+  it("FUN-07 FUN-09 a function of an app with one database holds no code for tenants but the message that starts a worker", () => {
+    const tenants = /src\/(tenants\/|app\/(multi-tenant|open-tenants|tenant-reports))/;
+    for (const metafile of built.values()) {
+      const contents = ["webhook", "consume", "dispatch", "reap", "cleanup"].flatMap((name) =>
+        contentsOf(metafile, name).filter((file) => tenants.test(file)),
+      );
+      expect([...new Set(contents)]).toEqual(["src/tenants/fan-out/tenant-batch.ts"]);
+    }
   });
 
   it("FUN-09 a webhook's function holds what receives, and neither the rest of the inbox nor the schema", () => {
