@@ -1,4 +1,5 @@
 import type { Budget } from "../base/budget.js";
+import { hasProgressed } from "../dispatch/has-progressed.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import { appDispatcher } from "./app-dispatcher.js";
 import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
@@ -36,11 +37,3 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
     }
   };
 }
-
-/**
- * The successor of a run that finished nothing (its time is too short for the next message, or other processes hold the
- * messages) would finish nothing either, and so on for ever. Such work is left to the timer. Failed messages count as
- * progress: their attempts come to an end.
- */
-const hasProgressed = ({ inbox, outbox }: DispatchReport): boolean =>
-  [inbox, outbox].some((result) => result !== null && result.acked + result.abandoned + result.failed > 0);

@@ -1,6 +1,6 @@
 import { type TenantBatch, tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
 
-/** The tenant batches of an event: an invocation's own, or those in the messages of a queue. */
+/** The tenant batches of an event: an invocation's own, or the batches in the messages of a queue. */
 export function tenantBatchesOf(event: unknown): readonly TenantBatch[] {
   const { Records: records } = (event ?? {}) as { readonly Records?: unknown };
   return tenantBatchesIn(Array.isArray(records) ? records.map((record) => parsed(record?.body)) : [event]);

@@ -36,7 +36,7 @@ export interface TenantList {
   refreshForUnknown(): Promise<Tenants>;
 }
 
-/** After a failure the next refresh comes sooner than usual; after many in a row, later each time, because runs wait for it. */
+/** The time to the next refresh after a failure. It doubles with each failure in a row, because runs wait for a refresh. */
 const retryMs = 30_000;
 const unknownKeyMs = 1_000;
 

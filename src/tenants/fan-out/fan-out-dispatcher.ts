@@ -1,6 +1,7 @@
 import type { Budget } from "../../base/budget.js";
 import { waitedWithin } from "../../base/budget-parts.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { hasProgressed } from "../../dispatch/has-progressed.js";
 import { joinReports } from "../scheduling/join-reports.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../scheduling/tenant-dispatcher.js";
 import { type FanOutJob, fanOutJob, type SentBatches } from "./fan-out-job.js";
@@ -45,10 +46,7 @@ export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher
     logger: guardedLogger(options.logger ?? silentLogger),
     emptyReport,
     run: (budget, batch) => runTenantBatch(dispatcher, batch, budget),
-    madeProgress: ({ inbox, outbox }) =>
-      [inbox, outbox].some(
-        (result) => result !== null && result.acked + result.abandoned + result.failed > 0,
-      ),
+    madeProgress: hasProgressed,
   });
 }
 

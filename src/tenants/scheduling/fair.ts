@@ -14,7 +14,7 @@ export interface FairRun {
   readonly now: () => number;
   /** The longest delay of the idle back-off. */
   readonly longestMs: number;
-  /** The idle back-off of earlier runs; without it, every run begins anew. */
+  /** The idle back-off of earlier runs; without it, every run starts without idle tenants. */
   readonly history?: IdleHistory;
 }
 

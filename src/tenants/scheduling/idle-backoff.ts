@@ -82,7 +82,10 @@ export function idleBackoff(
   };
 }
 
-/** Returns the periods of these tenants that have not ended. Deletes those that ended long ago: such a tenant was removed, or no run had time for it. */
+/**
+ * Returns the periods of these tenants that have not ended. Deletes periods that ended long ago: such a tenant was
+ * removed, or no run had time for it.
+ */
 function forgetOld(
   history: IdleHistory,
   ids: readonly string[],

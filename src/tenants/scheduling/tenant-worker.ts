@@ -49,7 +49,7 @@ const roundMs = 60_000;
 
 /**
  * Serves all tenants for as long as the process lives: for a server. An idle tenant is polled less and less often; work
- * that a poll finds, or a wake-up, starts its idle back-off anew.
+ * that a poll finds, or a wake-up, resets its idle back-off.
  *
  * @example
  * const worker = createTenantWorker({ tenants, dispatchers: { inbox: createDispatcher({ handlers }), outbox: undefined } });
