@@ -13,6 +13,7 @@ import {
 } from "../../src/index.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { pollStatement } from "../../src/tenants/connections/poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
@@ -168,7 +169,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       outbox: { acked: 5 },
     });
     expect(sent.sort()).toEqual(["0", "1", "2", "3", "4"]);
-    const stores = { db, tables: { schema: admin.schema, inbox: undefined, outbox: undefined } };
+    const stores = { db, pollStatement: pollStatement(db.dialect, { schema: admin.schema }) };
     expect(await poll(stores, 60_000)).toEqual({ inbox: false, outbox: false });
     expect(await app.reap(timeBudget(60_000))).toMatchObject({ inbox: { done: 0 } });
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });

@@ -8,6 +8,7 @@ import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { createInbox, type Inbox, type InboxOptions } from "../../inbox/inbox.js";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../outbox/outbox.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import type { SqlStatement } from "../../sql/driver.js";
 import type { TenantDiscovery } from "../discovery/discovery.js";
 import { tenantList } from "../discovery/tenant-list.js";
 import { distinctTenants, isSameTenant, type Tenant, tenantKey } from "../tenant.js";
@@ -15,6 +16,7 @@ import { type ConnectionBudget, connectionBudget } from "./connection-budget.js"
 import type { ConnectionLimits } from "./connection-limits.js";
 import { databasePools } from "./database-pools.js";
 import type { OnDemandDatabase, OnDemandOptions } from "./on-demand-database.js";
+import { pollStatement } from "./poll-statement.js";
 
 /** One tenant's inbox and outbox. */
 export interface TenantStores {
@@ -24,6 +26,8 @@ export interface TenantStores {
   readonly outbox: Outbox;
   /** The names of its schema and tables that are not the default. */
   readonly tables: Pick<Tenant, "schema" | "inbox" | "outbox">;
+  /** Polls both queues in one round trip; undefined for a dialect without such a statement. */
+  readonly pollStatement: SqlStatement | undefined;
 }
 
 export interface TenantStoresOptions {
@@ -183,10 +187,12 @@ function makeStores(
   logger: Logger,
 ): TenantStores {
   const common = { id, logger };
+  const tables = { schema, inbox, outbox };
   return {
     id,
     db,
-    tables: { schema, inbox, outbox },
+    tables,
+    pollStatement: pollStatement(db.dialect, tables),
     inbox: createInbox(db, { ...options.inbox, ...common, ...defined({ schema, table: inbox }) }),
     outbox: createOutbox(db, { ...options.outbox, ...common, ...defined({ schema, table: outbox }) }),
   };

@@ -1,8 +1,6 @@
 import { abortAfter } from "../../base/abort-after.js";
 import { InvalidOperationError, SchemaMissingError } from "../../errors.js";
-import type { Database, Dialect } from "../../sql/dialect.js";
-import type { SqlStatement } from "../../sql/driver.js";
-import type { QueueNames } from "../../sql/names.js";
+import type { Database } from "../../sql/dialect.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
 
 /** The queues in which a claim could find a message. */
@@ -11,7 +9,7 @@ export interface Due {
   readonly outbox: boolean;
 }
 
-export interface PolledStores extends Pick<TenantStores, "tables"> {
+export interface PolledStores extends Pick<TenantStores, "pollStatement"> {
   readonly db: Pick<Database, "dialect" | "driver" | "id">;
 }
 
@@ -26,7 +24,7 @@ export class PollTimeoutError extends InvalidOperationError {
  */
 export async function poll(stores: PolledStores, withinMs: number): Promise<Due> {
   const { dialect, driver } = stores.db;
-  const statement = pollStatement(dialect, stores.tables);
+  const statement = stores.pollStatement;
   if (statement === undefined) return { inbox: true, outbox: true };
   try {
     const rows = await abortAfter(
@@ -39,15 +37,6 @@ export async function poll(stores: PolledStores, withinMs: number): Promise<Due>
   } catch (error) {
     throw dialect.isSchemaMissing(error) ? schemaMissing(stores, error) : error;
   }
-}
-
-function pollStatement(
-  dialect: Dialect,
-  { schema, inbox, outbox }: TenantStores["tables"],
-): SqlStatement | undefined {
-  const names = (kind: QueueNames["kind"], table: string | undefined) =>
-    dialect.names(kind, schema ?? dialect.defaults.schema, table ?? dialect.defaults[kind]);
-  return dialect.due?.(names("inbox", inbox), names("outbox", outbox));
 }
 
 const pollTimeout = (ms: number) =>

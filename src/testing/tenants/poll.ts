@@ -5,6 +5,7 @@ import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { migrate } from "../../sql/migrate.js";
+import { pollStatement } from "../../tenants/connections/poll-statement.js";
 import { type Due, poll } from "../../tenants/scheduling/poll.js";
 import type { TestDatabase } from "../harness.js";
 
@@ -20,7 +21,8 @@ async function freshTables({ db, schema }: TestDatabase) {
   await migrate(db, defined(tables));
   const inbox = createInbox(db, { ...common, table: tables.inbox });
   const outbox = createOutbox(db, { ...common, table: tables.outbox });
-  return { inbox, outbox, polled: () => poll({ db, tables }, 60_000) };
+  const stores = { db, pollStatement: pollStatement(db.dialect, tables) };
+  return { inbox, outbox, polled: () => poll(stores, 60_000) };
 }
 
 /** What a poll must return. A dialect without a statement for it is claimed from instead, and has nothing to test here. */
