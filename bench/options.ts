@@ -29,7 +29,7 @@ export interface Sizes {
   readonly drained: number;
   /** Slices of a drain before those that count, until the code that handles messages has been compiled to its end. */
   readonly warmUps: number;
-  /** Databases to look at in turn. */
+  /** Idle tenants, each with a database of its own. */
   readonly idleTenants: number;
   readonly smallBacklog: number;
   /** Pending, and the same number of Done rows beside them. */

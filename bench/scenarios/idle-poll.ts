@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
+import { defined } from "../../src/base/defined.js";
 import { createDispatcher, migrate, newOwnerToken, timeBudget } from "../../src/index.js";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import {
@@ -20,37 +21,37 @@ import { runSql } from "../databases/bench-database.js";
 import { compare, ratePerSecond } from "../measure.js";
 import { message } from "../messages.js";
 import type { DatabaseName } from "../options.js";
-import type { ResultRow } from "../report.js";
+import type { ResultRow, Target } from "../report.js";
 import type { Scenario, ScenarioInput } from "./scenario.js";
 
-/** Tenants with nothing to do, and the least that anybody can ask their databases, in turns, on warm connections. */
-interface Target {
+/** Idle tenants, and the cheapest queries on their databases, one after the other on warm connections. */
+interface Subject {
   readonly tenants: readonly Tenant[];
   /** Runs over all tenants in one round. */
   readonly runs: number;
-  /** What is asked, for the table. */
-  readonly asked: Readonly<Record<string, (index: number) => Promise<unknown>>>;
+  /** The queries to compare with, by their name in the table. */
+  readonly queries: Readonly<Record<string, (index: number) => Promise<unknown>>>;
   close(): Promise<void>;
 }
 
 const idsOf = (count: number) => Array.from({ length: count }, (_, index) => `tenant_${index}`);
 
-async function sqliteTarget(ids: readonly string[]): Promise<Target> {
+async function sqliteSubject(ids: readonly string[]): Promise<Subject> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-bench-"));
   const DatabaseSync = await loadSqlite();
   const files = ids.map((id) => join(folder, `${id}.db`));
   const handles = files.map((file) => new DatabaseSync(file));
   for (const handle of handles)
     handle.exec("pragma journal_mode = wal; create table one (value integer); insert into one values (1)");
-  const inTurns = (text: string) => {
+  const oneByOne = (text: string) => {
     const statements = handles.map((handle) => handle.prepare(text));
     return async (index: number) => statements[index % ids.length]!.all();
   };
   return {
     tenants: ids.map((id, index) => ({ id, database: `sqlite:${files[index]}` })),
     runs: 150,
-    // `select 1` does not even open the file
-    asked: { "select 1": inTurns("select 1"), "select a row": inTurns("select value from one") },
+    // `select 1` does not open the file
+    queries: { "select 1": oneByOne("select 1"), "select a row": oneByOne("select value from one") },
     async close() {
       for (const handle of handles) handle.close();
       await rm(folder, { recursive: true, force: true });
@@ -58,8 +59,8 @@ async function sqliteTarget(ids: readonly string[]): Promise<Target> {
   };
 }
 
-/** Beside the dispatcher, or as far away as databases are from functions. */
-async function postgresTarget(ids: readonly string[], isAway: boolean): Promise<Target> {
+/** On the same machine, or at the distance that databases have from functions. */
+async function postgresSubject(ids: readonly string[], isAway: boolean): Promise<Subject> {
   const server = await startPostgres();
   const link = isAway ? await slowLinkTo(new URL(server.url)) : undefined;
   const admin = new pg.Client(server.url);
@@ -81,7 +82,7 @@ async function postgresTarget(ids: readonly string[], isAway: boolean): Promise<
   return {
     tenants: ids.map((id, index) => ({ id, database: urls[index]! })),
     runs: 20,
-    asked: {
+    queries: {
       "select 1": (index) =>
         clients[index % ids.length]!.query({ name: "one", text: "select 1", values: [] }),
     },
@@ -107,44 +108,52 @@ async function slowLinkTo(server: URL): Promise<{ readonly url: string; stop(): 
   return { url: url.href, stop: () => link.kill() };
 }
 
-const targets: Readonly<
-  Record<DatabaseName, Readonly<Record<string, (ids: readonly string[]) => Promise<Target>>>>
-> = {
-  sqlite: { "a look at an idle tenant": sqliteTarget },
-  postgres: {
-    "a look at an idle tenant": (ids) => postgresTarget(ids, false),
-    "a look at an idle tenant, 1 ms away": (ids) => postgresTarget(ids, true),
-  },
+interface Variant {
+  readonly name: string;
+  readonly open: (ids: readonly string[]) => Promise<Subject>;
+  readonly target?: Target;
+}
+
+const variants: Readonly<Record<DatabaseName, readonly Variant[]>> = {
+  sqlite: [{ name: "a poll of an idle tenant", open: sqliteSubject }],
+  postgres: [
+    { name: "a poll of an idle tenant", open: (ids) => postgresSubject(ids, false) },
+    {
+      name: "a poll of an idle tenant, 1 ms away",
+      open: (ids) => postgresSubject(ids, true),
+      target: { atMost: 1.5 },
+    },
+  ],
 };
 
-/** What a tenant with nothing to do costs a running dispatcher that asks one after the other, against `select 1`. */
+/** The cost of an idle tenant for a running dispatcher that polls one tenant after the other, against `select 1`. */
 export const idlePoll: Scenario = async (input) => {
   const rows: ResultRow[] = [];
-  for (const [name, open] of Object.entries(targets[input.databaseName]))
-    rows.push(...(await lookAt(await open(idsOf(input.sizes.idleTenants)), name, input)));
+  for (const variant of variants[input.databaseName]) rows.push(...(await rowsOf(variant, input)));
   return rows;
 };
 
-async function lookAt(target: Target, title: string, input: ScenarioInput): Promise<readonly ResultRow[]> {
+async function rowsOf(variant: Variant, input: ScenarioInput): Promise<readonly ResultRow[]> {
+  const subject = await variant.open(idsOf(input.sizes.idleTenants));
   const stores = createTenantStores({
-    discover: () => target.tenants,
-    connections: { perServer: target.tenants.length, perDatabase: 1 }, // all of them stay warm
+    discover: () => subject.tenants,
+    connections: { perServer: subject.tenants.length, perDatabase: 1 }, // all of them stay warm
   });
   try {
-    for (const { id } of target.tenants) await becomeIdle(await stores.stores(id));
+    for (const { id } of subject.tenants) await becomeIdle(await stores.stores(id));
     const rows: ResultRow[] = [];
-    for (const name of Object.keys(target.asked))
-      rows.push(await measure(target, stores, title, name, input));
+    for (const query of Object.keys(subject.queries))
+      rows.push(await measure(subject, stores, variant, query, input));
     return rows;
   } finally {
     await stores.close();
-    await target.close();
+    await subject.close();
   }
 }
 
 const done = 200;
 
-/** It has handled messages before, as tenants have. */
+/** Handles some messages first: an idle tenant has old messages. */
 async function becomeIdle({ db, inbox }: TenantStores): Promise<void> {
   await migrate(db);
   await inbox.enqueue(Array.from({ length: done }, (_, index) => message(`m-${index}`)));
@@ -158,10 +167,10 @@ async function becomeIdle({ db, inbox }: TenantStores): Promise<void> {
 }
 
 async function measure(
-  { asked, runs, tenants }: Target,
+  { queries, runs, tenants }: Subject,
   stores: TenantStoreProvider,
-  title: string,
-  name: string,
+  { name, target }: Variant,
+  query: string,
   { database, sizes }: ScenarioInput,
 ) {
   const dispatcher = createTenantDispatcher({
@@ -173,29 +182,29 @@ async function measure(
   const result = await compare(
     () =>
       ratePerSecond(polls, async () => {
-        for (let run = 0; run < runs; run++) await lookAtAll(dispatcher, tenants.length);
+        for (let run = 0; run < runs; run++) await pollAll(dispatcher, tenants.length);
       }),
     () =>
       ratePerSecond(polls, async () => {
-        for (let index = 0; index < polls; index++) await asked[name]!(index);
+        for (let index = 0; index < polls; index++) await queries[query]!(index);
       }),
     sizes,
   );
   return {
-    name: title,
+    name,
     database: database.title,
-    unit: "looks/s",
+    unit: "polls/s",
     ...result,
     // of the times, not of the rates
     ratio: 1 / result.ratio,
-    ratioTo: `the time of ${name}`,
-    target: { atMost: 1.5 },
+    ratioTo: `the time of ${query}`,
+    ...defined({ target }),
   };
 }
 
 const handler = { handlers: { none: () => {} } };
 
-async function lookAtAll(dispatcher: TenantDispatcher, count: number): Promise<void> {
+async function pollAll(dispatcher: TenantDispatcher, count: number): Promise<void> {
   const { turns, inbox, failed } = await dispatcher.run(timeBudget(60_000));
   if (turns !== count || inbox !== null || failed.length > 0) throw new Error("The tenants are not idle.");
 }

@@ -1,7 +1,7 @@
 import { periodMs, simulate, usualWorld } from "../simulation/simulate.js";
 import type { Scenario } from "./scenario.js";
 
-/** Simulated: how much of a timer's period 10,000 tenants take of which one in a hundred has work. No database is asked. */
+/** Simulated, without a database: the part of a timer period that 10,000 tenants take, of which one in a hundred has work. */
 export const tenants: Scenario = async ({ databaseName }) => {
   if (databaseName !== "sqlite") return []; // once is enough
   const { drainedMs, left, handled } = await simulate(usualWorld);

@@ -5,7 +5,7 @@ const dollarsPerGbSecond = 0.0000166667;
 const dollarsPerRequest = 0.2 / 1_000_000;
 const monthMs = 30 * 24 * 3_600_000;
 
-/** When every period is like the one that was simulated. */
+/** The cost where every timer period is like the simulated one. */
 export const dollarsPerMonth = (
   { gbSeconds, invocations }: Pick<Outcome, "gbSeconds" | "invocations">,
   periodMs: number,

@@ -1,7 +1,7 @@
 import { dollarsPerMonth } from "./cost.js";
 import { periodMs, simulate, usualWorld, type World } from "./simulate.js";
 
-/** What docs/scale.md says, computed anew: `npx tsx bench/simulation/run.ts`. */
+/** Computes the table of docs/scale.md: `npx tsx bench/simulation/run.ts`. */
 const worlds: Readonly<Record<string, Partial<World>>> = {
   "100 tenants, one function": { tenants: 100, alone: true },
   "1,000 tenants, one function": { tenants: 1_000, alone: true },

@@ -2,32 +2,32 @@ import type { Budget } from "../../src/base/budget.js";
 import { silentLogger } from "../../src/base/logger.js";
 import { fanOutDefaults } from "../../src/tenants/fan-out/fan-out-dispatcher.js";
 import { createFanOutDispatcher, fair, type TenantBatch } from "../../src/tenants/index.js";
-import { quarantine } from "../../src/tenants/scheduling/quarantine.js";
+import { tenantQuarantine } from "../../src/tenants/scheduling/quarantine.js";
 import { runTenants } from "../../src/tenants/scheduling/run-tenants.js";
 import { dispatchDefaults, type TenantDispatcher } from "../../src/tenants/scheduling/tenant-dispatcher.js";
 import { type VirtualTime, virtualTime } from "./virtual-time.js";
 
-/** What is assumed of the world. All times in milliseconds. */
+/** The assumptions. All times in milliseconds. */
 export interface World {
   readonly tenants: number;
-  /** The part of them that has messages. */
+  /** The fraction of tenants that have messages. */
   readonly active: number;
   readonly messagesPerActive: number;
-  /** The part of them that never answers. */
+  /** The fraction of tenants whose database never answers. */
   readonly hanging: number;
   /** To open a connection with TLS and a password. */
   readonly connectMs: number;
   readonly roundTripMs: number;
-  /** Of one handler; ten run at once. */
+  /** The time of one handler; ten run at once. */
   readonly handlerMs: number;
-  /** Until a worker that was sent for begins. */
+  /** From the call of the cloud to the start of a worker. */
   readonly startMs: number;
-  /** What a function may take. */
+  /** The time of one function. */
   readonly functionMs: number;
-  /** Pools that an instance may have open. */
+  /** Pools that one instance keeps open. */
   readonly pools: number;
   readonly memoryGb: number;
-  /** One function without any workers. */
+  /** One function without workers. */
   readonly alone: boolean;
 }
 
@@ -47,20 +47,20 @@ export const usualWorld: World = {
 };
 
 export interface Outcome {
-  /** When the last message was handled, after the timer came. */
+  /** From the timer to the last handled message. */
   readonly drainedMs: number;
   readonly handled: number;
   readonly left: number;
   readonly invocations: number;
   readonly workersAtOnce: number;
   readonly gbSeconds: number;
-  readonly looks: number;
+  readonly polls: number;
 }
 
 const batchSize = 50;
 const handlersAtOnce = 10;
 
-/** The real scheduler and the real fan-out, for one timer period, on tenants that only take time. */
+/** Runs the real scheduler and the real fan-out for one timer period, on tenants that only take time. */
 export function simulate(world: World, random: () => number = Math.random): Promise<Outcome> {
   const time = virtualTime();
   return time.run(onePeriod(world, time, random));
@@ -68,7 +68,7 @@ export function simulate(world: World, random: () => number = Math.random): Prom
 
 async function onePeriod(world: World, time: VirtualTime, random: () => number): Promise<Outcome> {
   const ids = Array.from({ length: world.tenants }, (_, index) => `t${index}`);
-  /** One in so many, beginning with this one. */
+  /** One tenant in 1/`part`, beginning with number `first`. */
   const isOneOf = (part: number, index: number, first: number) =>
     part > 0 && index % Math.round(1 / part) === first;
   const waiting = new Map<string, number>();
@@ -77,11 +77,11 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
     if (isOneOf(world.active, index, 0)) waiting.set(id, world.messagesPerActive);
     else if (isOneOf(world.hanging, index, 1)) hangs.add(id);
   }
-  const sum = { handled: 0, drainedMs: 0, invocations: 0, gbSeconds: 0, looks: 0, atOnce: 0, most: 0 };
+  const sum = { handled: 0, drainedMs: 0, invocations: 0, gbSeconds: 0, polls: 0, atOnce: 0, most: 0 };
 
-  /** One instance: it remembers who failed and which pools are open. */
+  /** One instance: it remembers its quarantined tenants and its open pools. */
   const instance = (): TenantDispatcher => {
-    const aside = quarantine(time.now);
+    const quarantine = tenantQuarantine(time.now);
     const pools = new Set<string>();
     const connected = async (id: string): Promise<void> => {
       if (!pools.delete(id)) await time.sleep(world.connectMs);
@@ -89,7 +89,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
       if (pools.size > world.pools) pools.delete(pools.values().next().value!);
     };
     const turn = async (id: string): Promise<boolean> => {
-      sum.looks++;
+      sum.polls++;
       if (hangs.has(id)) {
         await time.sleep(dispatchDefaults.pollMs);
         throw new Error("no answer");
@@ -106,7 +106,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
       return true;
     };
     return {
-      async run(budget, share = ids) {
+      async run(budget, batch = ids) {
         const common = {
           selection: fair(random, time.now),
           concurrency: dispatchDefaults.concurrency,
@@ -114,12 +114,12 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
         };
         const result = await runTenants({
           ...common,
-          ids: share,
+          ids: batch,
           budget,
-          turn: (id, timed) => timed(() => turn(id)),
-          aside,
+          turn,
+          quarantine,
           logger: silentLogger,
-          limits: time,
+          timers: time,
         });
         const acked = { acked: 1, abandoned: 0, failed: 0, released: 0, lost: 0, stuck: 0, claimed: 1, handled: 1 };
         return { ...result, inbox: { ...acked, stopped: "drained" }, outbox: null };
@@ -153,9 +153,9 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
       dispatcher: instance(),
       distinctStores: async () => ids,
       fanOut: {
-        async send(share: TenantBatch) {
-          await time.sleep(20); // the cloud's own answer
-          invoke((dispatcher, budget) => dispatcher.work(share, budget));
+        async send(batch: TenantBatch) {
+          await time.sleep(20); // the call of the cloud
+          invoke((dispatcher, budget) => dispatcher.work(batch, budget));
         },
       },
       ...(world.alone ? { tenantBatchSize: world.tenants } : {}),
@@ -166,8 +166,8 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
   invoke((dispatcher, budget) => dispatcher.start(budget));
   while (running.size > 0) await Promise.race(running);
   const left = [...waiting.values()].reduce((total, count) => total + count, 0);
-  const { handled, drainedMs, invocations, gbSeconds, looks, most } = sum;
-  return { handled, left, drainedMs, invocations, workersAtOnce: most, gbSeconds, looks };
+  const { handled, drainedMs, invocations, gbSeconds, polls, most } = sum;
+  return { handled, left, drainedMs, invocations, workersAtOnce: most, gbSeconds, polls };
 }
 
 export const periodMs = fanOutDefaults.periodMs;

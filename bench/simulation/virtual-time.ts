@@ -4,17 +4,17 @@ interface Event {
   readonly happen: () => void;
 }
 
-/** Time that passes only when everybody waits: an hour of a thousand workers takes seconds. */
+/** A clock that advances only when all simulated work waits: an hour of a thousand workers takes seconds. */
 export interface VirtualTime {
   now(): number;
   sleep(ms: number): Promise<void>;
-  after(ms: number, over: () => void): () => void;
-  /** Goes on until `work` has ended. */
+  after(ms: number, expired: () => void): () => void;
+  /** Advances the clock until `work` has ended. */
   run<T>(work: Promise<T>): Promise<T>;
 }
 
-/** The scheduler leaves the event loop's turn after each change; so many turns and nothing moves without time. */
-const turnsUntilQuiet = 3;
+/** Event loop ticks after which all simulated work waits for the clock: the scheduler yields once after each change. */
+const ticksUntilQuiet = 3;
 
 export function virtualTime(): VirtualTime {
   let nowMs = 0;
@@ -26,9 +26,9 @@ export function virtualTime(): VirtualTime {
   return {
     now: () => nowMs,
     sleep: (ms) => new Promise((resolve) => at(ms, resolve)),
-    after(ms, over) {
+    after(ms, expired) {
       let isWanted = true;
-      at(ms, () => isWanted && over());
+      at(ms, () => isWanted && expired());
       return () => {
         isWanted = false;
       };
@@ -38,16 +38,16 @@ export function virtualTime(): VirtualTime {
       const done = work.finally(() => {
         ended = true;
       });
-      done.catch(() => {}); // told below
+      done.catch(() => {}); // returned below
       for (;;) {
-        for (let turn = 0; turn < turnsUntilQuiet; turn++)
+        for (let tick = 0; tick < ticksUntilQuiet; tick++)
           await new Promise((resolve) => setImmediate(resolve));
         if (ended) return done;
         const next = pop(heap);
-        if (next === undefined) throw new Error("Everybody waits, and nothing will happen.");
+        if (next === undefined) throw new Error("All simulated work waits, and no event is left.");
         nowMs = next.at;
         next.happen();
-        // What happens at the same moment happens together.
+        // Events of the same time happen together.
         while (heap[0]?.at === nowMs) pop(heap)!.happen();
       }
     },

@@ -1,7 +1,8 @@
--- Tenants, one row each: found at run time by tenantsFromCatalogue({ database }), which asks every five minutes. Runs on
--- PostgreSQL, SQL Server and SQLite alike. In one database, usually not a tenant's own; its URL is a secret of the
--- functions, because whoever reads this table learns where every tenant is.
---   import { manyTenants, tenantsFromCatalogue } from "oncebox/tenants";
+-- One row for each tenant. tenantsFromCatalogue({ database }) reads them at run time, every five minutes. This script runs
+-- on PostgreSQL, SQL Server and SQLite. The table is in one database, usually not a tenant's own. Its URL is a secret of
+-- the functions, because this table holds the URL of every tenant's database.
+--   import { multiTenant } from "oncebox/app";
+--   import { tenantsFromCatalogue } from "oncebox/tenants";
 
 create table "tenants" (
   id varchar(255) not null primary key,
@@ -11,10 +12,10 @@ create table "tenants" (
   outbox_table varchar(40)
 );
 
--- Who reads it needs no more:  grant select on "tenants" to oncebox_functions;
+-- The functions' user needs only this right:  grant select on "tenants" to oncebox_functions;
 
--- Samples: a database of its own; a schema of its own in a shared one; on Azure, by the functions' identity. All tenants
--- of an app are on one kind of database, the one that it is packaged for.
+-- Samples: a tenant with its own database, one with its own schema in a shared database, and one on Azure that the
+-- functions' identity may open. An app serves tenants on the kinds of database that it is packaged for.
 insert into "tenants" (id, database_url, schema_name) values
   ('acme', 'postgres://oncebox_functions@db.example.com/acme?sslmode=verify-full', null),
   ('globex', 'postgres://oncebox_functions@db.example.com/shared?sslmode=verify-full', 'globex'),

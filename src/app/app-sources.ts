@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import type { SourcesFromJson } from "../config/environment.js";
 import type { SecretReference, SecretResolver } from "../config/secret-reference.js";
 import type { Secret, Secrets } from "../webhooks/secrets.js";
@@ -5,19 +6,19 @@ import type { WebhookSource } from "../webhooks/sources.js";
 
 type SecretOrReference = Secret | SecretReference;
 
-/** A webhook source whose secrets may also be references to where they are kept. */
+/** A webhook source whose secrets may also be references to a store of secrets. */
 export interface AppSource extends Omit<WebhookSource, "secrets" | "verifyToken"> {
   readonly secrets: SecretOrReference | readonly SecretOrReference[];
   readonly verifyToken?: SecretOrReference | readonly SecretOrReference[];
 }
 
-/** The definition's sources and the environment's, which win; references become functions that fetch. */
+/** The sources of the definition and of the environment, which take precedence. References become functions that fetch. */
 export function webhookSources(
-  defined: Readonly<Record<string, AppSource>>,
+  inDefinition: Readonly<Record<string, AppSource>>,
   fromJson: SourcesFromJson,
   resolve: SecretResolver,
 ): Readonly<Record<string, WebhookSource>> {
-  const all = { ...defined, ...(fromJson as unknown as Readonly<Record<string, AppSource>>) };
+  const all = { ...inDefinition, ...(fromJson as unknown as Readonly<Record<string, AppSource>>) };
   return Object.fromEntries(Object.entries(all).map(([name, source]) => [name, toSource(source, resolve)]));
 }
 
@@ -26,13 +27,13 @@ function toSource(source: AppSource, resolve: SecretResolver): WebhookSource {
   return {
     ...rest,
     secrets: fetching(secrets, resolve),
-    ...(verifyToken === undefined ? {} : { verifyToken: fetching(verifyToken, resolve) }),
+    ...defined({ verifyToken: verifyToken === undefined ? undefined : fetching(verifyToken, resolve) }),
   };
 }
 
 const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secrets =>
   [secrets].flat().map((secret) => (isReference(secret) ? () => resolve(secret) : secret));
 
-/** What is neither is left for the source's own checks to refuse. */
+/** Any other value is left to the source's own checks. */
 const isReference = (secret: unknown): secret is SecretReference =>
   typeof secret === "object" && secret !== null && "from" in secret;

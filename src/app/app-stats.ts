@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import { severalAtOnce } from "../base/several-at-once.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
 import type { QueueStats } from "../queue/work-store.js";
@@ -6,30 +7,30 @@ import type { App } from "./create-app.js";
 export interface AppStats {
   readonly inbox: QueueStats<InboxState>;
   readonly outbox: QueueStats<OutboxState>;
-  /** Tenants that did not answer, where there are such: the numbers are of the others. */
+  /** Tenants whose numbers could not be read; the sums are without them. */
   readonly failed?: readonly string[];
 }
 
-/** Tenants that are asked at once. */
+/** Tenants that are read at once. */
 const atOnce = 8;
 
-/** How both queues stand; of an app with many tenants, all of them together. */
+/** The numbers of both queues; for an app with many tenants, their sums. */
 export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStats> {
   if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
   const all: AppStats[] = [];
   const failures = new Map<string, unknown>();
-  await severalAtOnce(await tenants.distinctStores(), atOnce, async (place) => {
+  await severalAtOnce(await tenants.distinctStores(), atOnce, async (id) => {
     try {
-      const stores = await tenants.stores(place);
+      const stores = await tenants.stores(id);
       all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
     } catch (error) {
-      failures.set(place, error);
+      failures.set(id, error);
     }
   });
   const [failure] = failures.values();
-  if (failures.size > 0 && all.length === 0) throw failure; // the schema is missing, say: nobody is to be named for that
+  if (failures.size > 0 && all.length === 0) throw failure; // all of them: the schema is missing, say
   return {
-    ...(failures.size === 0 ? {} : { failed: [...failures.keys()].sort() }),
+    ...defined({ failed: failures.size === 0 ? undefined : [...failures.keys()].sort() }),
     inbox: sumOf(
       inboxStates,
       all.map((one) => one.inbox),

@@ -15,24 +15,24 @@ export interface TenantsContext {
   readonly resolveSecret: SecretResolver;
   readonly logger: Logger;
   readonly wakeUp: WakeUp | undefined;
-  /** Undefined: one function does it all. */
+  /** Undefined: one function serves all tenants. */
   readonly fanOut: FanOut | undefined;
 }
 
-/** Every job of an app, over all of its tenants. */
+/** Every job of an app, for all of its tenants. */
 export interface OpenTenants {
   readonly stores: TenantStoreProvider;
   readonly dispatch: DispatchJob;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
   inboxFor(webhook: ReceivedWebhook): Promise<Inbox>;
-  /** Something has come for this tenant. */
+  /** Wakes a worker for the tenant of a stored webhook. */
   wake(webhook: ReceivedWebhook): Promise<void>;
   migrate(): Promise<MigrateResult>;
   close(): Promise<void>;
 }
 
-/** Only a type here, so that who has one database has no code for many: `multiTenant` of `oncebox/tenants` makes it. */
+/** Only a type here, so that the bundle of an app with one database holds no code for tenants: `multiTenant(…)` returns it. */
 export interface AppTenants {
   open(context: TenantsContext): OpenTenants;
 }

@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import { safeReason } from "../base/safe-reason.js";
 import { InvalidOperationError } from "../errors.js";
 import { compose } from "../middleware/compose.js";
@@ -8,24 +9,26 @@ import type { TriggerMessage } from "../middleware/trigger-message.js";
 import type { OpenApp } from "./open-app.js";
 import { coalesced } from "./wake-up.js";
 
-/** Handles one message of a queue to its commit; throws when it has to be delivered again. */
+/** Handles one message of a queue up to the commit. Throws when the queue has to deliver it again. */
 export type ConsumeJob = (message: TriggerMessage) => Promise<void>;
 
-/** The app's consumer in a transaction with inbox and outbox. What it sends need not wait for the timer. */
+/** Runs the app's consumer in a transaction with inbox and outbox, and wakes the dispatcher for the messages it sends. */
 export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): ConsumeJob {
   const { consumer, schema } = definition;
   if (consumer === undefined) {
     throw new InvalidOperationError(
-      "This app has no consumer. Say what is done with a queue's messages: defineApp({ consumer: { subscriber, handle } }).",
+      "This app has no consumer. Add one: defineApp({ consumer: { subscriber, handle } }).",
     );
   }
-  const inSchema = schema === undefined ? {} : { schema };
-  const tableOf = (table: string | undefined) => (table === undefined ? {} : { table });
+  const optionsOf = (store: { readonly table?: string } | undefined) => ({
+    ...defined({ schema, table: store?.table }),
+    logger,
+  });
   const handle = compose<TriggerMessage>(
     [
       transaction(db),
-      inbox({ subscriber: consumer.subscriber, ...inSchema, ...tableOf(definition.inbox?.table), logger }),
-      outbox({ ...inSchema, ...tableOf(definition.outbox?.table), logger }),
+      inbox({ subscriber: consumer.subscriber, ...optionsOf(definition.inbox) }),
+      outbox(optionsOf(definition.outbox)),
     ],
     consumer.handle,
   );

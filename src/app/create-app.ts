@@ -1,24 +1,25 @@
+import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
+import type { Platform } from "./app-context.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
-import type { Platform } from "./app-frame.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
 import { openApp } from "./open-app.js";
 import { webhookJob } from "./webhook-job.js";
 
-/** A whole app in one process, for the local run and the command line. A cloud's function takes one of the jobs. */
+/** A whole app in one process, for the local run and the command line. A cloud's function uses one of the jobs. */
 export interface App extends AppParts {
   readonly logger: Logger;
-  /** The stores of its tenants, where it has many; `db`, `inbox` and `outbox` are not to be used then. */
+  /** The stores of an app with many tenants, which has no `db`, `inbox` and `outbox` of its own. */
   readonly tenants: TenantStoreProvider | undefined;
   readonly webhook: WebhookRoute;
   readonly dispatch: DispatchJob;
-  /** Where the definition has a consumer. */
+  /** Undefined where the definition has no consumer. */
   readonly consume: ConsumeJob | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
@@ -28,7 +29,7 @@ export interface App extends AppParts {
   close(): Promise<void>;
 }
 
-/** Puts an app together. Opens no connection: the first call that needs one does. */
+/** Makes all jobs of an app. Opens no connection: the first call that needs one opens it. */
 export async function createApp(definition: AppDefinition, platform: Platform): Promise<App> {
   const app = await openApp(definition, platform);
   const { db, inbox, outbox, logger, tenants } = app;
@@ -51,10 +52,5 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   };
 }
 
-function migrateOptionsOf({ schema, inbox, outbox }: AppDefinition): MigrateOptions {
-  return {
-    ...(schema === undefined ? {} : { schema }),
-    ...(inbox?.table === undefined ? {} : { inbox: inbox.table }),
-    ...(outbox?.table === undefined ? {} : { outbox: outbox.table }),
-  };
-}
+const migrateOptionsOf = ({ schema, inbox, outbox }: AppDefinition): MigrateOptions =>
+  defined({ schema, inbox: inbox?.table, outbox: outbox?.table });

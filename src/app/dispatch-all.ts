@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../base/budget.js";
+import { waitedWithin } from "../base/budget-parts.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { sumOfResults } from "../dispatch/result-sum.js";
 import { lingerMs } from "./wake-up.js";
@@ -7,11 +7,16 @@ import { lingerMs } from "./wake-up.js";
 export interface DispatchReport {
   readonly inbox: DispatchResult | null;
   readonly outbox: DispatchResult | null;
-  /** The time was used up with work left: somebody should go on. */
+  /** The time was over before the work: another run should continue. */
   readonly more: boolean;
-  /** How many, where there are many. */
-  readonly tenants?: Readonly<Record<"turns" | "handedOut" | "failed" | "quarantined" | "left", number>>;
+  /** For an app with many tenants. */
+  readonly tenants?: TenantCounts;
 }
+
+/** Numbers of tenants, except `turns` and `tenantBatchesSent`. */
+export type TenantCounts = Readonly<
+  Record<"turns" | "tenantBatchesSent" | "failed" | "quarantined" | "left", number>
+>;
 
 export interface DispatchJobs {
   readonly inbox: ((budget: Budget) => Promise<DispatchResult>) | undefined;
@@ -19,8 +24,8 @@ export interface DispatchJobs {
 }
 
 /**
- * Both queues within one budget. Handlers of the inbox fill the outbox, so that one is looked at again when they
- * are done; and when this run was started by a wake-up, both are, after a moment.
+ * Dispatches both queues within one budget. Handlers of the inbox fill the outbox, so the outbox is dispatched again
+ * after them. With `linger`, for a run that a wake-up started, both queues are dispatched again after `lingerMs`.
  */
 export async function dispatchAll(
   jobs: DispatchJobs,
@@ -31,7 +36,7 @@ export async function dispatchAll(
   if ((report.inbox?.acked ?? 0) > 0 && hasTime(budget)) {
     report = joined(report, await dispatchOnce({ inbox: undefined, outbox: jobs.outbox }, budget));
   }
-  if (linger && !report.more && (await waited(lingerMs, budget))) {
+  if (linger && !report.more && (await waitedWithin(budget, lingerMs))) {
     report = joined(report, await dispatchOnce(jobs, budget));
   }
   return report;
@@ -39,7 +44,7 @@ export async function dispatchAll(
 
 async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<DispatchReport> {
   const settled = await Promise.allSettled([jobs.inbox?.(budget), jobs.outbox?.(budget)]);
-  // One that failed must not hide what the other did, nor end the function while the other still works.
+  // A queue that failed must not end the function while the other still works.
   const failed = settled.find((result) => result.status === "rejected");
   if (failed !== undefined) throw failed.reason;
   const [inbox, outbox] = settled.map((result) => (result.status === "fulfilled" ? result.value : undefined));
@@ -48,12 +53,6 @@ async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<Dispatc
 }
 
 const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > 0;
-
-/** False when there is not that much time. */
-async function waited(ms: number, budget: Budget): Promise<boolean> {
-  if (budget.signal.aborted || budget.remainingMs() < 2 * ms) return false;
-  return sleep(ms, true, { signal: budget.signal }).catch(() => false);
-}
 
 function joined(first: DispatchReport, second: DispatchReport): DispatchReport {
   return {

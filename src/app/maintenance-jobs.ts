@@ -1,7 +1,8 @@
 import type { Budget } from "../base/budget.js";
+import { defined } from "../base/defined.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
+import { logQueueAge } from "./log-queue-age.js";
 import type { OpenApp } from "./open-app.js";
-import { logHealth } from "./queue-health.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
@@ -10,25 +11,25 @@ export interface MaintenanceReport {
 
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
 
-/** Takes back what was claimed by those who died, and says how the queues are. */
+/** Ends expired leases, and logs the age of each queue's oldest due message. */
 export function reapJob({ inbox, outbox, logger, tenants }: OpenApp): MaintenanceJob {
   if (tenants !== undefined) return tenants.reap;
   return async (budget) => {
     const report = { inbox: await reapWithin(inbox, budget), outbox: await reapWithin(outbox, budget) };
-    if (budget.remainingMs() > healthMs) await logHealth({ inbox, outbox }, logger);
+    if (budget.remainingMs() > logAgeMs) await logQueueAge({ inbox, outbox }, logger);
     return report;
   };
 }
 
-/** Twice what it takes at most for each of the queues. */
-const healthMs = 12_000;
+/** The longest time that it takes for both queues, and something to spare. */
+const logAgeMs = 12_000;
 
-/** Deletes what has been done for long enough. */
+/** Deletes messages that have been Done for longer than the retention. */
 export function cleanupJob({ definition, inbox, outbox, tenants }: OpenApp): MaintenanceJob {
   if (tenants !== undefined) return tenants.cleanup;
-  const retentionMs = definition.retentionMs === undefined ? {} : { retentionMs: definition.retentionMs };
+  const options = defined({ retentionMs: definition.retentionMs });
   return async (budget) => ({
-    inbox: await purgeWithin(inbox, budget, retentionMs),
-    outbox: await purgeWithin(outbox, budget, retentionMs),
+    inbox: await purgeWithin(inbox, budget, options),
+    outbox: await purgeWithin(outbox, budget, options),
   });
 }

@@ -2,25 +2,25 @@ import { openDatabase } from "../config/open-database.js";
 import { InvalidOperationError } from "../errors.js";
 import { createInbox } from "../inbox/inbox.js";
 import { createOutbox, type Outbox } from "../outbox/outbox.js";
+import { type AppContext, appContext, databaseOf, type Platform, storeOptionsOf } from "./app-context.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
-import { type AppFrame, databaseOf, frameOf, type Platform, storeOptionsOf } from "./app-frame.js";
 
 /**
- * What the jobs of an app share. Each job is in a file of its own, so that a function's bundle holds the one that it
- * does and not the others.
+ * The parts that the jobs of an app share. Each job is in a file of its own, so that the bundle of a function holds only
+ * its own job.
  */
-export interface OpenApp extends AppFrame, AppParts {}
+export interface OpenApp extends AppContext, AppParts {}
 
-/** Opens no connection: the first call that needs one does. */
+/** Opens no connection: the first call that needs one opens it. */
 export async function openApp(definition: AppDefinition, platform: Platform): Promise<OpenApp> {
-  const frame = frameOf(definition, platform);
-  if (frame.tenants !== undefined) return { ...frame, ...noParts };
-  const db = await databaseOf(frame, platform, openDatabase);
-  const options = storeOptionsOf(frame);
+  const context = appContext(definition, platform);
+  if (context.tenants !== undefined) return { ...context, ...noParts };
+  const db = await databaseOf(context, platform, openDatabase);
+  const options = storeOptionsOf(context);
   const inbox = createInbox(db, { ...definition.inbox, ...options });
   let outbox: Outbox | undefined;
   return {
-    ...frame,
+    ...context,
     db,
     inbox,
     get outbox() {
@@ -30,7 +30,7 @@ export async function openApp(definition: AppDefinition, platform: Platform): Pr
   };
 }
 
-/** What an app with many tenants has instead of one database: any use of it says so. */
+/** The parts of an app with many tenants that only an app with one database has: any use is an error that says so. */
 const absent = <Part extends object>(name: string): Part =>
   new Proxy({} as Part, {
     get() {

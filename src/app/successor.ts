@@ -1,46 +1,40 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../base/budget.js";
+import { atHalfTime, budgetWithoutLast } from "../base/budget-parts.js";
 import type { Logger } from "../base/logger.js";
+import { withinTime } from "../base/within-time.js";
 import type { WakeUp } from "./wake-up.js";
 
-/** Of a run's time, what is kept for waking a successor: a tenth, and at most this. */
+/** The time that is kept for waking a successor: a tenth of the run's time, and at most this. */
 const longestWakeMs = 1_000;
-/** The function has to answer, too. */
-const answerMs = 50;
+/** The time that the function needs to return its result. */
+const returnMs = 50;
 
+/** The invocation that continues when a run's time is over before its work. */
 export interface Successor {
-  /** What remains for the work itself. */
+  /** The budget of the work itself: without the time that waking takes. */
   readonly budgetBefore: Budget;
-  /** Within the run's time and without failing: the timer would go on later anyway. */
+  /** Ends within the run's time, and logs a failure instead of throwing it: the timer continues the work later anyway. */
   wake(): Promise<void>;
   close(): void;
 }
 
-/** Who goes on when a run's time ends before its work. */
 export function successorOf(wakeUp: WakeUp, budget: Budget, logger: Logger): Successor {
-  const wholeMs = budget.remainingMs();
-  const keptMs = Math.min(wholeMs / 10, longestWakeMs);
-  // A run that has used half of its time is likely to use all of it.
-  const halfTime = Number.isFinite(wholeMs) ? setTimeout(() => wakeUp.prepare?.(), wholeMs / 2) : undefined;
-  const tooLate = new AbortController();
+  const keptMs = Math.min(budget.remainingMs() / 10, longestWakeMs);
+  const cancelPrepare = atHalfTime(budget, () => wakeUp.prepare?.());
   return {
-    budgetBefore: { signal: budget.signal, remainingMs: () => Math.max(0, budget.remainingMs() - keptMs) },
+    budgetBefore: budgetWithoutLast(budget, keptMs),
     async wake() {
-      const leftMs = Math.min(budget.remainingMs() - answerMs, longestWakeMs);
-      const late = sleep(Math.max(0, leftMs), "late", { signal: tooLate.signal });
-      late.catch(() => {}); // nobody waits for it any more
-      const reason = await Promise.race([
-        late,
-        wakeUp.wake().then(
-          () => undefined,
-          (error: unknown) => (error as Error)?.name ?? "Error",
-        ),
-      ]);
-      if (reason !== undefined) logger.warn("waking a successor failed", { error: reason });
+      const ms = Math.min(budget.remainingMs() - returnMs, longestWakeMs);
+      try {
+        await withinTime(ms, wakeUp.wake(), () => new LateError());
+      } catch (error) {
+        logger.warn("waking a successor failed", { error: (error as Error)?.name ?? "Error" });
+      }
     },
-    close() {
-      clearTimeout(halfTime);
-      tooLate.abort();
-    },
+    close: cancelPrepare,
   };
+}
+
+class LateError extends Error {
+  override readonly name = "late";
 }

@@ -1,13 +1,13 @@
-/** Starts a dispatcher somewhere, soon. It may be called for nothing, and may fail: the timer is the safety net. */
+/** Starts a dispatcher soon. It may be called without need, and may fail: the timer dispatches anyway. */
 export interface WakeUp {
   wake(): Promise<void>;
-  /** Gets ready for it (a client is loaded, say), where that takes time. */
+  /** Loads what `wake` needs (a client, say) ahead of the first call. */
   prepare?(): void;
 }
 
 /**
- * A burst of webhooks wakes the dispatcher once per interval. What arrives within the interval after a wake-up is
- * found by the dispatcher that it started, because that one looks once more after `lingerMs`, which is longer.
+ * A burst of webhooks wakes the dispatcher once per interval. A message that arrives within the interval after a wake-up
+ * is found by the dispatcher that the wake-up started, because it polls once more after `lingerMs`, which is longer.
  */
 export const wakeUpIntervalMs = 200;
 export const lingerMs = 500;
@@ -19,13 +19,13 @@ export function coalesced(wakeUp: WakeUp, now: () => number = () => performance.
     async wake() {
       if (inFlight !== undefined) return inFlight;
       if (now() - last < wakeUpIntervalMs) return;
-      // Measured from its start: what commits while it is on its way is committed before the dispatcher looks again.
+      // Measured from its start: a message that commits while the call runs is found by the dispatcher's second poll.
       const startedAt = now();
       inFlight = wakeUp.wake().finally(() => {
         inFlight = undefined;
       });
       await inFlight;
-      last = startedAt; // only of one that went out
+      last = startedAt; // only of a call that succeeded
     },
   };
 }

@@ -1,17 +1,18 @@
+import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import type { Receiver } from "../inbox/receiver.js";
 import { refusedAnswer } from "../webhooks/responses.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
-import type { AppFrame } from "./app-frame.js";
+import type { AppContext } from "./app-context.js";
 import { webhookSources } from "./app-sources.js";
 import { coalesced } from "./wake-up.js";
 
-/** The inbox is of the app's own database, where it has one. */
-export interface WebhookApp extends AppFrame {
+/** The inbox of the app's own database; undefined for an app with many tenants. */
+export interface WebhookApp extends AppContext {
   readonly inbox: Receiver | undefined;
 }
 
-/** Receives webhooks, and wakes the dispatcher for them. */
+/** Receives webhooks, and wakes the dispatcher after each commit. */
 export function webhookJob({
   definition,
   environment,
@@ -22,21 +23,19 @@ export function webhookJob({
   wakeUp: waker,
 }: WebhookApp): WebhookReceiver {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
-  if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches needs none
+  if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches has no sources
   const wakeUp = waker === undefined ? undefined : coalesced(waker);
-  waker?.prepare?.(); // beside everything else that a cold start waits for
+  waker?.prepare?.(); // while the rest of the cold start goes on
   return createWebhookReceiver({
     ...definition.webhooks,
-    ...(environment.publicUrl === undefined ? {} : { publicUrl: environment.publicUrl }),
-    ...(definition.metrics === undefined ? {} : { metrics: definition.metrics }),
+    ...defined({
+      publicUrl: environment.publicUrl,
+      metrics: definition.metrics,
+      afterEnqueue: tenants?.wake ?? (wakeUp && (() => wakeUp.wake())),
+    }),
     inbox: tenants === undefined ? inbox! : tenants.inboxFor,
     logger,
     sources,
-    ...(tenants !== undefined
-      ? { afterEnqueue: tenants.wake }
-      : wakeUp === undefined
-        ? {}
-        : { afterEnqueue: () => wakeUp.wake() }),
   });
 }
 

@@ -1,4 +1,4 @@
-/** First in, first out, without moving thousands at each step. */
+/** A first-in, first-out list. `take` does not move the other items, of which there may be thousands. */
 export interface Fifo<Item> {
   size(): number;
   add(item: Item): void;
@@ -7,17 +7,17 @@ export interface Fifo<Item> {
 }
 
 export function fifo<Item>(items: readonly Item[] = []): Fifo<Item> {
-  let waiting = [...items];
+  let list = [...items];
   let head = 0;
   return {
-    size: () => waiting.length - head,
-    add: (item) => void waiting.push(item),
-    first: () => waiting[head],
+    size: () => list.length - head,
+    add: (item) => void list.push(item),
+    first: () => list[head],
     take() {
-      const item = waiting[head];
+      const item = list[head];
       if (item === undefined) return undefined;
-      if (++head > 1_000 && head * 2 > waiting.length) {
-        waiting = waiting.slice(head);
+      if (++head > 1_000 && head * 2 > list.length) {
+        list = list.slice(head);
         head = 0;
       }
       return item;

@@ -1,6 +1,4 @@
-export type { MultiTenantOptions } from "../app/multi-tenant.js";
-export { multiTenant } from "../app/multi-tenant.js";
-export type { ConnectionLimits } from "./connections/connection-budget.js";
+export type { ConnectionLimits } from "./connections/connection-limits.js";
 export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./connections/tenant-stores.js";
 export { createTenantStores } from "./connections/tenant-stores.js";
 export type { DiscoveryContext, TenantDiscovery } from "./discovery/discovery.js";

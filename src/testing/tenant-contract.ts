@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe } from "vitest";
+import { defined } from "../base/defined.js";
 import { migrate } from "../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "./harness.js";
 import { catalogueTests } from "./tenants/catalogue.js";
-import { dueTests } from "./tenants/due.js";
+import { pollTests } from "./tenants/poll.js";
 
 /**
- * What many tenants need of any database: to say in one round trip whether there is work, and to list tenants.
+ * What a dispatcher of many tenants needs of a database: a poll in one round trip, and a catalogue of tenants.
  *
  * @example
  * tenantContract({ name: "MyDatabase", open: () => openTestDatabase() });
@@ -16,10 +17,10 @@ export function tenantContract(harness: ContractHarness): void {
     beforeAll(async () => {
       opened = await harness.open();
       const { db, schema } = opened;
-      await migrate(db, schema === undefined ? {} : { schema }); // makes the schema
+      await migrate(db, defined({ schema })); // makes the schema
     });
     afterAll(() => opened?.close());
-    dueTests(() => opened!);
+    pollTests(() => opened!);
     catalogueTests(() => opened!);
   });
 }

@@ -181,17 +181,17 @@ describe("the deployment to AWS", () => {
     }
   });
 
-  it("FUN-07 FUN-10 with a catalogue of tenants reap and cleanup may hand out shares, and workers' lines raise the alarm", () => {
+  it("FUN-07 FUN-10 with a catalogue of tenants reap and cleanup may send tenant batches, and workers' lines raise the alarm", () => {
     for (const name of ["Reap", "Cleanup"]) {
       const { Environment: environment } = properties(`${name}LambdaFunction`);
       expect(environment.Variables.ONCEBOX_WAKE_QUEUE_URL).toEqual({ Ref: "WakeUpQueue" });
     }
-    const { Roles: roles, PolicyDocument: policy } = prod.json.Resources.SharesPolicy!.Properties;
+    const { Roles: roles, PolicyDocument: policy } = prod.json.Resources.TenantBatchPolicy!.Properties;
     expect(roles).toEqual([{ Ref: "ReapRole" }, { Ref: "CleanupRole" }]);
     expect(policy.Statement).toEqual([
       { Effect: "Allow", Action: "sqs:SendMessage", Resource: { "Fn::GetAtt": ["WakeUpQueue", "Arn"] } },
     ]);
-    const [own, workers] = ["OldestAge", "OldestAgeOfShares"].map(
+    const [own, workers] = ["OldestAge", "OldestAgeOfTenantBatches"].map(
       (name) => prod.json.Resources[name]!.Properties,
     );
     expect(workers).toEqual({ ...own, LogGroupName: { Ref: "DispatchLogGroup" } });

@@ -13,7 +13,8 @@ import {
 } from "../../src/index.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { dueQuestion } from "../../src/tenants/scheduling/poll.js";
+import { pollStatement } from "../../src/tenants/connections/poll-statement.js";
+import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
@@ -168,8 +169,8 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
       outbox: { acked: 5 },
     });
     expect(sent.sort()).toEqual(["0", "1", "2", "3", "4"]);
-    const stores = { db, tables: { schema: admin.schema, inbox: undefined, outbox: undefined } };
-    expect(await dueQuestion()(stores, 60_000)).toEqual({ inbox: false, outbox: false });
+    const stores = { db, pollStatement: pollStatement(db.dialect, { schema: admin.schema }) };
+    expect(await poll(stores, 60_000)).toEqual({ inbox: false, outbox: false });
     expect(await app.reap(timeBudget(60_000))).toMatchObject({ inbox: { done: 0 } });
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });

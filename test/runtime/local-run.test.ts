@@ -140,7 +140,8 @@ describe("oncebox dev", () => {
     const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
     await writeFile(
       app,
-      `import { multiTenant, tenantsFromConfiguration } from ${from("tenants/index.ts")};
+      `import { multiTenant } from ${from("app/index.ts")};
+      import { tenantsFromConfiguration } from ${from("tenants/index.ts")};
       const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),

@@ -10,7 +10,7 @@ import { openSqlite } from "../../src/sql/sqlite/index.js";
 import type { Tenant } from "../../src/tenants/index.js";
 import { startPostgres } from "./start-postgres.js";
 
-/** SQLite files, each a copy of one that was migrated. */
+/** SQLite files, each a copy of a migrated one. */
 export async function sqliteTenants(count: number) {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-tenants-"));
   const template = join(folder, "template.db");
@@ -29,14 +29,14 @@ export async function sqliteTenants(count: number) {
 
 export interface PostgresTenants {
   readonly tenants: readonly Tenant[];
-  /** How many connections the server itself counts to these databases. */
+  /** The number of connections to these databases, as the server counts them. */
   connections(): Promise<number>;
   remove(): Promise<void>;
 }
 
 /**
- * Databases of a server of their own, each a copy of one that was migrated, and a user to whom the server refuses more
- * than so many connections.
+ * Databases on a server of their own, each a copy of a migrated one, and a user to whom the server refuses more
+ * connections than the limit.
  */
 export async function postgresTenants(count: number, connectionLimit: number): Promise<PostgresTenants> {
   const server = await startPostgres(["fsync=off"]);
@@ -84,7 +84,7 @@ export async function postgresTenants(count: number, connectionLimit: number): P
   };
 }
 
-/** A server that takes connections and never says a word. */
+/** A server that accepts connections and never answers. */
 export async function silentServer() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -97,7 +97,7 @@ export async function silentServer() {
   let accepted = 0;
   server.on("connection", () => accepted++);
   return {
-    url: `postgres://nobody@127.0.0.1:${port}/silent`,
+    url: `postgres://user@127.0.0.1:${port}/silent`,
     accepted: () => accepted,
     async stop() {
       for (const socket of sockets) socket.destroy();

@@ -1,5 +1,5 @@
+import type { AppContext, Platform } from "../../app/app-context.js";
 import type { AppDefinition } from "../../app/app-definition.js";
-import type { AppFrame, Platform } from "../../app/app-frame.js";
 import { defined } from "../../base/defined.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { readAwsSettings } from "../../config/aws-settings.js";
@@ -9,7 +9,7 @@ import { awsFanOut } from "./fan-out.js";
 import { awsSecrets } from "./secrets-manager.js";
 import { awsWakeUp } from "./wake-up.js";
 
-interface StartedApp extends AppFrame {
+interface StartedApp extends AppContext {
   readonly db: ReceivingDatabase | undefined;
 }
 

@@ -17,7 +17,7 @@ export function dispatchFunction(definition: AppDefinition): JobFunction<Dispatc
       const trigger = triggerOf(event);
       const report = await dispatch(budget, {
         wokenUp: trigger !== "schedule",
-        shares: tenantBatchesOf(event),
+        tenantBatches: tenantBatchesOf(event),
       });
       return trigger === "queue" ? { ...report, batchItemFailures: [] } : report;
     };

@@ -1,43 +1,10 @@
-import { memoisePromise } from "../../base/memoise-promise.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
 import { type FanOut, tenantBatchMessage } from "../../tenants/fan-out/tenant-batch.js";
+import { dispatchSender } from "./dispatch-sender.js";
 
-type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
-
-const longestCallMs = 5_000;
-
-/** The way that wakes a dispatcher also starts workers for shares of tenants; without one, one function does it all. */
-export function awsFanOut({ dispatchFunction, wakeQueueUrl }: AwsSettings): FanOut | undefined {
-  if (dispatchFunction !== undefined) return sendingBy(() => invoking(dispatchFunction));
-  if (wakeQueueUrl !== undefined) return sendingBy(() => queueing(wakeQueueUrl));
-  return undefined;
-}
-
-function sendingBy(load: () => Promise<Send>): FanOut {
-  const loaded = memoisePromise(load);
-  return {
-    prepare: () => void loaded().catch(() => {}), // told by the call that needs it
-    async send(share) {
-      const send = await loaded();
-      await send(tenantBatchMessage(share), { abortSignal: AbortSignal.timeout(longestCallMs) });
-    },
-  };
-}
-
-/** Asynchronously: Lambda answers as soon as it has noted the event. */
-async function invoking(name: string): Promise<Send> {
-  const { InvokeCommand, LambdaClient } = await import("@aws-sdk/client-lambda");
-  const client = new LambdaClient({ maxAttempts: 3 });
-  return (text, options) =>
-    client.send(
-      new InvokeCommand({ FunctionName: name, InvocationType: "Event", Payload: Buffer.from(text) }),
-      options,
-    );
-}
-
-async function queueing(url: string): Promise<Send> {
-  const { SendMessageCommand, SQSClient } = await import("@aws-sdk/client-sqs");
-  const client = new SQSClient({ maxAttempts: 3 });
-  return (text, options) =>
-    client.send(new SendMessageCommand({ QueueUrl: url, MessageBody: text }), options);
+/** Sends tenant batches to the dispatch function. Undefined when the settings name no way to do so: one function does it all. */
+export function awsFanOut(settings: AwsSettings): FanOut | undefined {
+  const sender = dispatchSender(settings, { maxCallMs: 5_000, maxAttempts: 3 });
+  if (sender === undefined) return undefined;
+  return { prepare: sender.prepare, send: (batch) => sender.send(tenantBatchMessage(batch)) };
 }

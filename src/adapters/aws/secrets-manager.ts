@@ -8,7 +8,7 @@ import { InvalidOperationError } from "../../errors.js";
 
 type AwsReference = Extract<SecretReference, { from: "aws-secrets-manager" }>;
 
-/** Secrets of AWS Secrets Manager and of the environment; the client is loaded when one is kept there. */
+/** Fetches secrets from AWS Secrets Manager and from the environment. The client is loaded for the first secret of AWS. */
 export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
   const fetchSecret = memoisePromise(async () => {
@@ -20,12 +20,12 @@ export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   return async (reference) => {
     if (reference.from !== "aws-secrets-manager") return fromEnvironment(reference);
     const { SecretString: text } = await (await fetchSecret())(reference.id);
-    return picked(reference, text);
+    return textOf(reference, text);
   };
 }
 
-/** No message says anything of the secret's value. */
-function picked({ id, key }: AwsReference, text: string | undefined): string {
+/** No error quotes the secret's value. */
+function textOf({ id, key }: AwsReference, text: string | undefined): string {
   if (text === undefined || text === "") {
     throw new InvalidOperationError(`The secret ${id} in AWS Secrets Manager holds no text.`);
   }
@@ -33,7 +33,7 @@ function picked({ id, key }: AwsReference, text: string | undefined): string {
   const value = fieldOf(text, key);
   if (typeof value !== "string" || value === "") {
     throw new InvalidOperationError(
-      `The secret ${id} in AWS Secrets Manager is no JSON object with the text "${key}".`,
+      `The secret ${id} in AWS Secrets Manager is not a JSON object with a text named "${key}".`,
     );
   }
   return value;

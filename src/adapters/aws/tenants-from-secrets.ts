@@ -8,16 +8,17 @@ import {
   type FetchTexts,
   type ListedSecret,
   type SecretFilter,
-  secretTenants,
-} from "../../tenants/discovery/secret-tenants.js";
+  tenantsOfSecrets,
+} from "../../tenants/discovery/tenants-of-secrets.js";
 
-/** So many may be asked for by one call, and so many calls are made at once. */
+/** The most secrets that one call returns. */
 const batchSize = 20;
-const fetchersAtOnce = 4;
+/** Calls at once. */
+const fetchesAtOnce = 4;
 
 /**
  * Tenants from AWS Secrets Manager: the secrets whose names begin with a prefix, or that have a tag. Each holds a
- * database URL, or JSON as AWS keeps it for a database. Needs `secretsmanager:ListSecrets`, `BatchGetSecretValue` and
+ * database URL, or the JSON that AWS writes for a database. Needs `secretsmanager:ListSecrets`, `BatchGetSecretValue` and
  * `GetSecretValue`.
  *
  * @example
@@ -27,14 +28,14 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
   refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromSecretsManager");
   if (!filter.prefix && filter.tag === undefined) {
     throw new InvalidArgumentError(
-      "tenantsFromSecretsManager needs a prefix or a tag: not every secret is a tenant.",
+      "tenantsFromSecretsManager needs a prefix or a tag that tells tenants' secrets from others.",
     );
   }
   const load = memoisePromise(async () => {
     const sdk = await import("@aws-sdk/client-secrets-manager");
     return { sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
   });
-  const tenantsOf = secretTenants(filter);
+  const tenantsOf = tenantsOfSecrets(filter);
 
   return async ({ signal, logger }) => {
     const { sdk, client } = await load();
@@ -54,18 +55,18 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
       return listed;
     };
 
-    const fetchTexts: FetchTexts = async (names, { found, refused }) => {
+    const fetchTexts: FetchTexts = async (names, { fetched, failed }) => {
       const batches = Array.from({ length: Math.ceil(names.length / batchSize) }, (_, index) =>
         names.slice(index * batchSize, (index + 1) * batchSize),
       );
-      await severalAtOnce(batches, fetchersAtOnce, async (ids) => {
+      await severalAtOnce(batches, fetchesAtOnce, async (ids) => {
         const command = new sdk.BatchGetSecretValueCommand({ SecretIdList: ids });
         const { SecretValues: values, Errors: errors } = await client.send(command, call);
         for (const { Name: name, SecretString: text } of values ?? []) {
-          if (text !== undefined) found(name!, text);
-          else refused(name!, new InvalidOperationError("It holds no text."));
+          if (text !== undefined) fetched(name!, text);
+          else failed(name!, new InvalidOperationError(`The secret ${name} holds no text.`));
         }
-        for (const { SecretId: name, ErrorCode: code } of errors ?? []) refused(name!, { name: code });
+        for (const { SecretId: name, ErrorCode: code } of errors ?? []) failed(name!, { name: code });
       });
     };
 

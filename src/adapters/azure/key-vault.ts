@@ -3,7 +3,7 @@ import { type SecretResolver, secretsFromEnvironment } from "../../config/secret
 import { InvalidOperationError } from "../../errors.js";
 import { azureCredential } from "./credential.js";
 
-/** Secrets of Azure Key Vault and of the environment; the client is loaded when one is kept there. */
+/** Fetches secrets from Azure Key Vault and from the environment. The client is loaded for the first secret of a vault. */
 export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   const fromEnvironment = secretsFromEnvironment(env);
   const fetchSecret = memoisePromise(async () => {

@@ -71,7 +71,7 @@ export function registerFunctions(definition: AppDefinition): void {
       queueName: settings.wakeUp.queue,
       connection: "AzureWebJobsStorage",
       handler: job((ready, budget, message) =>
-        ready.dispatch(budget, { wokenUp: true, shares: tenantBatchesIn([message]) }),
+        ready.dispatch(budget, { wokenUp: true, tenantBatches: tenantBatchesIn([message]) }),
       ),
     });
   }

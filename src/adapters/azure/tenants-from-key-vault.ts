@@ -7,8 +7,8 @@ import {
   type FetchTexts,
   type ListedSecret,
   type SecretFilter,
-  secretTenants,
-} from "../../tenants/discovery/secret-tenants.js";
+  tenantsOfSecrets,
+} from "../../tenants/discovery/tenants-of-secrets.js";
 import { azureCredential } from "./credential.js";
 
 export interface KeyVaultTenants extends SecretFilter {
@@ -16,8 +16,8 @@ export interface KeyVaultTenants extends SecretFilter {
   readonly vault: string;
 }
 
-/** A vault has no call for many; so many are asked for at once. */
-const fetchersAtOnce = 10;
+/** Calls at once: a vault has no call for many secrets. */
+const fetchesAtOnce = 10;
 
 /**
  * Tenants from Azure Key Vault: the secrets whose names begin with a prefix, or that have a tag. Each holds a database
@@ -30,12 +30,12 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
   refuseUnknown(filter, ["prefix", "tag", "idTag"], "tenantsFromKeyVault");
   if (!URL.canParse(vault)) {
     throw new InvalidArgumentError(
-      "tenantsFromKeyVault: vault must be its URL: https://name.vault.azure.net.",
+      "tenantsFromKeyVault: vault must be the vault's URL: https://name.vault.azure.net.",
     );
   }
   if (!filter.prefix && filter.tag === undefined) {
     throw new InvalidArgumentError(
-      "tenantsFromKeyVault needs a prefix or a tag: not every secret is a tenant.",
+      "tenantsFromKeyVault needs a prefix or a tag that tells tenants' secrets from others.",
     );
   }
   const load = memoisePromise(async () => {
@@ -45,7 +45,7 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
     ]);
     return new SecretClient(vault, credential, { retryOptions: { maxRetries: 2 } });
   });
-  const tenantsOf = secretTenants(filter);
+  const tenantsOf = tenantsOfSecrets(filter);
 
   return async ({ signal: abortSignal, logger }) => {
     const client = await load();
@@ -61,16 +61,16 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
       return listed;
     };
 
-    const fetchTexts: FetchTexts = async (names, { found, refused }) => {
-      await severalAtOnce(names, fetchersAtOnce, async (name) => {
+    const fetchTexts: FetchTexts = async (names, { fetched, failed }) => {
+      await severalAtOnce(names, fetchesAtOnce, async (name) => {
         try {
           const { value } = await client.getSecret(name, { abortSignal });
-          if (!value) throw new InvalidOperationError("It is empty.");
-          found(name, value);
+          if (!value) throw new InvalidOperationError(`The secret ${name} is empty.`);
+          fetched(name, value);
         } catch (error) {
-          // The time is over, or there were too many questions: the last list is better than half of one.
+          // The time is over, or the vault throttles: the last list is better than an incomplete one.
           if (abortSignal.aborted || (error as { statusCode?: unknown }).statusCode === 429) throw error;
-          refused(name, error);
+          failed(name, error);
         }
       });
     };

@@ -1,50 +1,36 @@
 import { abortable } from "../../base/abortable.js";
-import { ArgumentRangeError, InvalidOperationError } from "../../errors.js";
-import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import { withinTime } from "../../base/within-time.js";
+import { InvalidOperationError } from "../../errors.js";
+import { type ConnectionLimits, requireConnectionLimits } from "./connection-limits.js";
 
-export interface ConnectionLimits {
-  /** Connections of this instance to all servers together: 40 by default. */
-  readonly perInstance?: number;
-  /** Of these to one database server: 20 by default. */
-  readonly perServer?: number;
-  /** In the pool of one database: 2 by default, so that an acknowledgement need not wait for a claim. */
-  readonly perDatabase?: number;
-  /** SQLite files that are open at once: 200 by default, of three file handles each. */
-  readonly files?: number;
-  /** How long a call waits for its turn before it fails: 15 s by default. */
-  readonly waitMs?: number;
-}
-
-/** A pool that may be open, and is counted with all its connections while it is. */
+/** A pool that may be open. While it is, it takes as many connection slots as it may have connections. */
 export interface Pool {
-  /** Undefined: there is no server, it is a file. */
+  /** Undefined for a file, which has no server. */
   readonly server: string | undefined;
   readonly size: number;
-  /** Resolves when the server has let go of its connections. */
+  /** Resolves when the server has closed the connections. */
   close(): Promise<void>;
 }
 
 export interface ConnectionBudget {
-  /** Of one database's pool. */
+  /** The size of one database's pool. */
   readonly perDatabase: number;
-  /** Waits until this pool may be open; it stays so until `release`, and after that until its place is needed. */
+  /** Waits until this pool may be open. It stays open until `release`, and after that until its slots are needed. */
   acquire(pool: Pool, signal?: AbortSignal, withinMs?: number): Promise<void>;
-  /** The same for one that is open, and nothing for any other: answers whether it is. */
-  acquireNow(pool: Pool): boolean;
   release(pool: Pool): void;
-  /** Closes it as soon as nobody uses it. */
+  /** Closes the pool after its last use. */
   retire(pool: Pool): void;
   /** Resolves when every retired pool is closed. */
   settled(): Promise<void>;
-  /** Connections that are counted now, of one server or of all. */
+  /** The connection slots that are taken, of one server or of all. */
   taken(server?: string): number;
   openFiles(): number;
 }
 
-interface Seat {
+interface OpenPool {
   readonly pool: Pool;
   uses: number;
-  /** Which use of all was its last one. */
+  /** The number of its last use among all uses: the lowest is the pool that was not used for the longest time. */
   lastUse: number;
   closing: boolean;
 }
@@ -54,198 +40,174 @@ interface Waiter {
   readonly grant: () => void;
 }
 
-/** How many are taken of each thing that has a cap. */
-type Counts = Map<string, number>;
+interface BudgetState {
+  readonly limits: Required<ConnectionLimits>;
+  readonly open: Map<Pool, OpenPool>;
+  readonly retired: WeakSet<Pool>;
+  /** First come, first served. */
+  waiting: Waiter[];
+  useCount: number;
+  onSettled: (() => void)[];
+}
+
+/** The taken slots by cap. A cap is "files", "instance" or one server's. */
+type TakenSlots = Map<string, number>;
 
 const files = "files";
 const instance = "instance";
+const serverCap = (server: string): string => `server ${server}`;
 
-/** What a pool takes part of: the instance's connections and its server's, or the open files. */
 const capsOf = ({ server }: Pool): readonly string[] =>
-  server === undefined ? [files] : [`server ${server}`, instance];
-
-const defaults = { perInstance: 40, perServer: 20, perDatabase: 2, files: 200, waitMs: 15_000 } as const;
+  server === undefined ? [files] : [serverCap(server), instance];
 
 /**
- * Caps the connections of an instance. A pool is opened when it is needed, and when there is no room for it the one
- * that was not used for the longest time is closed first; one in use never is.
+ * Limits the connections of an instance. A pool opens when it is needed. When its slots are not free, the pool that was
+ * not used for the longest time is closed first; a pool in use is never closed.
  */
 export function connectionBudget(limits: ConnectionLimits = {}): ConnectionBudget {
-  const settings = checked(limits);
-  const { perDatabase, waitMs } = settings;
-  const seats = new Map<Pool, Seat>();
-  let allUses = 0;
-  const retired = new Set<Pool>();
-  const closings = new Set<Promise<void>>();
-  let settling: (() => void)[] = [];
-  let waiting: Waiter[] = [];
-
-  const mostOf = (cap: string): number =>
-    cap === files ? settings.files : cap === instance ? settings.perInstance : settings.perServer;
-
-  const counts = (isCounted: (seat: Seat) => boolean = () => true): Counts => {
-    const sums: Counts = new Map();
-    for (const seat of seats.values()) if (isCounted(seat)) add(sums, seat.pool, seat.pool.size);
-    return sums;
+  const state: BudgetState = {
+    limits: requireConnectionLimits(limits),
+    open: new Map(),
+    retired: new WeakSet(),
+    waiting: [],
+    useCount: 0,
+    onSettled: [],
   };
-
-  const use = (seat: Seat): void => {
-    seat.uses++;
-    seat.lastUse = ++allUses;
-  };
-
-  const close = (seat: Seat): void => {
-    seat.closing = true;
-    const closing = seat.pool
-      .close()
-      .catch(() => {}) // it is gone in any case
-      .then(() => {
-        seats.delete(seat.pool);
-        closings.delete(closing);
-        serve();
-        if (closings.size > 0 || isRetiredInUse()) return;
-        for (const settled of settling) settled();
-        settling = [];
-      });
-    closings.add(closing);
-  };
-
-  const isRetiredInUse = (): boolean => [...seats.keys()].some((pool) => retired.has(pool));
-
-  const idlestOf = (cap: string): Seat | undefined => {
-    let idlest: Seat | undefined;
-    for (const seat of seats.values()) {
-      const isOlder = idlest === undefined || seat.lastUse < idlest.lastUse;
-      if (isOlder && seat.uses === 0 && !seat.closing && capsOf(seat.pool).includes(cap)) idlest = seat;
-    }
-    return idlest;
-  };
-
-  const isOver = (sums: Counts, pool: Pool, cap: string): boolean =>
-    (sums.get(cap) ?? 0) + pool.size > mostOf(cap);
-
-  /** `later`: how it will be when those that close have closed, and those before this one have what they wait for. */
-  const makeRoom = (pool: Pool, later: Counts): void => {
-    for (const cap of capsOf(pool)) {
-      while (isOver(later, pool, cap)) {
-        const seat = idlestOf(cap);
-        if (seat === undefined) break;
-        add(later, seat.pool, -seat.pool.size);
-        close(seat);
-      }
-    }
-    add(later, pool, pool.size);
-  };
-
-  /** In order: nobody takes what one before him waits for. */
-  const serve = (): void => {
-    const now = counts();
-    const later = counts((seat) => !seat.closing);
-    const awaited = new Set<string>();
-    waiting = waiting.filter(({ pool, grant }) => {
-      const seat = seats.get(pool);
-      if (seat?.closing) return true;
-      if (seat !== undefined) use(seat);
-      else {
-        const missing = capsOf(pool).filter((cap) => awaited.has(cap) || isOver(now, pool, cap));
-        if (missing.length > 0) {
-          for (const cap of missing) awaited.add(cap);
-          makeRoom(pool, later);
-          return true;
-        }
-        seats.set(pool, { pool, uses: 1, lastUse: ++allUses, closing: false });
-        for (const sums of [now, later]) add(sums, pool, pool.size);
-      }
-      grant();
-      return false;
-    });
-  };
-
+  const { perDatabase, waitMs } = state.limits;
   return {
     perDatabase,
-    taken: (server) => counts().get(server === undefined ? instance : `server ${server}`) ?? 0,
-    openFiles: () => counts().get(files) ?? 0,
-    async acquire(pool, signal, withinMs = waitMs) {
-      if (this.acquireNow(pool)) return;
-      let waiter: Waiter | undefined;
-      const granted = new Promise<void>((resolve) => {
-        waiter = { pool, grant: resolve };
-        waiting.push(waiter);
-      });
-      serve();
-      if (!waiting.includes(waiter!)) return;
-      const limit = timeLimit(Math.min(withinMs, waitMs));
-      try {
-        const either = signal === undefined ? limit.signal : AbortSignal.any([signal, limit.signal]);
-        await abortable(granted, either);
-      } catch (error) {
-        if (waiting.includes(waiter!)) waiting = waiting.filter((other) => other !== waiter);
-        else this.release(pool); // it came at the same moment
-        throw error;
-      } finally {
-        limit.clear();
-      }
-    },
-    acquireNow(pool) {
-      const seat = seats.get(pool);
-      if (seat === undefined || seat.closing) return false;
-      use(seat);
-      return true;
-    },
-    release(pool) {
-      const seat = seats.get(pool)!;
-      seat.uses--;
-      if (seat.uses > 0) return;
-      if (retired.has(pool)) close(seat);
-      else if (waiting.length > 0) serve();
-    },
+    taken: (server) => takenSlots(state).get(server === undefined ? instance : serverCap(server)) ?? 0,
+    openFiles: () => takenSlots(state).get(files) ?? 0,
+    acquire: (pool, signal, withinMs = waitMs) => acquire(state, pool, signal, Math.min(withinMs, waitMs)),
+    release: (pool) => release(state, pool),
     retire(pool) {
-      retired.add(pool);
-      const seat = seats.get(pool);
-      if (seat !== undefined && seat.uses === 0 && !seat.closing) close(seat);
+      state.retired.add(pool);
+      const entry = state.open.get(pool);
+      if (entry?.uses === 0 && !entry.closing) void close(state, entry);
     },
     async settled() {
-      if (closings.size > 0 || isRetiredInUse())
-        await new Promise<void>((resolve) => {
-          settling.push(resolve);
-        });
+      if (isSettled(state)) return;
+      await new Promise<void>((resolve) => {
+        state.onSettled.push(resolve);
+      });
     },
   };
 }
 
-function add(sums: Counts, pool: Pool, size: number): void {
-  for (const cap of capsOf(pool)) sums.set(cap, (sums.get(cap) ?? 0) + size);
-}
-
-function checked(limits: ConnectionLimits) {
-  refuseUnknown(limits, Object.keys(defaults), "connections");
-  const settings = { ...defaults, ...limits };
-  const { perInstance, perServer, perDatabase, waitMs, files: mostFiles } = settings;
-  const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 1;
-  const problems = Object.entries({ perInstance, perServer, perDatabase, files: mostFiles })
-    .filter(([, value]) => !isCount(value))
-    .map(([name]) => `${name} must be a whole number from 1 on`);
-  if (perDatabase > Math.min(perInstance, perServer)) {
-    problems.push("perDatabase must not be more than perInstance or perServer");
+async function acquire(state: BudgetState, pool: Pool, signal: AbortSignal | undefined, withinMs: number) {
+  const entry = state.open.get(pool);
+  if (entry !== undefined && !entry.closing) return use(state, entry);
+  let grant = (): void => {};
+  const granted = new Promise<void>((resolve) => {
+    grant = resolve;
+  });
+  const waiter: Waiter = { pool, grant };
+  state.waiting.push(waiter);
+  serveWaiting(state);
+  try {
+    await withinTime(withinMs, abortable(granted, signal), () => noFreeConnection(withinMs));
+  } catch (error) {
+    if (state.waiting.includes(waiter)) state.waiting = state.waiting.filter((other) => other !== waiter);
+    else release(state, pool); // it was granted at the same moment
+    throw error;
   }
-  if (problems.length > 0) throw new ArgumentRangeError(`connections: ${problems.join("; ")}.`);
-  requireDuration(waitMs, "connections.waitMs");
-  return settings;
 }
 
-/** AbortSignal.timeout cannot be taken back, and there may be one for every call. */
-function timeLimit(ms: number): { readonly signal: AbortSignal; readonly clear: () => void } {
-  const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(noRoom(ms)), ms);
-  return { signal: controller.signal, clear: () => clearTimeout(timer) };
+function use(state: BudgetState, entry: OpenPool): void {
+  entry.uses++;
+  entry.lastUse = ++state.useCount;
 }
 
-/** Nobody's fault but the caps': who gets it may wait again. */
-export class NoRoomError extends InvalidOperationError {
-  override readonly name = "NoRoomError";
+function release(state: BudgetState, pool: Pool): void {
+  const entry = state.open.get(pool)!;
+  entry.uses--;
+  if (entry.uses > 0) return;
+  if (state.retired.has(pool)) void close(state, entry);
+  else if (state.waiting.length > 0) serveWaiting(state);
 }
 
-const noRoom = (ms: number) =>
-  new NoRoomError(
+/** Grants slots to waiting calls in order: no call takes a slot that one before it waits for. */
+function serveWaiting(state: BudgetState): void {
+  const now = takenSlots(state);
+  /** The slots that will be taken when closing pools are closed and the calls before have theirs. */
+  const later = takenSlots(state, (entry) => !entry.closing);
+  const awaited = new Set<string>();
+  state.waiting = state.waiting.filter(({ pool, grant }) => {
+    const entry = state.open.get(pool);
+    if (entry?.closing) return true;
+    if (entry !== undefined) use(state, entry);
+    else {
+      const missing = capsOf(pool).filter((cap) => awaited.has(cap) || isOver(state, now, pool, cap));
+      if (missing.length > 0) {
+        for (const cap of missing) awaited.add(cap);
+        makeRoom(state, pool, later);
+        return true;
+      }
+      const opened = { pool, uses: 0, lastUse: 0, closing: false };
+      state.open.set(pool, opened);
+      use(state, opened);
+      for (const taken of [now, later]) add(taken, pool, pool.size);
+    }
+    grant();
+    return false;
+  });
+}
+
+/** Closes unused pools until `pool` has its slots, as far as there are such. */
+function makeRoom(state: BudgetState, pool: Pool, later: TakenSlots): void {
+  for (const cap of capsOf(pool)) {
+    while (isOver(state, later, pool, cap)) {
+      const entry = longestUnused(state, cap);
+      if (entry === undefined) break;
+      add(later, entry.pool, -entry.pool.size);
+      void close(state, entry);
+    }
+  }
+  add(later, pool, pool.size);
+}
+
+function longestUnused({ open }: BudgetState, cap: string): OpenPool | undefined {
+  let found: OpenPool | undefined;
+  for (const entry of open.values()) {
+    const isOlder = found === undefined || entry.lastUse < found.lastUse;
+    if (isOlder && entry.uses === 0 && !entry.closing && capsOf(entry.pool).includes(cap)) found = entry;
+  }
+  return found;
+}
+
+async function close(state: BudgetState, entry: OpenPool): Promise<void> {
+  entry.closing = true;
+  await entry.pool.close().catch(() => {}); // its connections are gone in any case
+  state.open.delete(entry.pool);
+  serveWaiting(state);
+  if (!isSettled(state)) return;
+  for (const settle of state.onSettled.splice(0)) settle();
+}
+
+const isSettled = ({ open, retired }: BudgetState): boolean =>
+  ![...open.values()].some(({ pool, closing }) => closing || retired.has(pool));
+
+function takenSlots({ open }: BudgetState, isCounted: (entry: OpenPool) => boolean = () => true): TakenSlots {
+  const taken: TakenSlots = new Map();
+  for (const entry of open.values()) if (isCounted(entry)) add(taken, entry.pool, entry.pool.size);
+  return taken;
+}
+
+function add(taken: TakenSlots, pool: Pool, slots: number): void {
+  for (const cap of capsOf(pool)) taken.set(cap, (taken.get(cap) ?? 0) + slots);
+}
+
+function isOver({ limits }: BudgetState, taken: TakenSlots, pool: Pool, cap: string): boolean {
+  const most = cap === files ? limits.files : cap === instance ? limits.perInstance : limits.perServer;
+  return (taken.get(cap) ?? 0) + pool.size > most;
+}
+
+/** No connection slot became free in time. The caller may wait again. */
+export class NoFreeConnectionError extends InvalidOperationError {
+  override readonly name = "NoFreeConnectionError";
+}
+
+const noFreeConnection = (ms: number) =>
+  new NoFreeConnectionError(
     `No connection was free within ${Math.round(ms)} ms: all that connections.perInstance, perServer and files allow are in use. Raise them, or let fewer tenants run at once.`,
   );

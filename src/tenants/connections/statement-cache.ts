@@ -2,37 +2,37 @@ import type { Database, Dialect } from "../../sql/dialect.js";
 import type { QueueNames } from "../../sql/names.js";
 
 /**
- * Thousands of tenants with tables of the same names need their statements' texts once, not once each, and a driver
- * then compiles them once too.
+ * Thousands of tenants whose tables have the same names use the same statements. They are made once, and a driver
+ * compiles them once.
  */
 export function statementCache(): <Db extends Database>(db: Db) => Db {
   const dialects = new Map<Dialect, Dialect>();
   return (db) => {
-    let dialect = dialects.get(db.dialect);
-    if (dialect === undefined) {
-      dialect = {
-        ...db.dialect,
-        receiving: remembered(db.dialect.receiving),
-        inbox: remembered(db.dialect.inbox),
-        outbox: remembered(db.dialect.outbox),
-      };
-      dialects.set(db.dialect, dialect);
-    }
+    const dialect = dialects.get(db.dialect) ?? cachedDialect(db.dialect);
+    dialects.set(db.dialect, dialect);
     return { ...db, dialect };
   };
 }
 
-function remembered<Options extends readonly unknown[], Made>(
-  make: (names: QueueNames, ...options: Options) => Made,
-): (names: QueueNames, ...options: Options) => Made {
-  const made = new Map<string, Made>();
-  return (names, ...options) => {
-    const key = JSON.stringify([names.schema, names.table, options]);
-    let one = made.get(key);
-    if (one === undefined) {
-      one = make(names, ...options);
-      made.set(key, one);
-    }
-    return one;
+function cachedDialect(dialect: Dialect): Dialect {
+  return {
+    ...dialect,
+    receiving: cached(dialect.receiving),
+    inbox: cached(dialect.inbox),
+    outbox: cached(dialect.outbox),
+    ...(dialect.due && { due: cached(dialect.due) }),
+  };
+}
+
+/** Caches by the parameters: names of tables, then the options of their statements. */
+function cached<Params extends readonly [QueueNames, ...unknown[]], Made>(
+  make: (...params: Params) => Made,
+): (...params: Params) => Made {
+  const all = new Map<string, Made>();
+  return (...params) => {
+    const key = JSON.stringify(params);
+    const made = all.get(key) ?? make(...params);
+    all.set(key, made);
+    return made;
   };
 }

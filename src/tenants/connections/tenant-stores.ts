@@ -1,34 +1,40 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { defined } from "../../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
+import { withinTime } from "../../base/within-time.js";
 import { openDatabase } from "../../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { createInbox, type Inbox, type InboxOptions } from "../../inbox/inbox.js";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../outbox/outbox.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
-import type { Database } from "../../sql/dialect.js";
+import type { SqlStatement } from "../../sql/driver.js";
 import type { TenantDiscovery } from "../discovery/discovery.js";
 import { tenantList } from "../discovery/tenant-list.js";
-import { isSameTenant, storeAddress, type Tenant, tenantKey } from "../tenant.js";
-import { type ConnectionBudget, type ConnectionLimits, connectionBudget } from "./connection-budget.js";
-import { type OnDemandDatabase, onDemandDatabase } from "./on-demand-database.js";
-import { statementCache } from "./statement-cache.js";
+import { distinctTenants, isSameTenant, type Tenant, tenantKey } from "../tenant.js";
+import { type ConnectionBudget, connectionBudget } from "./connection-budget.js";
+import type { ConnectionLimits } from "./connection-limits.js";
+import { databasePools } from "./database-pools.js";
+import type { OnDemandDatabase, OnDemandOptions } from "./on-demand-database.js";
+import { pollStatement } from "./poll-statement.js";
 
-/** One tenant's tables. */
+/** One tenant's inbox and outbox. */
 export interface TenantStores {
   readonly id: string;
   readonly db: OnDemandDatabase;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
-  /** What they are called, where it is not as usual. */
+  /** The names of its schema and tables that are not the default. */
   readonly tables: Pick<Tenant, "schema" | "inbox" | "outbox">;
+  /** Polls both queues in one round trip; undefined for a dialect without such a statement. */
+  readonly pollStatement: SqlStatement | undefined;
 }
 
 export interface TenantStoresOptions {
   readonly discover: TenantDiscovery;
-  /** How old the list of tenants may be: 5 minutes by default. */
+  /** The time after which the list of tenants is refreshed: 5 minutes by default. */
   readonly refreshMs?: number;
-  /** The time that the source of tenants has to answer: 10 s by default. */
+  /** The time that `discover` has to return the list: 10 s by default. */
   readonly discoverMs?: number;
   readonly connections?: ConnectionLimits;
   /** For every tenant's inbox and outbox; schema and table names come with the tenant. */
@@ -37,27 +43,25 @@ export interface TenantStoresOptions {
   readonly logger?: Logger;
   readonly resolveSecret?: SecretResolver;
   /** Instead of `openDatabase`: to set what a URL cannot say. */
-  readonly open?: (url: string, options: { readonly maxConnections: number }) => Promise<Database> | Database;
+  readonly open?: OnDemandOptions["open"];
   /** For tests: milliseconds, instead of the process's clock. */
   readonly now?: () => number;
 }
 
 export interface TenantStoreProvider {
-  /** The inbox of a tenant; for an unknown one the source is asked once more, then it is an InvalidOperationError. */
+  /** The inbox of a tenant. For an unknown key the list is refreshed once, then it is an InvalidOperationError. */
   inbox(key: string): Promise<Inbox>;
   outbox(key: string): Promise<Outbox>;
   stores(key: string): Promise<TenantStores>;
-  /** Undefined for one that is not, or no longer, in the list as it is known now. */
+  /** Undefined for a tenant that is not in the current list. */
   find(key: string): Promise<TenantStores | undefined>;
-  /** The same without waiting, by a key as `list` has it: undefined, too, for one that nobody has asked for yet. */
-  ready(id: string): TenantStores | undefined;
   /** The keys of all tenants. */
   list(): Promise<readonly string[]>;
-  /** One key for each place that has tables: tenants that share them are polled once. */
+  /** The key of one tenant for each set of tables: tenants that share their tables are polled once. */
   distinctStores(): Promise<readonly string[]>;
   refresh(): Promise<void>;
   readonly connections: Pick<ConnectionBudget, "taken" | "openFiles">;
-  /** Lets what runs finish, for half a minute at most, and closes all pools. */
+  /** Lets running work finish, for half a minute at most, and closes all pools. */
   close(): Promise<void>;
 }
 
@@ -76,88 +80,46 @@ const known = [
 
 const longestCloseMs = 30_000;
 
-interface Opened {
+interface OpenedTenant {
   readonly tenant: Tenant;
-  readonly stores: Promise<TenantStores>;
-  /** The same once they are there. */
-  made: TenantStores | undefined;
+  readonly stores: () => Promise<TenantStores>;
 }
 
 /**
- * The stores of many tenants, found at run time. Nothing is opened before it is asked for; unchanged tenants keep
- * their stores and pools, changed and removed ones finish what runs and are closed.
+ * The stores of many tenants, found at run time. A store is made when it is first asked for. An unchanged tenant keeps
+ * its stores and its pool; the pool of a changed or removed tenant is closed when its running work is finished.
  *
  * @example
  * const tenants = createTenantStores({ discover: tenantsFromConfiguration([{ id: "acme", database: "sqlite:acme.db" }]) });
  * const inbox = await tenants.inbox("acme");
  */
 export function createTenantStores(options: TenantStoresOptions): TenantStoreProvider {
-  refuseUnknown(options, known, "createTenantStores");
-  if (typeof options.discover !== "function") {
-    throw new InvalidArgumentError("createTenantStores: discover must be a function that answers tenants.");
-  }
-  const { refreshMs = 5 * 60_000, discoverMs = 10_000 } = options;
-  requireDuration(refreshMs, "refreshMs");
-  requireDuration(discoverMs, "discoverMs");
+  const { refreshMs, discoverMs } = requireOptions(options);
   const logger = guardedLogger(options.logger ?? silentLogger);
   const budget = connectionBudget(options.connections);
-  const open = options.open ?? openDatabase;
-  const share = statementCache();
-  /** Tenants with the same URL have one pool, by that URL. */
-  const databases = new Map<string, Promise<OnDemandDatabase>>();
-  const opened = new Map<string, Opened>();
-
-  const databaseOf = (url: string): Promise<OnDemandDatabase> => {
-    let db = databases.get(url);
-    if (db === undefined) {
-      db = onDemandDatabase({ url, budget, open }).then(share);
-      databases.set(url, db);
-      db.catch(() => databases.get(url) === db && databases.delete(url)); // the next one tries again
-    }
-    return db;
-  };
-
-  const create = async (tenant: Tenant): Promise<TenantStores> => {
-    const { id, database, schema, inbox, outbox } = tenant;
-    const db = await databaseOf(database);
-    const common = { id, logger, ...(schema === undefined ? {} : { schema }) };
-    const table = (name: string | undefined) => (name === undefined ? {} : { table: name });
-    return {
-      id,
-      db,
-      tables: { schema, inbox, outbox },
-      inbox: createInbox(db, { ...options.inbox, ...common, ...table(inbox) }),
-      outbox: createOutbox(db, { ...options.outbox, ...common, ...table(outbox) }),
-    };
-  };
+  const pools = databasePools(budget, options.open ?? openDatabase);
+  const opened = new Map<string, OpenedTenant>();
+  let distinct: readonly string[] = [];
 
   const storesOf = (tenant: Tenant): Promise<TenantStores> => {
-    const before = opened.get(tenant.id);
-    if (before !== undefined) return before.stores;
-    const stores = create(tenant);
-    const entry: Opened = { tenant, stores, made: undefined };
+    const entry = opened.get(tenant.id) ?? {
+      tenant,
+      stores: memoisePromise(async () =>
+        makeStores(tenant, await pools.get(tenant.database), options, logger),
+      ),
+    };
     opened.set(tenant.id, entry);
-    stores.then(
-      (made) => {
-        entry.made = made;
-      },
-      () => opened.get(tenant.id) === entry && opened.delete(tenant.id),
-    );
-    return stores;
+    return entry.stores();
   };
 
-  /** What is gone or is elsewhere now. Who still holds such a store may finish with it: see `onDemandDatabase`. */
-  const changed = (tenants: ReadonlyMap<string, Tenant>): void => {
+  /** A caller that still holds the stores of a removed tenant may finish with them: see `onDemandDatabase`. */
+  const onChange = (tenants: ReadonlyMap<string, Tenant>): void => {
+    distinct = distinctTenants(tenants.values());
     for (const [id, { tenant }] of opened) {
-      const now = tenants.get(id);
-      if (now === undefined || !isSameTenant(now, tenant)) opened.delete(id);
+      const current = tenants.get(id);
+      if (current === undefined || !isSameTenant(current, tenant)) opened.delete(id);
     }
-    const urls = new Set([...tenants.values()].map((tenant) => tenant.database));
-    for (const [url, db] of databases) {
-      if (urls.has(url)) continue;
-      databases.delete(url);
-      db.then((one) => one.close()).catch(() => {});
-    }
+    void pools.keepOnly(new Set([...tenants.values()].map(({ database }) => database)));
   };
 
   const list = tenantList({
@@ -167,17 +129,18 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     discoverMs,
     logger,
     anyUrl: options.open !== undefined,
-    changed,
+    onChange,
     now: options.now ?? (() => performance.now()),
   });
 
-  const distinctOf = new WeakMap<ReadonlyMap<string, Tenant>, readonly string[]>();
-
   const stores = async (key: string): Promise<TenantStores> => {
     const id = tenantKey(key);
-    const tenant = list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.seek()).get(id);
+    const tenant =
+      list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.refreshForUnknown()).get(id);
     if (tenant === undefined) {
-      throw new InvalidOperationError(`There is no tenant "${id}", even after the list was asked for anew.`);
+      throw new InvalidOperationError(
+        `There is no tenant "${id}", even after the list of tenants was refreshed.`,
+      );
     }
     return storesOf(tenant);
   };
@@ -188,41 +151,49 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
       const tenant = (list.known() ?? (await list.current())).get(tenantKey(key));
       return tenant === undefined ? undefined : storesOf(tenant);
     },
-    ready: (id) => (list.known()?.has(id) ? opened.get(id)?.made : undefined),
     inbox: async (key) => (await stores(key)).inbox,
     outbox: async (key) => (await stores(key)).outbox,
     list: async () => [...(await list.current()).keys()],
     async distinctStores() {
-      const tenants = await list.current();
-      let ids = distinctOf.get(tenants);
-      if (ids === undefined) {
-        ids = onePerStore(tenants.values());
-        distinctOf.set(tenants, ids);
-      }
-      return ids;
+      await list.current();
+      return distinct;
     },
     refresh: async () => void (await list.refresh()),
     connections: budget,
     async close() {
       opened.clear();
-      for (const db of databases.values()) await db.then((one) => one.close()).catch(() => {});
-      databases.clear();
-      // What never ends must not keep a process from it.
-      const over = new AbortController();
-      const late = sleep(longestCloseMs, undefined, { signal: over.signal }).catch(() => {});
-      await Promise.race([budget.settled(), late]);
-      over.abort();
+      await pools.keepOnly(new Set());
+      // Work that never ends must not keep the process alive.
+      await withinTime(longestCloseMs, budget.settled(), () => new Error("late")).catch(() => {});
     },
   };
 }
 
-/** The same tenant of a place for everybody, in whatever order the source has them. */
-function onePerStore(tenants: Iterable<Tenant>): readonly string[] {
-  const first = new Map<string, string>();
-  for (const tenant of tenants) {
-    const place = storeAddress(tenant);
-    const id = first.get(place);
-    if (id === undefined || tenant.id < id) first.set(place, tenant.id);
+function requireOptions(options: TenantStoresOptions) {
+  refuseUnknown(options, known, "createTenantStores");
+  if (typeof options.discover !== "function") {
+    throw new InvalidArgumentError("createTenantStores: discover must be a function that returns tenants.");
   }
-  return [...first.values()];
+  const { refreshMs = 5 * 60_000, discoverMs = 10_000 } = options;
+  requireDuration(refreshMs, "refreshMs");
+  requireDuration(discoverMs, "discoverMs");
+  return { refreshMs, discoverMs };
+}
+
+function makeStores(
+  { id, schema, inbox, outbox }: Tenant,
+  db: OnDemandDatabase,
+  options: Pick<TenantStoresOptions, "inbox" | "outbox">,
+  logger: Logger,
+): TenantStores {
+  const common = { id, logger };
+  const tables = { schema, inbox, outbox };
+  return {
+    id,
+    db,
+    tables,
+    pollStatement: pollStatement(db.dialect, tables),
+    inbox: createInbox(db, { ...options.inbox, ...common, ...defined({ schema, table: inbox }) }),
+    outbox: createOutbox(db, { ...options.outbox, ...common, ...defined({ schema, table: outbox }) }),
+  };
 }

@@ -3,13 +3,13 @@ import type { SecretResolver } from "../../config/secret-reference.js";
 import type { Tenant } from "../tenant.js";
 
 export interface DiscoveryContext {
-  /** Fires when the time for it is over. */
+  /** Aborts when `discoverMs` is over. */
   readonly signal: AbortSignal;
-  /** Fetches secrets that are only referred to, where the platform can reach them. */
+  /** Fetches a secret by its reference, where the platform can reach it. */
   readonly resolveSecret: SecretResolver;
-  /** For what is wrong with one tenant and not with the others. */
+  /** For problems of one tenant that do not concern the others. */
   readonly logger: Logger;
 }
 
-/** Says which tenants there are now: one of the sources of this package, or a function of your own. */
+/** Returns the current tenants: one of the sources of this package, or a function of your own. */
 export type TenantDiscovery = (context: DiscoveryContext) => Promise<readonly Tenant[]> | readonly Tenant[];

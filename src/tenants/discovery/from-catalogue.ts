@@ -9,9 +9,9 @@ import type { Tenant } from "../tenant.js";
 import type { TenantDiscovery } from "./discovery.js";
 
 export interface CatalogueOptions {
-  /** The database that has the table: a URL, where the URL is kept, or an open one. */
+  /** The database that has the table: a URL, a reference to a secret that holds the URL, or an open database. */
   readonly database: string | SecretReference | Database;
-  /** "tenants" by default. */
+  /** `"tenants"` by default. */
   readonly table?: string;
   /** The database's own default schema by default. */
   readonly schema?: string;
@@ -21,7 +21,7 @@ type Source = CatalogueOptions["database"];
 
 /**
  * Tenants from a table with the columns `id`, `database_url`, `schema_name`, `inbox_table` and `outbox_table`; the
- * last three may be null. `catalogueTable` makes one; a view of yours does as well.
+ * last three may be null. `catalogueTable` returns its `create table`; a view with these columns will do, too.
  *
  * @example
  * tenantsFromCatalogue({ database: "postgres://app@db.example/catalogue" });
@@ -30,24 +30,28 @@ export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery
   refuseUnknown(options, ["database", "table", "schema"], "tenantsFromCatalogue");
   const { database } = options;
   if (database === undefined || database === null || database === "") {
-    throw new InvalidArgumentError("tenantsFromCatalogue: database must say where the table is.");
+    throw new InvalidArgumentError(
+      "tenantsFromCatalogue: database must be a URL, a reference to a secret, or an open database.",
+    );
   }
   const query = statement(
     "tenants",
     `select id, database_url, schema_name, inbox_table, outbox_table from ${nameOf(options)}`,
   );
   return async ({ signal, resolveSecret }) => {
-    const db = isOpen(database) ? database : await openDatabase(await urlOf(database, resolveSecret), one);
+    const db = isOpen(database)
+      ? database
+      : await openDatabase(await urlOf(database, resolveSecret), singleConnection);
     try {
       return (await db.driver.query(query, {}, { signal })).map(toTenant);
     } finally {
-      // Asked once in five minutes: a connection of its own is not kept for that.
+      // The table is read once in five minutes: no connection is kept open for that.
       if (!isOpen(database)) void db.close().catch(() => {});
     }
   };
 }
 
-/** The statement that creates the table, for a migration of yours. */
+/** Returns the statement that creates the table, for a migration of your own. */
 export function catalogueTable(options: Omit<CatalogueOptions, "database"> = {}): string {
   refuseUnknown(options, ["table", "schema"], "catalogueTable");
   return `create table ${nameOf(options)} (
@@ -59,7 +63,7 @@ export function catalogueTable(options: Omit<CatalogueOptions, "database"> = {})
 )`;
 }
 
-const one = { maxConnections: 1 };
+const singleConnection = { maxConnections: 1 };
 
 const isOpen = (database: Source): database is Database =>
   typeof database === "object" && "driver" in database;
@@ -69,7 +73,7 @@ const urlOf = async (
   resolve: (reference: SecretReference) => Promise<string>,
 ): Promise<string> => (typeof database === "string" ? database : resolve(database));
 
-/** Quoted as standard SQL does, which all three databases read. */
+/** Quoted as in standard SQL, which all three databases read. */
 function nameOf({ schema, table = "tenants" }: Omit<CatalogueOptions, "database">): string {
   requireIdentifier(table, "table");
   if (schema !== undefined) requireIdentifier(schema, "schema");
@@ -79,7 +83,7 @@ function nameOf({ schema, table = "tenants" }: Omit<CatalogueOptions, "database"
     .join(".");
 }
 
-/** A view may have numbers for keys, and lack what a table cannot: what is missing is told of that tenant. */
+/** A view may return numbers as keys, and nulls where the table has none: such a tenant is left out with a warning. */
 function toTenant(row: SqlRow): Tenant {
   const text = (name: string) => (row[name] === null ? undefined : String(row[name]));
   return {

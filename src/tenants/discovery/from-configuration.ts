@@ -5,16 +5,16 @@ import { checkTenants, listOf } from "../../config/tenant-settings.js";
 import { normalKey, type Tenant } from "../tenant.js";
 import type { TenantDiscovery } from "./discovery.js";
 
-/** Secrets that are asked for at once. */
-const readersAtOnce = 20;
+/** Secrets that are fetched at once. */
+const fetchesAtOnce = 20;
 
 export interface ConfiguredTenant extends Omit<Tenant, "database"> {
-  /** A URL, or where the URL is kept. */
+  /** A URL, or a reference to a secret that holds the URL. */
   readonly database: string | SecretReference;
 }
 
 /**
- * Tenants that are written down; everything that is wrong with them is said at once.
+ * Tenants that are listed in the code. Throws one error with everything that is wrong with them.
  *
  * @example
  * tenantsFromConfiguration([
@@ -23,31 +23,31 @@ export interface ConfiguredTenant extends Omit<Tenant, "database"> {
  * ]);
  */
 export function tenantsFromConfiguration(tenants: readonly ConfiguredTenant[]): TenantDiscovery {
-  const checked = checkTenants(tenants, "tenants", repeated(tenants)) as readonly ConfiguredTenant[];
-  /** What was read last: a secret that is away for the moment leaves its tenant as it was. */
-  const read = new Map<string, string>();
+  const valid = checkTenants(tenants, "tenants", repeated(tenants)) as readonly ConfiguredTenant[];
+  /** The last URL of each tenant: while its secret cannot be fetched, a tenant keeps its database. */
+  const urls = new Map<string, string>();
   return async ({ resolveSecret, logger }) => {
     const failures: unknown[] = [];
-    await severalAtOnce(checked, readersAtOnce, async ({ id, database }) => {
+    await severalAtOnce(valid, fetchesAtOnce, async ({ id, database }) => {
       if (typeof database === "string") return;
       try {
-        read.set(id, await resolveSecret(database));
+        urls.set(id, await resolveSecret(database));
       } catch (error) {
         failures.push(error);
         const reason = safeReason(error);
         logger.warn("the database of a tenant could not be read", { tenant: id, reason });
       }
     });
-    // Nobody could be read: it is the store of secrets that is away.
-    if (checked.length > 0 && failures.length === checked.length) throw failures[0];
-    return checked.flatMap(({ database, ...rest }): Tenant | [] => {
-      const url = typeof database === "string" ? database : read.get(rest.id);
+    // Not one secret could be fetched: the whole store of secrets is unavailable.
+    if (valid.length > 0 && failures.length === valid.length) throw failures[0];
+    return valid.flatMap(({ database, ...rest }): Tenant | [] => {
+      const url = typeof database === "string" ? database : urls.get(rest.id);
       return url === undefined ? [] : { ...rest, database: url };
     });
   };
 }
 
-/** Who is there more than once. What is not even a key is told of otherwise. */
+/** The problems of keys that are listed more than once. A key that is not a text is reported by `checkTenants`. */
 function repeated(tenants: unknown): readonly string[] {
   const seen = new Set<string>();
   const twice = new Set<string>();
@@ -58,5 +58,5 @@ function repeated(tenants: unknown): readonly string[] {
     if (seen.has(key)) twice.add(key);
     seen.add(key);
   }
-  return [...twice].map((key) => `${JSON.stringify(key)} is there more than once`);
+  return [...twice].map((key) => `${JSON.stringify(key)} is listed more than once`);
 }

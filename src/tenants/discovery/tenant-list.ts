@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { abortable } from "../../base/abortable.js";
+import { abortAfter } from "../../base/abort-after.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { sleep } from "../../base/wait.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { tenantProblem } from "../../config/tenant-settings.js";
 import { InvalidOperationError } from "../../errors.js";
@@ -12,54 +12,48 @@ export interface TenantListOptions {
   readonly discover: TenantDiscovery;
   readonly resolveSecret: SecretResolver;
   readonly refreshMs: number;
-  /** The time that the source has to answer. */
+  /** The time that `discover` has to return the list. */
   readonly discoverMs: number;
   readonly logger: Logger;
-  /** URLs are opened by the user's own function, which may know other kinds of them. */
+  /** URLs are opened by the user's own function, which may know other kinds of URL. */
   readonly anyUrl: boolean;
-  /** Told of every new list. */
-  readonly changed: (tenants: ReadonlyMap<string, Tenant>) => void;
+  /** Called with every new list. */
+  readonly onChange: (tenants: Tenants) => void;
   readonly now: () => number;
 }
 
+/** By key. */
+type Tenants = ReadonlyMap<string, Tenant>;
+
 export interface TenantList {
-  /** The list, asked for anew when it is old. */
-  current(): Promise<ReadonlyMap<string, Tenant>>;
-  /** What is known now, without waiting; an old list is asked for anew meanwhile. */
-  known(): ReadonlyMap<string, Tenant> | undefined;
-  /** Asks now. One that is under way may have looked too early, so it is waited for and another one follows. */
-  refresh(): Promise<ReadonlyMap<string, Tenant>>;
-  /** The same for a key that nobody knows, of which there may be many, one after the other: once in a second. */
-  seek(): Promise<ReadonlyMap<string, Tenant>>;
+  /** The list, refreshed first when it is old. */
+  current(): Promise<Tenants>;
+  /** The list as it is, without waiting; an old list is refreshed meanwhile. Undefined before the first list. */
+  known(): Tenants | undefined;
+  /** Refreshes now. A refresh that is already running may have read too early, so another one follows it. */
+  refresh(): Promise<Tenants>;
+  /** Refreshes for an unknown key, at most once a second: many unknown keys may come one after the other. */
+  refreshForUnknown(): Promise<Tenants>;
 }
 
-/** After a failure the source is asked again sooner; after many, ever less soon, because runs wait for it. */
+/** The time to the next refresh after a failure. It doubles with each failure in a row, because runs wait for a refresh. */
 const retryMs = 30_000;
-const seekEveryMs = 1_000;
+const unknownKeyMs = 1_000;
 
-/** By key. One flight at a time; a source that fails leaves the last list as it is. */
+/** Runs one refresh at a time. When `discover` fails, the last list stays in use. */
 export function tenantList(options: TenantListOptions): TenantList {
   const { logger, now } = options;
-  let tenants: ReadonlyMap<string, Tenant> | undefined;
+  let tenants: Tenants | undefined;
   let refreshAt = Number.NEGATIVE_INFINITY;
   let failures = 0;
-  let flight: Promise<ReadonlyMap<string, Tenant>> | undefined;
+  let running: Promise<Tenants> | undefined;
 
-  const discover = async (): Promise<ReadonlyMap<string, Tenant>> => {
-    const signal = AbortSignal.timeout(options.discoverMs);
-    const { resolveSecret } = options;
-    const asked = Promise.resolve().then(() => options.discover({ signal, resolveSecret, logger }));
-    const found: unknown = await abortable(asked, signal);
-    if (!Array.isArray(found)) throw noList();
-    return byKey(found, options);
-  };
-
-  const fly = async (): Promise<ReadonlyMap<string, Tenant>> => {
+  const refreshOnce = async (): Promise<Tenants> => {
     try {
-      tenants = await discover();
+      tenants = await discovered(options);
       refreshAt = now() + options.refreshMs;
       failures = 0;
-      options.changed(tenants);
+      options.onChange(tenants);
     } catch (error) {
       refreshAt = now() + Math.min(retryMs * 2 ** failures++, options.refreshMs);
       if (tenants === undefined) throw error;
@@ -68,26 +62,26 @@ export function tenantList(options: TenantListOptions): TenantList {
     return tenants;
   };
 
-  const start = (): Promise<ReadonlyMap<string, Tenant>> => {
-    flight ??= fly().finally(() => {
-      flight = undefined;
+  const start = (): Promise<Tenants> => {
+    running ??= refreshOnce().finally(() => {
+      running = undefined;
     });
-    return flight;
+    return running;
   };
 
   const isOld = (): boolean => now() >= refreshAt;
 
-  const refresh = async (): Promise<ReadonlyMap<string, Tenant>> => {
-    await flight?.catch(() => {});
+  const refresh = async (): Promise<Tenants> => {
+    await running?.catch(() => {});
     return start();
   };
 
-  let seekAt = Number.NEGATIVE_INFINITY;
-  let seeking: Promise<void> | undefined;
-  const pauseBeforeSeeking = async (): Promise<void> => {
-    const ms = seekAt - now();
+  let unknownKeyAt = Number.NEGATIVE_INFINITY;
+  let pausing: Promise<void> | undefined;
+  const pauseForUnknown = async (): Promise<void> => {
+    const ms = unknownKeyAt - now();
     if (ms > 0) await sleep(ms);
-    seekAt = now() + seekEveryMs;
+    unknownKeyAt = now() + unknownKeyMs;
   };
 
   return {
@@ -95,37 +89,51 @@ export function tenantList(options: TenantListOptions): TenantList {
       return tenants === undefined || isOld() ? start() : tenants;
     },
     known() {
-      if (tenants !== undefined && isOld()) start().catch(() => {}); // told by the flight itself
+      if (tenants !== undefined && isOld()) start().catch(() => {}); // the refresh itself logs its failure
       return tenants;
     },
     refresh,
-    async seek() {
-      seeking ??= pauseBeforeSeeking().finally(() => {
-        seeking = undefined;
+    async refreshForUnknown() {
+      pausing ??= pauseForUnknown().finally(() => {
+        pausing = undefined;
       });
-      await seeking;
+      await pausing;
       return refresh();
     },
   };
 }
 
-const noList = () =>
-  new InvalidOperationError("discover must answer a list of tenants: [{ id, database }, …].");
+async function discovered(options: TenantListOptions): Promise<Tenants> {
+  const { discover, discoverMs, resolveSecret, logger } = options;
+  const found: unknown = await abortAfter(
+    discoverMs,
+    (signal) => discover({ signal, resolveSecret, logger }),
+    () => discoverTimeout(discoverMs),
+  );
+  if (!Array.isArray(found)) throw noList();
+  return byKey(found, options);
+}
 
-/** One that is wrong, or there twice, is told and left out: the others are served. */
+/** A tenant that is not valid, or is listed twice, is left out with a warning: the others are served. */
 function byKey(
   found: readonly Tenant[],
   { logger, anyUrl }: Pick<TenantListOptions, "logger" | "anyUrl">,
-): ReadonlyMap<string, Tenant> {
+): Tenants {
   const tenants = new Map<string, Tenant>();
   for (const tenant of found) {
     const problem = tenantProblem(tenant, { anyUrl });
     const key = problem === undefined ? tenantKey(tenant.id) : "";
     if (problem !== undefined) logger.warn("a tenant is left out", { tenant: idOf(tenant), reason: problem });
-    else if (tenants.has(key)) logger.warn("a tenant is there twice; the first is used", { tenant: key });
+    else if (tenants.has(key)) logger.warn("a tenant is listed twice; the first is used", { tenant: key });
     else tenants.set(key, { ...tenant, id: key });
   }
   return tenants;
 }
 
 const idOf = (tenant: unknown): string => String((tenant as Tenant | undefined)?.id ?? "").slice(0, 255);
+
+const discoverTimeout = (ms: number) =>
+  new InvalidOperationError(`discover did not return the tenants within ${ms} ms (discoverMs).`);
+
+const noList = () =>
+  new InvalidOperationError("discover must return a list of tenants: [{ id, database }, …].");

@@ -1,18 +1,19 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../../base/budget.js";
+import { waitedWithin } from "../../base/budget-parts.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
-import { joinedReports } from "../scheduling/report-sum.js";
+import { hasProgressed } from "../../dispatch/has-progressed.js";
+import { joinReports } from "../scheduling/join-reports.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../scheduling/tenant-dispatcher.js";
-import { type FanOutJob, fanOutJob, type HandedOut } from "./fan-out-job.js";
+import { type FanOutJob, fanOutJob, type SentBatches } from "./fan-out-job.js";
 import type { FanOut, TenantBatch } from "./tenant-batch.js";
 
 export interface FanOutOptions {
   readonly dispatcher: Pick<TenantDispatcher, "run">;
   readonly distinctStores: () => Promise<readonly string[]>;
   readonly fanOut: FanOut;
-  /** Tenants in a share: 250 by default. No more than that, and the timer does them itself. */
+  /** Tenants in a batch: 250 by default. The timer serves that many, or fewer, tenants itself. */
   readonly tenantBatchSize?: number;
-  /** How often the timer comes: 60 s by default. */
+  /** The time between two timers: 60 s by default. */
   readonly periodMs?: number;
   readonly logger?: Logger;
   /** For tests: milliseconds since 1970. */
@@ -20,12 +21,12 @@ export interface FanOutOptions {
   readonly random?: () => number;
 }
 
-export type FanOutReport = TenantDispatchReport & HandedOut;
+export type FanOutReport = TenantDispatchReport & SentBatches;
 export type FanOutDispatcher = FanOutJob<TenantDispatchReport>;
 
 export const fanOutDefaults = { tenantBatchSize: 250, periodMs: 60_000 } as const;
 
-const nothing: TenantDispatchReport = {
+const emptyReport: TenantDispatchReport = {
   inbox: null,
   outbox: null,
   turns: 0,
@@ -34,7 +35,7 @@ const nothing: TenantDispatchReport = {
   left: [],
 };
 
-/** Dispatches thousands of tenants through the platform. */
+/** Dispatches thousands of tenants by fan-out. */
 export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher {
   const { dispatcher } = options;
   return fanOutJob({
@@ -43,17 +44,14 @@ export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher
     ...fanOutDefaults,
     ...options,
     logger: guardedLogger(options.logger ?? silentLogger),
-    nothing,
-    run: (budget, share) => runTenantBatch(dispatcher, share, budget),
-    hasDone: ({ inbox, outbox }) =>
-      [inbox, outbox].some(
-        (result) => result !== null && result.acked + result.abandoned + result.failed > 0,
-      ),
+    emptyReport,
+    run: (budget, batch) => runTenantBatch(dispatcher, batch, budget),
+    madeProgress: hasProgressed,
   });
 }
 
-/** Longer than the interval in which webhooks of a burst wake nobody anew. */
-const lookAgainMs = 500;
+/** Longer than the interval in which a burst of webhooks sends one batch. */
+const pollAgainMs = 500;
 
 async function runTenantBatch(
   dispatcher: FanOutOptions["dispatcher"],
@@ -61,7 +59,6 @@ async function runTenantBatch(
   budget: Budget,
 ): Promise<TenantDispatchReport> {
   const report = await dispatcher.run(budget, tenants, { woken: woken === true && anyOfThem !== true });
-  if (!woken || report.left.length > 0 || budget.remainingMs() < 2 * lookAgainMs) return report;
-  const waited = await sleep(lookAgainMs, true, { signal: budget.signal }).catch(() => false);
-  return waited ? joinedReports(report, await dispatcher.run(budget, tenants)) : report;
+  if (!woken || report.left.length > 0 || !(await waitedWithin(budget, pollAgainMs))) return report;
+  return joinReports(report, await dispatcher.run(budget, tenants));
 }

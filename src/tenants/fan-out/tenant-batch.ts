@@ -1,65 +1,71 @@
+import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 
-/** Tenants for one worker invocation. */
+/** The tenants that one worker invocation gets. */
 export interface TenantBatch {
   readonly tenants: readonly string[];
-  /** Milliseconds since 1970: from then on the next timer has handed out everything anew, so nothing is handed on. */
+  /**
+   * Milliseconds since 1970: the time of the next timer, which sends batches of all tenants again. A batch for
+   * dispatching that is received later is dropped, and what a worker did not reach is not sent on after it.
+   */
   readonly until: number;
-  /** A webhook has come for it: looked at once more after a moment, because a burst is announced once. */
+  /**
+   * A webhook was stored for these tenants. The worker polls them even if they are quarantined, and once more half a
+   * second later, because a burst of webhooks sends one batch.
+   */
   readonly woken?: boolean;
-  /** Of one that is woken and was never sent: nobody knows for which of them. */
+  /**
+   * With `woken`: it is not known for which of the tenants the webhook was stored, so quarantined tenants stay
+   * quarantined. Never part of a message.
+   */
   readonly anyOfThem?: boolean;
-  /** What is to be done for them, if it is not dispatching. */
+  /** The job for these tenants; undefined for dispatching. */
   readonly job?: "reap" | "cleanup";
 }
 
-/** Hands a share to a worker: starts a function, or puts a message into a queue that does. */
+/** Sends a tenant batch to a worker: invokes a function, or puts a message into a queue that starts one. */
 export interface FanOut {
-  send(share: TenantBatch): Promise<void>;
-  /** Gets ready for it (a client is loaded, say), where that takes time. */
+  send(batch: TenantBatch): Promise<void>;
+  /** Loads what `send` needs (a client, say) ahead of the first call. */
   prepare?(): void;
 }
 
 /** The event of an invocation, or the text of a queue's message. */
-export const tenantBatchMessage = (share: TenantBatch): string => JSON.stringify({ oncebox: "share", share });
+export const tenantBatchMessage = (batch: TenantBatch): string =>
+  JSON.stringify({ oncebox: "tenantBatch", tenantBatch: batch });
 
-/** The share in an event or a message; undefined when it is something else. */
+/** The tenant batch in an event or a message; undefined for any other event. */
 export function tenantBatchIn(value: unknown): TenantBatch | undefined {
-  const { oncebox, share } = (value ?? {}) as { readonly oncebox?: unknown; readonly share?: unknown };
-  if (oncebox !== "share") return undefined;
-  const { tenants, until, woken, job } = (share ?? {}) as Partial<TenantBatch>;
-  const isShare =
+  const { oncebox, tenantBatch } = (value ?? {}) as Readonly<Record<"oncebox" | "tenantBatch", unknown>>;
+  if (oncebox !== "tenantBatch") return undefined;
+  const { tenants, until, woken, job } = (tenantBatch ?? {}) as Partial<TenantBatch>;
+  const isValid =
     Array.isArray(tenants) &&
     tenants.every((id) => typeof id === "string") &&
     Number.isFinite(until) &&
     (job === undefined || job === "reap" || job === "cleanup");
-  if (!isShare) {
+  if (!isValid) {
     throw new InvalidArgumentError(
-      'A share must be { tenants: [keys], until: milliseconds } and, but for dispatching, job: "reap" or "cleanup".',
+      'A tenant batch must be { tenants: [keys], until: milliseconds } with job: "reap" or "cleanup", or without a job for dispatching.',
     );
   }
-  return {
-    tenants,
-    until: until!,
-    ...(woken === true ? { woken } : {}),
-    ...(job === undefined ? {} : { job }),
-  };
+  return { tenants, until: until!, ...defined({ woken: woken === true ? woken : undefined, job }) };
 }
 
-/** Those of several events or messages. */
+/** The tenant batches of several events or messages, merged. */
 export const tenantBatchesIn = (values: readonly unknown[]): readonly TenantBatch[] =>
-  mergedBatches(values.map(tenantBatchIn).filter((share) => share !== undefined));
+  mergedBatches(values.map(tenantBatchIn).filter((batch) => batch !== undefined));
 
-/** A batch of messages is one piece of work for each job. Messages are handled first. */
-export function mergedBatches(shares: readonly TenantBatch[]): readonly TenantBatch[] {
+/** One batch for each job that occurs, dispatching first. */
+export function mergedBatches(batches: readonly TenantBatch[]): readonly TenantBatch[] {
   return ([undefined, "reap", "cleanup"] as const).flatMap((job) => {
-    const those = shares.filter((share) => share.job === job);
-    if (those.length === 0) return [];
+    const same = batches.filter((batch) => batch.job === job);
+    if (same.length === 0) return [];
+    const woken = same.some((batch) => batch.woken) || undefined;
     return {
-      tenants: [...new Set(those.flatMap((share) => share.tenants))],
-      until: Math.max(...those.map((share) => share.until)),
-      ...(those.some((share) => share.woken) ? { woken: true } : {}),
-      ...(job === undefined ? {} : { job }),
+      tenants: [...new Set(same.flatMap((batch) => batch.tenants))],
+      until: Math.max(...same.map((batch) => batch.until)),
+      ...defined({ woken, job }),
     };
   });
 }

@@ -1,62 +1,66 @@
 import { fifo } from "../../base/fifo.js";
-import { type RestMemory, resting } from "./idle-backoff.js";
+import { type IdleHistory, idleBackoff } from "./idle-backoff.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 
-/** A look at a tenant with nothing to do costs one round trip, a turn with work some fifty messages. */
-const looksPerTurn = 8;
-/** Nobody needs so long to say that there is nothing: such a turn has found work. */
-const longestLookMs = 2_500;
-/** How long a tenant that had nothing is left alone, and one that had nothing again and again. */
-export const rests = { firstMs: 500, longestMs: 5_000 } as const;
+/** Idle tenants that are polled after each turn with work: a poll costs one round trip, such a turn some fifty messages. */
+const pollsPerTurn = 8;
+/** A poll is cut off before this (`pollMs` is 2 s), so a turn that takes longer has found work. */
+const longestPollMs = 2_500;
+/** The first and the longest delay of the idle back-off. */
+export const idleDelays = { firstMs: 500, longestMs: 5_000 } as const;
 
 export interface FairRun {
   readonly random: () => number;
   readonly now: () => number;
-  /** The longest rest. */
+  /** The longest delay of the idle back-off. */
   readonly longestMs: number;
-  /** Who rests, from runs before; nobody, where none is given. */
-  readonly memory?: RestMemory;
+  /** The idle back-off of earlier runs; without it, every run starts without idle tenants. */
+  readonly history?: IdleHistory;
 }
 
 /**
- * The default, for functions: nothing is remembered from one run to the next. The order is a new one each time, so
- * that nobody is always the last when time runs out. Everyone is asked once; those that had something stand in line,
- * so between two turns of one everybody else who has work has had one. While there is work, those that had none are
- * asked again after a rest: 0.5 s, then twice as long each time up to 5 s. Where others wait for their turns, eight are,
- * each time that a turn with work has ended.
+ * The default, for functions. It remembers nothing between runs, and each run polls the tenants in a new random order, so
+ * that no tenant is always the last when time runs out. Every tenant is polled once. Tenants with work wait in a fifo, so
+ * between two turns of one of them every other has had a turn. While there is work, idle tenants are polled again after
+ * 0.5 s, then after twice as long each time, up to 5 s. Where tenants with work wait for a slot, eight idle tenants are
+ * polled after each turn with work.
  */
 export const fair = (
   random: () => number = Math.random,
   now: () => number = () => performance.now(),
 ): SelectionStrategy => ({
   sequential: false,
-  begin: (ids) => fairly(ids, { random, now, longestMs: rests.longestMs }),
+  begin: (ids) => fairSelection(ids, { random, now, longestMs: idleDelays.longestMs }),
 });
 
-export function fairly(ids: readonly string[], { random, now, ...run }: FairRun): Selection {
-  const idle = resting(ids, { ...run, firstMs: rests.firstMs, now });
+export function fairSelection(ids: readonly string[], { random, now, ...run }: FairRun): Selection {
+  const idle = idleBackoff(ids, { ...run, firstMs: idleDelays.firstMs, now });
   const first = fifo(
-    shuffled(idle.fromBefore.size === 0 ? ids : ids.filter((id) => !idle.fromBefore.has(id)), random),
+    shuffled(
+      ids.filter((id) => !idle.fromEarlierRuns.has(id)),
+      random,
+    ),
   );
   const busy = fifo<string>();
-  /** Turns that run, by when they began, the oldest first; and those of them that are sure to have work. */
+  /** Running turns by their start, the oldest first. */
   const running = new Map<string, number>();
+  /** Running turns of tenants that had work in their last turn. */
   const working = new Set<string>();
-  let looks = 0;
+  let pollsLeft = 0;
 
-  /** Until it is sure that a turn that runs has found work; undefined when none runs. */
+  /** The time until a running turn is known to have found work; undefined when none runs. */
   const workMs = (): number | undefined => {
     if (working.size > 0) return 0;
     const [oldest] = running.values();
-    return oldest === undefined ? undefined : Math.max(0, oldest + longestLookMs - now());
+    return oldest === undefined ? undefined : Math.max(0, oldest + longestPollMs - now());
   };
-  const lookAgain = (): string | undefined => {
-    if (busy.size() === 0) return workMs() === 0 ? idle.take() : undefined; // nobody waits for this place
-    const id = looks > 0 ? idle.take() : undefined;
-    if (id !== undefined) looks--;
+  const nextIdle = (): string | undefined => {
+    if (busy.size() === 0) return workMs() === 0 ? idle.take() : undefined; // no busy tenant waits for this slot
+    const id = pollsLeft > 0 ? idle.take() : undefined;
+    if (id !== undefined) pollsLeft--;
     return id;
   };
-  const worker = (): string | undefined => {
+  const nextBusy = (): string | undefined => {
     const id = busy.take();
     if (id !== undefined) working.add(id);
     return id;
@@ -64,31 +68,32 @@ export function fairly(ids: readonly string[], { random, now, ...run }: FairRun)
 
   return {
     next() {
-      const id = first.take() ?? lookAgain() ?? worker();
+      const id = first.take() ?? nextIdle() ?? nextBusy();
       if (id !== undefined) running.set(id, now());
       return id;
     },
     ended(id, end) {
       running.delete(id);
-      if (working.size > 0) working.delete(id);
-      if (end === "empty") idle.add(id);
+      working.delete(id);
+      if (end === "empty") idle.foundNothing(id);
       if (end !== "more") return;
-      idle.worked(id);
+      idle.foundWork(id);
       busy.add(id);
-      looks = looksPerTurn; // not added up: those who come out of their rest together would all go before who has work
+      // Not added up: otherwise idle tenants whose delays end together would all be polled before the busy ones.
+      pollsLeft = pollsPerTurn;
     },
     nextMs() {
-      const [rest, work] = [idle.nextMs(), workMs()];
-      return rest === undefined || work === undefined ? undefined : Math.max(rest, work);
+      const [idleMs, busyMs] = [idle.nextMs(), workMs()];
+      return idleMs === undefined || busyMs === undefined ? undefined : Math.max(idleMs, busyMs);
     },
   };
 }
 
 /**
- * For other jobs than dispatching: everyone is asked once, and those that have more stand in line. Who had nothing is
- * not asked again, however long the others take.
+ * For jobs other than dispatching: every tenant has one turn, and tenants with more to do wait in a fifo for the next. A
+ * tenant with nothing to do has no second turn, however long the others take.
  */
-export const inTurns = (random: () => number = Math.random): SelectionStrategy => ({
+export const untilDone = (random: () => number = Math.random): SelectionStrategy => ({
   sequential: false,
   begin(ids) {
     const waiting = fifo(shuffled(ids, random));
@@ -102,10 +107,10 @@ export const inTurns = (random: () => number = Math.random): SelectionStrategy =
 });
 
 function shuffled(ids: readonly string[], random: () => number): string[] {
-  const line = [...ids];
-  for (let index = line.length - 1; index > 0; index--) {
+  const all = [...ids];
+  for (let index = all.length - 1; index > 0; index--) {
     const other = Math.floor(random() * (index + 1));
-    [line[index], line[other]] = [line[other]!, line[index]!];
+    [all[index], all[other]] = [all[other]!, all[index]!];
   }
-  return line;
+  return all;
 }

@@ -1,92 +1,103 @@
 import { type Fifo, fifo } from "../../base/fifo.js";
 
-/** Those that had nothing to do, each until its rest is over: a longer one after every look in a row that found nothing. */
-export interface Resting {
-  /** It was looked at now, and had nothing. */
-  add(id: string): void;
-  /** It had something: its next rest is a short one again. */
-  worked(id: string): void;
-  /** Those that rest from runs before. */
-  readonly fromBefore: ReadonlySet<string>;
-  /** Whose rest has been over for the longest time. */
+/** Tenants whose last poll found nothing. Each is polled again after a delay that doubles with every empty poll. */
+export interface IdleBackoff {
+  /** A poll found nothing: the tenant's delay begins. */
+  foundNothing(id: string): void;
+  /** A poll found work: the tenant's next delay is the shortest again. */
+  foundWork(id: string): void;
+  /** Tenants whose delay began in an earlier run and has not ended. */
+  readonly fromEarlierRuns: ReadonlySet<string>;
+  /** Removes and returns the tenant whose delay ended first; undefined while no delay has ended. */
   take(): string | undefined;
-  /** Until a rest is over, 0 when one is; undefined when nobody rests. */
+  /** The time until the next delay ends, 0 when one has ended; undefined without idle tenants. */
   nextMs(): number | undefined;
 }
 
-export interface RestingOptions {
-  /** After the first look that found nothing; twice as long each time, … */
+export interface IdleBackoffOptions {
+  /** The delay after the first empty poll. It doubles with each empty poll in a row … */
   readonly firstMs: number;
   /** … up to this. */
   readonly longestMs: number;
   readonly now: () => number;
-  /** What is known from runs before, and kept for those to come. */
-  readonly memory?: RestMemory;
+  /** Delays of earlier runs, kept for later ones. Without it a run begins with no idle tenants. */
+  readonly history?: IdleHistory;
 }
 
-/** By tenant, who was looked at last at the end. */
-export type RestMemory = Map<string, Rest>;
+/** By tenant, in the order of their polls. */
+export type IdleHistory = Map<string, IdlePeriod>;
 
-interface Rest {
+interface IdlePeriod {
   readonly id: string;
-  /** Looks in a row that found nothing before this rest. */
-  readonly looks: number;
+  /** Doublings of the first delay. */
+  readonly doublings: number;
   readonly until: number;
 }
 
-/** Of these tenants; others in the memory are left to other runs. */
-export function resting(
+/** For these tenants; others in the history belong to other runs. */
+export function idleBackoff(
   ids: readonly string[],
-  { firstMs, longestMs, now, memory = new Map() }: RestingOptions,
-): Resting {
-  /** One for each length of a rest, so that who came first is also the first to be rested. */
-  const queues: Fifo<Rest>[] = [];
-  const fromBefore = new Set<string>();
-
-  const put = (rest: Rest): void => {
-    queues[rest.looks] ??= fifo();
-    queues[rest.looks]!.add(rest);
+  { firstMs, longestMs, now, history = new Map() }: IdleBackoffOptions,
+): IdleBackoff {
+  /** One list per number of doublings: within it, the tenant that was polled first is also due first. */
+  const lists: Fifo<IdlePeriod>[] = [];
+  const add = (period: IdlePeriod): void => {
+    lists[period.doublings] ??= fifo();
+    lists[period.doublings]!.add(period);
   };
-  if (memory.size > 0) {
-    const own = new Set(ids);
-    for (const [id, rest] of memory) {
-      if (rest.until > now()) {
-        if (!own.has(id)) continue;
-        fromBefore.add(id);
-        put(rest);
-      } else if (rest.until + longestMs < now()) memory.delete(id); // it has gone, or nobody had the time for it
-    }
-  }
+  const fromEarlierRuns = forgetOld(history, ids, now(), longestMs);
+  for (const period of fromEarlierRuns.values()) add(period);
 
-  const earliest = (): Fifo<Rest> | undefined => {
-    let found: Fifo<Rest> | undefined;
-    for (const one of queues) {
-      const rest = one?.first();
-      if (rest !== undefined && rest.until < (found?.first()?.until ?? Number.POSITIVE_INFINITY)) found = one;
+  const earliest = (): Fifo<IdlePeriod> | undefined => {
+    let found: Fifo<IdlePeriod> | undefined;
+    for (const list of lists) {
+      const period = list?.first();
+      if (period !== undefined && period.until < (found?.first()?.until ?? Number.POSITIVE_INFINITY))
+        found = list;
     }
     return found;
   };
 
   return {
-    add(id) {
-      const before = memory.get(id);
-      const isLongest = before !== undefined && firstMs * 2 ** before.looks >= longestMs;
-      const looks = before === undefined ? 0 : before.looks + (isLongest ? 0 : 1);
-      const rest = { id, looks, until: now() + Math.min(longestMs, firstMs * 2 ** looks) };
-      if (before !== undefined) memory.delete(id); // so that it comes last
-      memory.set(id, rest);
-      put(rest);
+    foundNothing(id) {
+      const before = history.get(id);
+      const isLongest = before !== undefined && firstMs * 2 ** before.doublings >= longestMs;
+      const doublings = before === undefined ? 0 : before.doublings + (isLongest ? 0 : 1);
+      const period = { id, doublings, until: now() + Math.min(longestMs, firstMs * 2 ** doublings) };
+      history.delete(id); // a map keeps the order of first insertion
+      history.set(id, period);
+      add(period);
     },
-    worked: (id) => void memory.delete(id),
-    fromBefore,
+    foundWork: (id) => void history.delete(id),
+    fromEarlierRuns: new Set(fromEarlierRuns.keys()),
     take() {
-      const those = earliest();
-      if (those === undefined || those.first()!.until > now()) return undefined;
-      return those.take()!.id;
+      const list = earliest();
+      if (list === undefined || list.first()!.until > now()) return undefined;
+      return list.take()!.id;
     },
     nextMs() {
-      const rest = earliest()?.first();
-      return rest === undefined ? undefined : Math.max(0, rest.until - now());
+      const period = earliest()?.first();
+      return period === undefined ? undefined : Math.max(0, period.until - now());
     },
   };
+}
+
+/**
+ * Returns the periods of these tenants that have not ended. Deletes periods that ended long ago: such a tenant was
+ * removed, or no run had time for it.
+ */
+function forgetOld(
+  history: IdleHistory,
+  ids: readonly string[],
+  now: number,
+  longestMs: number,
+): ReadonlyMap<string, IdlePeriod> {
+  const current = new Map<string, IdlePeriod>();
+  if (history.size === 0) return current;
+  const own = new Set(ids);
+  for (const [id, period] of history) {
+    if (period.until + longestMs < now) history.delete(id);
+    else if (period.until > now && own.has(id)) current.set(id, period);
+  }
+  return current;
 }

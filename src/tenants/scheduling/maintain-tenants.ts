@@ -1,14 +1,15 @@
-import type { MaintenanceReport } from "../../app/maintenance-jobs.js";
+import { abortAfter } from "../../base/abort-after.js";
 import type { Budget } from "../../base/budget.js";
+import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
+import { InvalidOperationError } from "../../errors.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../../queue/maintenance.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
-import { limited } from "./limited.js";
-import { type Due, dueQuestion } from "./poll.js";
+import { type Due, poll } from "./poll.js";
 import type { TenantRunResult } from "./run-tenants.js";
-import { dispatchDefaults, type TenantDispatcher } from "./tenant-dispatcher.js";
+import { dispatchDefaults, type TenantDispatcher, type TenantWork } from "./tenant-dispatcher.js";
 
-export interface MaintenanceOptions {
+export interface TenantMaintenanceOptions {
   readonly dispatcher: Pick<TenantDispatcher, "each">;
   readonly pollMs?: number | undefined;
   /** How long Done messages are kept. */
@@ -28,7 +29,7 @@ type Sum = Omit<MaintenanceResult, "more">;
 const queues: readonly Queue[] = ["inbox", "outbox"];
 const noSums = () => ({ inbox: { done: 0, dead: 0 }, outbox: { done: 0, dead: 0 } });
 
-export const nothingMaintained: TenantMaintenanceReport = {
+export const emptyMaintenanceReport: TenantMaintenanceReport = {
   turns: 0,
   failed: [],
   quarantined: [],
@@ -36,21 +37,20 @@ export const nothingMaintained: TenantMaintenanceReport = {
   sums: noSums(),
 };
 
-/** Takes back what was claimed by those who died, and says for how long the oldest message of all of them has waited. */
-export function reapTenants(options: MaintenanceOptions): TenantMaintenance {
+/** Ends the expired leases of all tenants, and logs the age of the oldest due message among them. */
+export function reapTenants(options: TenantMaintenanceOptions): TenantMaintenance {
   const { pollMs = dispatchDefaults.pollMs, logger } = options;
   const maintain = maintenance(options);
   return async (budget, ids) => {
     const oldest = { inbox: noAge, outbox: noAge };
-    const report = await maintain(budget, ids, reapWithin, async (stores, found) => {
+    const report = await maintain(budget, ids, reapWithin, async (stores, due) => {
       for (const queue of queues) {
-        if (!found[queue]) continue; // nearly always: its age need not be asked for
-        const ageMs = await limited(pollMs, (signal) => stores[queue].oldestDueAgeMs({ signal }));
-        if ((ageMs ?? 0) > oldest[queue].oldestDueAgeMs)
-          oldest[queue] = { oldestDueAgeMs: ageMs ?? 0, store: stores.id };
+        if (!due[queue]) continue; // the usual case: without a due message there is no age to read
+        const ageMs = (await oldestDueAgeMs(stores, queue, pollMs)) ?? 0;
+        if (ageMs > oldest[queue].oldestDueAgeMs) oldest[queue] = { oldestDueAgeMs: ageMs, store: stores.id };
       }
     });
-    // As of one queue, with the name of whose it is: the same alarm hears of it.
+    // The same line as for a single database, plus the tenant's name, so that the same alarm reads it.
     if (report.turns > 0) for (const queue of queues) logger.info("queue", { queue, ...oldest[queue] });
     return report;
   };
@@ -58,47 +58,52 @@ export function reapTenants(options: MaintenanceOptions): TenantMaintenance {
 
 const noAge: { readonly oldestDueAgeMs: number; readonly store?: string } = { oldestDueAgeMs: 0 };
 
-/** Deletes what has been done for long enough. */
-export function cleanUpTenants(options: MaintenanceOptions): TenantMaintenance {
-  const retention = options.retentionMs === undefined ? {} : { retentionMs: options.retentionMs };
+const oldestDueAgeMs = (stores: TenantStores, queue: Queue, withinMs: number): Promise<number | null> =>
+  abortAfter(
+    withinMs,
+    (signal) => stores[queue].oldestDueAgeMs({ signal }),
+    () =>
+      new InvalidOperationError(
+        `The ${queue} did not return the age of its oldest message within ${withinMs} ms (pollMs).`,
+      ),
+  );
+
+/** Deletes the messages of all tenants that have been Done for longer than the retention. */
+export function cleanUpTenants(options: TenantMaintenanceOptions): TenantMaintenance {
+  const retention = defined({ retentionMs: options.retentionMs });
   const maintain = maintenance(options);
-  return (budget, ids) => maintain(budget, ids, (store, limit) => purgeWithin(store, limit, retention));
+  return (budget, ids) =>
+    maintain(budget, ids, (store, turnBudget) => purgeWithin(store, turnBudget, retention));
 }
 
-type Work = (store: TenantStores[Queue], limit: Budget) => Promise<MaintenanceResult>;
-type Afterwards = (stores: TenantStores, found: Due) => Promise<void>;
+type QueueWork = (store: TenantStores[Queue], turnBudget: Budget) => Promise<MaintenanceResult>;
+type Afterwards = (stores: TenantStores, due: Due) => Promise<void>;
 
-function maintenance({ dispatcher, pollMs = dispatchDefaults.pollMs }: MaintenanceOptions) {
-  const due = dueQuestion();
+function maintenance({ dispatcher, pollMs = dispatchDefaults.pollMs }: TenantMaintenanceOptions) {
   return async (
     budget: Budget,
     ids: readonly string[],
-    work: Work,
+    work: QueueWork,
     afterwards: Afterwards = async () => {},
   ): Promise<TenantMaintenanceReport> => {
     const sums = noSums();
-    const oneTenant = async (stores: TenantStores, limit: Budget): Promise<boolean> => {
-      // First of all a question that is cut off: the work itself may rightly take its time, and one that hangs has none.
-      const found = await due(stores, pollMs);
+    const maintainTenant: TenantWork = async (stores, turnBudget) => {
+      // The poll finds a database that hangs within pollMs. The work itself may rightly take longer.
+      const due = await poll(stores, pollMs);
       let more = false;
       for (const queue of queues) {
-        const one = await work(stores[queue], limit);
-        sums[queue].done += one.done;
-        sums[queue].dead += one.dead;
-        more ||= one.more;
+        const result = await work(stores[queue], turnBudget);
+        sums[queue].done += result.done;
+        sums[queue].dead += result.dead;
+        more ||= result.more;
       }
-      if (!more) await afterwards(stores, found);
+      if (!more) await afterwards(stores, due);
       return more;
     };
-    const result = await dispatcher.each(budget, oneTenant, ids);
+    const result = await dispatcher.each(budget, maintainTenant, ids);
     return { ...result, sums };
   };
 }
 
 export const hasMaintained = ({ sums }: TenantMaintenanceReport): boolean =>
   queues.some((queue) => sums[queue].done + sums[queue].dead > 0);
-
-export function toMaintenanceReport({ sums, left }: TenantMaintenanceReport): MaintenanceReport {
-  const more = left.length > 0;
-  return { inbox: { ...sums.inbox, more }, outbox: { ...sums.outbox, more } };
-}

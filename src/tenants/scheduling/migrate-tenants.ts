@@ -1,21 +1,24 @@
+import { defined } from "../../base/defined.js";
 import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidOperationError } from "../../errors.js";
 import { type MigrateResult, migrate } from "../../sql/migrate.js";
 import type { TenantStoreProvider } from "../connections/tenant-stores.js";
 
 const atOnce = 4;
+/** Tenants that the error names; of the others it says how many there are. */
 const mostNamed = 20;
 
-/** Each tenant's tables, when you deploy. One that fails keeps no other from it; who failed is said at the end. */
+/** Migrates the tables of all tenants. A tenant that fails does not stop the others; the error at the end names it. */
 export async function migrateTenants(
-  stores: Pick<TenantStoreProvider, "distinctStores" | "stores">,
+  tenants: Pick<TenantStoreProvider, "distinctStores" | "stores">,
 ): Promise<MigrateResult> {
-  const ids = await stores.distinctStores();
+  const ids = await tenants.distinctStores();
   const applied = new Map<string, readonly string[]>();
   const failures = new Map<string, unknown>();
   await severalAtOnce(ids, atOnce, async (id) => {
     try {
-      applied.set(id, await migrateOne(stores, id));
+      const { db, tables } = await tenants.stores(id);
+      applied.set(id, (await migrate(db, defined(tables))).applied);
     } catch (error) {
       failures.set(id, error);
     }
@@ -24,18 +27,12 @@ export async function migrateTenants(
   return { applied: ids.flatMap((id) => applied.get(id)!.map((step) => `${id}: ${step}`)) };
 }
 
-async function migrateOne(stores: Pick<TenantStoreProvider, "stores">, id: string) {
-  const { db, tables } = await stores.stores(id);
-  const given = Object.entries(tables).filter(([, name]) => name !== undefined);
-  return (await migrate(db, Object.fromEntries(given))).applied;
-}
-
 function notMigrated(failures: ReadonlyMap<string, unknown>, all: number): InvalidOperationError {
   const named = [...failures.keys()].slice(0, mostNamed).map((id) => JSON.stringify(id));
   const others = failures.size - named.length;
   const [first, ...more] = failures.values();
   return new InvalidOperationError(
-    `${failures.size} of ${all} tenants could not be migrated: ${named.join(", ")}${others > 0 ? ` and ${others} more` : ""}. Migrating again goes on with them.`,
+    `${failures.size} of ${all} tenants could not be migrated: ${named.join(", ")}${others > 0 ? ` and ${others} more` : ""}. Solve what the cause says, and migrate again.`,
     { cause: more.length === 0 ? first : new AggregateError([first, ...more]) },
   );
 }

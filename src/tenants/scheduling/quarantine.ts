@@ -1,7 +1,7 @@
-/** Tenants that failed, each until its time. Remembered by an instance; a new one finds out by itself. */
+/** Tenants that failed and are left alone for a while. An instance remembers them; a new instance begins without any. */
 export interface Quarantine {
   has(id: string): boolean;
-  /** Answers how long it is set aside. */
+  /** Returns for how long the tenant is quarantined. */
   failed(id: string): number;
   recovered(id: string): void;
 }
@@ -9,8 +9,8 @@ export interface Quarantine {
 const firstMs = 5_000;
 const longestMs = 5 * 60_000;
 
-/** Twice as long after each failure in a row, up to five minutes, when the timer would come by anyway. */
-export function quarantine(now: () => number = () => performance.now()): Quarantine {
+/** The time doubles after each failure in a row, up to five minutes. */
+export function tenantQuarantine(now: () => number = () => performance.now()): Quarantine {
   const entries = new Map<string, { failures: number; until: number }>();
   return {
     has(id) {

@@ -1,186 +1,183 @@
-import { attempted } from "../../base/attempted.js";
 import { type Budget, timeBudget } from "../../base/budget.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
-import { type TimeLimits, timeLimits } from "../../base/time-limits.js";
+import { processTimers, type Timers } from "../../base/timers.js";
+import { yieldToEventLoop } from "../../base/wait.js";
+import { withinTime } from "../../base/within-time.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Quarantine } from "./quarantine.js";
-import type { SelectionStrategy } from "./selection.js";
-
-/** Runs work within both what is left of all the time and the turn's own. */
-export type TurnTime = <T>(work: (limit: Budget) => Promise<T>) => Promise<T>;
+import type { Selection, SelectionStrategy } from "./selection.js";
 
 export interface TenantRun {
   readonly ids: readonly string[];
   readonly selection: SelectionStrategy;
-  /** Tenants at once, unless the selection wants one after another. */
+  /** Turns at once, unless the selection is sequential. */
   readonly concurrency: number;
   readonly budget: Budget;
-  /** The most that one turn may take. */
+  /** The longest time of one turn. */
   readonly turnMs: number;
-  /**
-   * Answers whether there may be more. What it throws is the tenant's own fault. Whatever is not sure to end by itself,
-   * and soon, is to be `timed`.
-   */
-  readonly turn: (id: string, timed: TurnTime) => Promise<boolean>;
-  readonly aside: Quarantine;
+  /** One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant. */
+  readonly turn: (id: string, turnBudget: Budget) => Promise<boolean>;
+  readonly quarantine: Quarantine;
   readonly logger: Logger;
-  /** For simulations: instead of a timer. */
-  readonly limits?: TimeLimits;
+  /** For simulations. */
+  readonly timers?: Timers;
 }
 
 export interface TenantRunResult {
   readonly turns: number;
-  /** Could not be asked, or not to the end. They are set aside for a while. */
+  /** Tenants whose turn failed. They are quarantined. */
   readonly failed: readonly string[];
-  /** Not asked now, because they failed a short time ago. */
+  /** Tenants that had no turn because they are quarantined since an earlier run. */
   readonly quarantined: readonly string[];
-  /** Not reached, or with more to do, when the time was over: somebody should go on with them. */
+  /** Tenants that had no turn, or have more to do, when the time was over: another run should continue with them. */
   readonly left: readonly string[];
 }
 
-/** No turn is begun with less: it could only claim and hand back. */
+/** A shorter turn could only claim and release. */
 const shortestTurnMs = 250;
-/** A turn ends by itself at its limit; one that does not is left alone after this. */
+/** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
 const graceMs = 250;
-/** An embedded database answers within the same turn of the event loop, which others wait for as well. */
-const longestLoopMs = 5;
+/** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
+const longestTickMs = 5;
 
-const usualLimits = timeLimits();
+type EndedTurn = { readonly id: string } & ({ readonly more: boolean } | { readonly error: unknown });
 
-/** Turns of many tenants within one budget. One that fails or hangs costs the others no more than its own turn. */
+interface RunState extends TenantRun {
+  readonly timers: Timers;
+  readonly selected: Selection;
+  readonly left: Set<string>;
+  readonly failed: Set<string>;
+  readonly quarantinedBefore: readonly string[];
+  /** Turns that have ended and are not settled yet. */
+  readonly ended: EndedTurn[];
+  running: number;
+  turns: number;
+  /** Ends the wait for the next event. */
+  resume: () => void;
+}
+
+/** Gives tenants turns within one budget. A tenant that fails or hangs costs the others no more than its own turn. */
 export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
-  const { budget, aside, logger, selection } = run;
-  const limits = run.limits ?? usualLimits;
-  const waiting: string[] = [];
-  const asked: string[] = [];
-  for (const id of run.ids) (aside.has(id) ? waiting : asked).push(id);
-  const chosen = selection.begin(asked);
-  const left = new Set(asked);
-  const failed = new Set<string>();
-  const most = selection.sequential ? 1 : run.concurrency;
-  let busy = 0;
-  let turns = 0;
-
-  const hasTime = (): boolean => !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs;
-
-  const timed: TurnTime = (work) => within(run.turnMs, budget, limits, work);
-
-  const succeeded = (id: string, more: boolean): void => {
-    if (!more) left.delete(id);
-    aside.recovered(id);
-    chosen.ended(id, more ? "more" : "empty");
-  };
-  const hasFailed = (id: string, error: unknown): void => {
-    left.delete(id);
-    failed.add(id);
-    const forMs = aside.failed(id);
-    logger.error("a tenant failed and is quarantined", { store: id, forMs, reason: safeReason(error) });
-    chosen.ended(id, "failed");
-  };
-
-  /** A strategy that goes round and round may name one that has failed meanwhile. */
-  const nextId = (): string | undefined => {
-    for (;;) {
-      const id = chosen.next();
-      if (id === undefined || !(failed.has(id) || aside.has(id))) return id;
-      chosen.ended(id, "failed");
+  const state = initialState(run);
+  let tickStartedAt = performance.now();
+  for (;;) {
+    settleEndedTurns(state);
+    const startAgainMs = startTurns(state);
+    if (state.running === 0) return resultOf(state);
+    await nextEvent(state, startAgainMs);
+    if (performance.now() - tickStartedAt >= longestTickMs) {
+      await yieldToEventLoop();
+      tickStartedAt = performance.now();
     }
+  }
+}
+
+function initialState(run: TenantRun): RunState {
+  const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
+  const isQuarantined = new Set(quarantinedBefore);
+  const ids = run.ids.filter((id) => !isQuarantined.has(id));
+  return {
+    ...run,
+    timers: run.timers ?? processTimers,
+    selected: run.selection.begin(ids),
+    left: new Set(ids),
+    failed: new Set(),
+    quarantinedBefore,
+    ended: [],
+    running: 0,
+    turns: 0,
+    resume: () => {},
   };
-
-  await new Promise<void>((resolve, reject) => {
-    let loopSince = performance.now();
-    let isPausing = false;
-    let hasBroken = false;
-    let noAlarm = (): void => {};
-
-    const startSome = (): void => {
-      noAlarm();
-      while (busy < most && hasTime()) {
-        const id = nextId();
-        if (id === undefined) {
-          setAlarm();
-          break;
-        }
-        busy++;
-        turns++;
-        attempted(() => run.turn(id, timed)).then(
-          (more) => ended(() => succeeded(id, more)),
-          (error: unknown) => ended(() => hasFailed(id, error)),
-        );
-      }
-      if (busy === 0) resolve();
-    };
-    /** Somebody may have a turn though none of those that run has ended. */
-    const setAlarm = (): void => {
-      const ms = busy > 0 ? chosen.nextMs?.() : undefined;
-      if (ms !== undefined) noAlarm = limits.after(ms, startSafely);
-    };
-    /** A strategy of the user's own that throws: the turns that run may end, and none follows. */
-    const breakOff = (error: unknown): void => {
-      hasBroken = true;
-      noAlarm();
-      reject(error);
-    };
-    const startSafely = (): void => {
-      if (hasBroken) return;
-      try {
-        startSome();
-      } catch (error) {
-        breakOff(error);
-      }
-    };
-    const ended = (settle: () => void): void => {
-      busy--;
-      try {
-        settle();
-      } catch (error) {
-        breakOff(error);
-        return;
-      }
-      if (isPausing) return;
-      if (performance.now() - loopSince < longestLoopMs) startSafely();
-      else {
-        isPausing = true;
-        setImmediate(() => {
-          isPausing = false;
-          loopSince = performance.now();
-          startSafely();
-        });
-      }
-    };
-    startSafely();
-  });
-  return { turns, failed: [...failed], quarantined: waiting, left: [...left] };
 }
 
-function within<T>(
-  turnMs: number,
-  budget: Budget,
-  limits: TimeLimits,
-  work: (limit: Budget) => Promise<T>,
-): Promise<T> {
+function settleEndedTurns(state: RunState): void {
+  for (const turn of state.ended.splice(0)) {
+    state.running--;
+    if ("error" in turn) settleFailure(state, turn.id, turn.error);
+    else {
+      if (!turn.more) state.left.delete(turn.id);
+      state.quarantine.recovered(turn.id);
+      state.selected.ended(turn.id, turn.more ? "more" : "empty");
+    }
+  }
+}
+
+function settleFailure({ left, failed, quarantine, logger, selected }: RunState, id: string, error: unknown) {
+  left.delete(id);
+  failed.add(id);
+  const forMs = quarantine.failed(id);
+  logger.error("a tenant failed and is quarantined", { store: id, forMs, reason: safeReason(error) });
+  selected.ended(id, "failed");
+}
+
+/** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
+function startTurns(state: RunState): number | undefined {
+  const { budget, selection, concurrency, selected } = state;
+  const slots = selection.sequential ? 1 : concurrency;
+  while (state.running < slots && !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs) {
+    const id = nextTenant(state);
+    if (id === undefined) return selected.nextMs?.();
+    state.running++;
+    state.turns++;
+    void startTurn(state, id).then((turn) => {
+      state.ended.push(turn);
+      state.resume();
+    });
+  }
+  return undefined;
+}
+
+/** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
+function nextTenant({ selected, failed, quarantine }: RunState): string | undefined {
+  for (;;) {
+    const id = selected.next();
+    if (id === undefined || !(failed.has(id) || quarantine.has(id))) return id;
+    selected.ended(id, "failed");
+  }
+}
+
+async function startTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<EndedTurn> {
+  const ms = Math.min(turnMs, budget.remainingMs());
+  try {
+    const running = turn(id, turnBudget(budget, ms));
+    return { id, more: await withinTime(ms + graceMs, running, () => turnTimeout(ms, turnMs), timers) };
+  } catch (error) {
+    return { id, error };
+  }
+}
+
+/** Ends after `ms`, measured by the clock of the run's budget. */
+function turnBudget(budget: Budget, ms: number): Budget {
   const startMs = budget.remainingMs();
-  const ms = Math.min(turnMs, startMs);
-  const limit: Budget = Number.isFinite(startMs)
-    ? {
-        signal: budget.signal,
-        remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
-      }
-    : timeBudget(ms, budget.signal); // a server's, which has no end
-  return new Promise<T>((resolve, reject) => {
-    const ended = limits.after(ms + graceMs, () =>
-      reject(new InvalidOperationError(`It did not end within its ${Math.round(ms)} ms.`)),
-    );
-    attempted(() => work(limit)).then(
-      (result) => {
-        ended();
-        resolve(result);
-      },
-      (error: unknown) => {
-        ended();
-        reject(error);
-      },
-    );
+  if (!Number.isFinite(startMs)) return timeBudget(ms, budget.signal); // a server's budget has no end
+  return {
+    signal: budget.signal,
+    remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
+  };
+}
+
+const turnTimeout = (ms: number, turnMs: number) =>
+  new InvalidOperationError(
+    ms < turnMs
+      ? `The tenant's turn exceeded the run's remaining time (${Math.round(ms)} ms).`
+      : `The tenant's turn exceeded turnMs (${turnMs} ms).`,
+  );
+
+/** Waits until a turn ends, or for `ms` at most. */
+function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const cancel = ms === undefined ? undefined : state.timers.after(ms, resolve);
+    state.resume = () => {
+      cancel?.();
+      resolve();
+    };
   });
 }
+
+const resultOf = ({ turns, failed, quarantinedBefore, left }: RunState): TenantRunResult => ({
+  turns,
+  failed: [...failed],
+  quarantined: quarantinedBefore,
+  left: [...left],
+});

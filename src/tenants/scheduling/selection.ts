@@ -1,63 +1,63 @@
-/** What came of a store's turn: nothing was there, something was, or it could not be asked. */
+/** How a turn ended: the store had nothing, may have more, or failed. */
 export type TurnEnd = "empty" | "more" | "failed";
 
-/** Which store has the next turn, for one run. Stores are told by their identifiers. */
+/** Chooses the store of the next turn, for one run. Stores are named by their identifiers. */
 export interface Selection {
-  /** Undefined: none, unless a turn that still runs ends otherwise. */
+  /** Undefined: no store now. It is called again after a running turn has ended. */
   next(): string | undefined;
   ended(id: string, end: TurnEnd): void;
-  /** After `next` named nobody: when to ask it again though no turn has ended. Undefined, or not there: not before one has. */
+  /** After `next` returned undefined: when to call it again even if no turn has ended. Undefined: only after one has. */
   nextMs?(): number | undefined;
 }
 
 export interface SelectionStrategy {
-  /** Turns one after another, never two at once. */
+  /** One turn at a time. */
   readonly sequential: boolean;
   begin(ids: readonly string[]): Selection;
 }
 
-/** Each store in order, one batch from each, round and round, until a whole round found nothing. Goes on where it was. */
+/** One batch from each store in order, again and again, until a whole round found nothing. The next run continues there. */
 export function roundRobin(): SelectionStrategy {
   let last: string | undefined;
   return {
     sequential: true,
     begin(ids) {
-      const ring = after(ids, last);
+      const ring = ringAfter(ids, last);
       let index = 0;
-      let quiet = 0;
+      let emptyTurns = 0;
       return {
         next() {
-          if (quiet >= ring.length) return undefined;
+          if (emptyTurns >= ring.length) return undefined;
           last = ring[index++ % ring.length]!;
           return last;
         },
         ended(_id, end) {
-          quiet = end === "more" ? 0 : quiet + 1;
+          emptyTurns = end === "more" ? 0 : emptyTurns + 1;
         },
       };
     },
   };
 }
 
-/** One store until it has nothing left, then the next, until a whole round found nothing. Goes on where it was. */
+/** One store until it is empty, then the next, until a whole round found nothing. The next run continues there. */
 export function drainFirst(): SelectionStrategy {
   let current: string | undefined;
   return {
     sequential: true,
     begin(ids) {
-      const ring = from(ids, current);
+      const ring = ringFrom(ids, current);
       let index = 0;
-      let quiet = 0;
+      let emptyTurns = 0;
       return {
         next() {
-          if (quiet >= ring.length) return undefined;
+          if (emptyTurns >= ring.length) return undefined;
           current = ring[index % ring.length]!;
           return current;
         },
         ended(_id, end) {
-          if (end === "more") quiet = 0;
+          if (end === "more") emptyTurns = 0;
           else {
-            quiet++;
+            emptyTurns++;
             index++;
           }
         },
@@ -66,13 +66,17 @@ export function drainFirst(): SelectionStrategy {
   };
 }
 
-/** The ring, beginning with this one. */
-function from(ids: readonly string[], id: string | undefined): readonly string[] {
-  const index = id === undefined ? 0 : Math.max(0, ids.indexOf(id));
-  return [...ids.slice(index), ...ids.slice(0, index)];
+/** The stores in order, beginning with this one. */
+function ringFrom(ids: readonly string[], id: string | undefined): readonly string[] {
+  return rotated(ids, id === undefined ? 0 : Math.max(0, ids.indexOf(id)));
 }
 
-function after(ids: readonly string[], id: string | undefined): readonly string[] {
-  const index = id === undefined ? 0 : ids.indexOf(id) + 1;
-  return [...ids.slice(index), ...ids.slice(0, index)];
+/** The stores in order, beginning with the one after this. */
+function ringAfter(ids: readonly string[], id: string | undefined): readonly string[] {
+  return rotated(ids, id === undefined ? 0 : ids.indexOf(id) + 1);
 }
+
+const rotated = (ids: readonly string[], index: number): readonly string[] => [
+  ...ids.slice(index),
+  ...ids.slice(0, index),
+];

@@ -6,10 +6,10 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../../queue/mess
 import type { DispatchStore } from "../../queue/work-store.js";
 import type { SqlExecutor } from "../../sql/driver.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
-import { oneBatch } from "./one-batch.js";
 import type { Due } from "./poll.js";
+import { singleBatchStore } from "./single-batch-store.js";
 
-/** What handles a tenant's messages; undefined leaves that queue to others. */
+/** The dispatchers of a tenant's queues; a queue whose dispatcher is undefined is left alone. */
 export interface TenantDispatchers {
   readonly inbox: Dispatcher<InboxMessage, SqlExecutor> | undefined;
   readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
@@ -17,15 +17,15 @@ export interface TenantDispatchers {
 
 export interface TurnOptions {
   readonly dispatchers: TenantDispatchers;
-  /** A database that takes longer to answer a claim hangs. */
+  /** A claim that is pending for longer is an error. */
   readonly pollMs: number;
   readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
 }
 
-/** Handles a batch of each queue that has something. Answers whether there may be more. */
+/** Handles one batch of each queue that is due. Returns whether there may be more. */
 export async function tenantTurn(
   stores: TenantStores,
-  found: Due,
+  due: Due,
   budget: Budget,
   { dispatchers, pollMs, onResult }: TurnOptions,
 ): Promise<boolean> {
@@ -35,26 +35,26 @@ export async function tenantTurn(
     store: DispatchStore<Message, SqlExecutor>,
   ): Promise<DispatchResult | undefined> => {
     if (dispatcher === undefined) return undefined;
-    const one = oneBatch(store);
-    const result = await dispatcher.run(one.store, budget);
+    const single = singleBatchStore(store);
+    const result = await dispatcher.run(single.store, budget);
     onResult(queue, result);
-    if (one.unansweredMs() >= pollMs) throw noAnswer(queue);
+    if (single.pendingClaimMs() >= pollMs) throw claimTimeout(queue, pollMs);
     return result;
   };
 
   const settled = await Promise.allSettled([
-    found.inbox ? batch("inbox", dispatchers.inbox, stores.inbox) : undefined,
-    found.outbox ? batch("outbox", dispatchers.outbox, stores.outbox) : undefined,
+    due.inbox ? batch("inbox", dispatchers.inbox, stores.inbox) : undefined,
+    due.outbox ? batch("outbox", dispatchers.outbox, stores.outbox) : undefined,
   ]);
-  // One that failed must not end the turn while the other still works.
+  // A queue that failed must not end the turn while the other still works.
   const failed = settled.find((one) => one.status === "rejected");
   if (failed !== undefined) throw failed.reason;
-  // A handler of the inbox may have filled the outbox, so a turn that found something is followed by another look.
+  // A handler of the inbox may have filled the outbox, so a turn that found something is followed by another poll.
   const results = settled.map((one) => (one.status === "fulfilled" ? one.value : undefined));
   return results.some(
     (result) => result !== undefined && (result.claimed > 0 || result.stopped !== "drained"),
   );
 }
 
-const noAnswer = (queue: string) =>
-  new InvalidOperationError(`The ${queue} did not answer a claim within the turn's time.`);
+const claimTimeout = (queue: string, ms: number) =>
+  new InvalidOperationError(`The ${queue} did not answer a claim within ${ms} ms (pollMs).`);

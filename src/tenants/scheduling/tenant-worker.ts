@@ -1,11 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Budget } from "../../base/budget.js";
 import { guardedLogger, silentLogger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { sleep } from "../../base/wait.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { tenantKey } from "../tenant.js";
-import { fairly, rests } from "./fair.js";
-import type { RestMemory } from "./idle-backoff.js";
+import { fairSelection, idleDelays } from "./fair.js";
+import type { IdleHistory } from "./idle-backoff.js";
 import { reapTenants } from "./maintain-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
 import {
@@ -15,20 +15,20 @@ import {
 } from "./tenant-dispatcher.js";
 
 export interface TenantWorkerOptions extends Omit<TenantDispatcherOptions, "selection"> {
-  /** With nothing to do, looks at a tenant slow down to this: 60 s by default. Minutes let a serverless database sleep. */
+  /** The longest time between two polls of an idle tenant: 60 s by default. Minutes let a serverless database sleep. */
   readonly idlePollMs?: number;
-  /** Between two reaps of expired leases: 10 minutes by default. */
+  /** The time between two reaps of expired leases: 10 minutes by default. */
   readonly reapMs?: number;
-  /** What handlers get to finish in when the worker stops: 10 s by default. */
+  /** The time that running handlers have to finish when the worker stops: 10 s by default. */
   readonly drainMs?: number;
   /** For tests: instead of waiting for so long. */
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export interface TenantWorker {
-  /** Something has come for this tenant: it is looked at now, however long it has been idle. */
+  /** A message has been stored for this tenant: it is polled now, whatever its idle back-off is. */
   wake(key: string): void;
-  /** Begins nothing new, lets running handlers finish or abort, settles. Resolves when all is settled. */
+  /** Starts no new work and lets running handlers finish or abort. Resolves when everything is settled. */
   stop(): Promise<void>;
 }
 
@@ -42,14 +42,14 @@ const known = [
   ...Object.keys({ ...dispatchDefaults, ...defaults }),
 ];
 
-/** Between two rounds, each of which looks at those whose rest is over. */
+/** Between two rounds. A round polls the tenants whose idle delay has ended. */
 const paceMs = 500;
-/** A round that has work ends after this, so that new tenants have their turns; nobody notices. */
+/** A round with work ends after this, so that tenants that were added meanwhile are in the next one. */
 const roundMs = 60_000;
 
 /**
- * For those who have a server: serves all tenants for as long as the process lives. A tenant with nothing to do is
- * looked at ever less often; whatever is found there, or wakes it, starts over.
+ * Serves all tenants for as long as the process lives: for a server. An idle tenant is polled less and less often; work
+ * that a poll finds, or a wake-up, resets its idle back-off.
  *
  * @example
  * const worker = createTenantWorker({ tenants, dispatchers: { inbox: createDispatcher({ handlers }), outbox: undefined } });
@@ -58,16 +58,16 @@ const roundMs = 60_000;
  */
 export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
   refuseUnknown(options, known, "createTenantWorker");
-  const { idlePollMs, reapMs, drainMs, pause: wait, ...rest } = { ...defaults, ...options };
+  const { idlePollMs, reapMs, drainMs, pause: wait = sleep, ...rest } = { ...defaults, ...options };
   requireDuration(idlePollMs, "idlePollMs");
   requireDuration(reapMs, "reapMs");
   requireDuration(drainMs, "drainMs");
   const { tenants, now = () => performance.now() } = options;
   const logger = guardedLogger(options.logger ?? silentLogger);
-  const memory: RestMemory = new Map();
+  const history: IdleHistory = new Map();
   const dispatcher = createTenantDispatcher({
     ...rest,
-    selection: inRounds({ memory, now, longestMs: Math.max(rests.firstMs, idlePollMs - paceMs) }),
+    selection: inRounds({ history, now, longestMs: Math.max(idleDelays.firstMs, idlePollMs - paceMs) }),
   });
   const reap = reapTenants({ dispatcher, logger, pollMs: options.pollMs });
   const stopping = new AbortController();
@@ -75,50 +75,50 @@ export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
   let endsAt = Number.POSITIVE_INFINITY;
   const budget: Budget = { signal, remainingMs: () => Math.max(0, endsAt - performance.now()) };
 
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<boolean> => {
+  /** Returns whether the job succeeded. */
+  const attempt = async (job: string, work: () => Promise<unknown>): Promise<boolean> => {
     try {
       await work();
       return true;
     } catch (error) {
-      if (!signal.aborted) logger.error(`${what} failed`, { reason: safeReason(error) });
+      if (!signal.aborted) logger.error(`${job} failed`, { reason: safeReason(error) });
       return false;
     }
   };
   const pause = async (ms: number): Promise<void> => {
-    if (!signal.aborted) await (wait?.(ms, signal) ?? sleep(ms, undefined, { signal })).catch(() => {}); // stopped
+    if (!signal.aborted) await wait(ms, signal).catch(() => {}); // stopped
   };
-  /** Without tenants there is nothing to do: their source is asked again, but not at once. */
-  const dispatching = async (): Promise<void> => {
+  const dispatchLoop = async (): Promise<void> => {
     while (!signal.aborted) {
-      const isDone = await attempt("dispatch", () => dispatcher.run(budget));
-      await pause(isDone ? paceMs : rests.longestMs);
+      const succeeded = await attempt("dispatch", () => dispatcher.run(budget));
+      await pause(succeeded ? paceMs : idleDelays.longestMs); // a failure: the tenants could not be listed
     }
   };
-  const reaping = async (): Promise<void> => {
+  const reapLoop = async (): Promise<void> => {
     while (!signal.aborted) {
       await attempt("reap", async () => reap(budget, await tenants.distinctStores()));
       await pause(reapMs);
     }
   };
 
-  /** Those that are being looked at because they were woken, and whether they were woken again meanwhile. */
+  /** Tenants that are polled because of a wake-up, and whether another wake-up came meanwhile. */
   const woken = new Map<string, { again: boolean }>();
-  const running = new Set<Promise<void>>();
-  const look = async (id: string, state: { again: boolean }): Promise<void> => {
+  const pollWoken = async (id: string, state: { again: boolean }): Promise<void> => {
     do {
       state.again = false;
-      memory.delete(id);
+      history.delete(id);
       await attempt("dispatch", () => dispatcher.run(budget, [id], { woken: true }));
     } while (state.again && !signal.aborted);
     woken.delete(id);
   };
-  const keep = (work: Promise<void>): void => {
-    const kept = work.finally(() => running.delete(kept));
-    running.add(kept);
+  const running = new Set<Promise<void>>();
+  const track = (work: Promise<void>): void => {
+    const tracked = work.finally(() => running.delete(tracked));
+    running.add(tracked);
   };
 
-  keep(dispatching());
-  keep(reaping());
+  track(dispatchLoop());
+  track(reapLoop());
   return {
     wake(key) {
       const id = tenantKey(key);
@@ -126,7 +126,7 @@ export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
       state.again = true;
       if (woken.has(id) || signal.aborted) return;
       woken.set(id, state);
-      keep(look(id, state));
+      track(pollWoken(id, state));
     },
     async stop() {
       endsAt = Math.min(endsAt, performance.now() + drainMs);
@@ -136,15 +136,15 @@ export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
   };
 }
 
-/** The fair order, which remembers from one round to the next who rests. */
+/** The fair order, with an idle back-off that continues from one round to the next. */
 const inRounds = (run: {
-  readonly memory: RestMemory;
+  readonly history: IdleHistory;
   readonly now: () => number;
   readonly longestMs: number;
 }): SelectionStrategy => ({
   sequential: false,
   begin(ids) {
-    const round = fairly(ids, { ...run, random: Math.random });
+    const round = fairSelection(ids, { ...run, random: Math.random });
     const endsAt = run.now() + roundMs;
     const isOver = () => run.now() >= endsAt;
     return {

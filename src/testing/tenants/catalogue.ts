@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, it } from "vitest";
+import { defined } from "../../base/defined.js";
 import { silentLogger } from "../../base/logger.js";
 import { catalogueTable, tenantsFromCatalogue } from "../../tenants/discovery/from-catalogue.js";
 import type { TestDatabase } from "../harness.js";
@@ -10,18 +11,15 @@ const context = () => ({
   logger: silentLogger,
 });
 
-/** FUN-08: a table of any of the databases lists the tenants. */
+/** FUN-08: a table in any database lists the tenants. */
 export function catalogueTests(database: () => TestDatabase): void {
-  it("FUN-08 reads tenants from a catalogue table, each time as it is", async () => {
+  it("FUN-08 reads the current tenants from a catalogue table each time", async () => {
     const { db, schema, raw } = database();
-    const place = {
-      table: `tenants_${randomUUID().slice(0, 8)}`,
-      ...(schema === undefined ? {} : { schema }),
-    };
-    await raw(catalogueTable(place));
-    const discover = tenantsFromCatalogue({ database: db, ...place });
+    const names = { table: `tenants_${randomUUID().slice(0, 8)}`, ...defined({ schema }) };
+    await raw(catalogueTable(names));
+    const discover = tenantsFromCatalogue({ database: db, ...names });
     expect(await discover(context())).toEqual([]);
-    const name = schema === undefined ? place.table : `${schema}.${place.table}`;
+    const name = schema === undefined ? names.table : `${schema}.${names.table}`;
     await raw(`insert into ${name} (id, database_url) values ('acme', 'sqlite:acme.db')`);
     await raw(
       `insert into ${name} (id, database_url, schema_name, inbox_table, outbox_table) values ('globex', 'postgres://db/globex', 'app', 'incoming', 'outgoing')`,
@@ -41,7 +39,7 @@ export function catalogueTests(database: () => TestDatabase): void {
     expect((await discover(context())).map((tenant) => tenant.id)).toEqual(["globex"]);
   });
 
-  it("FUN-08 a catalogue that is not there is an error, which keeps the last list", async () => {
+  it("FUN-08 a missing catalogue table is an error, so that the last list stays in use", async () => {
     const discover = tenantsFromCatalogue({ database: database().db, table: "nowhere_to_be_found" });
     await expect(discover(context())).rejects.toThrow();
   });

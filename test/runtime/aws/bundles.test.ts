@@ -98,6 +98,16 @@ describe("bundles for Lambda", () => {
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
   });
 
+  it("FUN-07 FUN-09 a function of an app with one database holds no code for tenants but the message that starts a worker", () => {
+    const tenants = /src\/(tenants\/|app\/(multi-tenant|open-tenants|tenant-reports))/;
+    for (const metafile of built.values()) {
+      const contents = ["webhook", "consume", "dispatch", "reap", "cleanup"].flatMap((name) =>
+        contentsOf(metafile, name).filter((file) => tenants.test(file)),
+      );
+      expect([...new Set(contents)]).toEqual(["src/tenants/fan-out/tenant-batch.ts"]);
+    }
+  });
+
   it("FUN-09 a webhook's function holds what receives, and neither the rest of the inbox nor the schema", () => {
     const rest = /src\/(sql\/(queue-operations|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
     for (const metafile of built.values()) {

@@ -16,11 +16,11 @@ afterEach(async () => {
 
 const credentials = { accessKeyId: "test", secretAccessKey: "test" };
 const env = { AWS_REGION: "us-east-1", AWS_ACCESS_KEY_ID: "test", AWS_SECRET_ACCESS_KEY: "test" };
-const share = { tenants: ["acme", "globex"], until: 1_900_000_000_000 };
+const batch = { tenants: ["acme", "globex"], until: 1_900_000_000_000 };
 const sqsRecord = (body: string) => ({ eventSource: "aws:sqs", body });
 
-describe("shares of tenants on AWS", () => {
-  it("FUN-07 a share is an asynchronous invocation of the dispatch function, which reads it from the event", async () => {
+describe("fan-out on AWS", () => {
+  it("FUN-07 a tenant batch is an asynchronous invocation of the dispatch function, which reads it from the event", async () => {
     const invocations: { readonly type: unknown; readonly url: unknown; readonly event: unknown }[] = [];
     const server = createServer(async (request, response) => {
       const type = request.headers["x-amz-invocation-type"];
@@ -34,22 +34,22 @@ describe("shares of tenants on AWS", () => {
     });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     Object.assign(process.env, env, { AWS_ENDPOINT_URL_LAMBDA: url });
-    await awsFanOut({ dispatchFunction: "dispatch", wakeQueueUrl: undefined })!.send(share);
+    await awsFanOut({ dispatchFunction: "dispatch", wakeQueueUrl: undefined })!.send(batch);
     expect(invocations).toMatchObject([{ type: "Event", url: "/2015-03-31/functions/dispatch/invocations" }]);
-    expect(tenantBatchesOf(invocations[0]!.event)).toEqual([share]);
+    expect(tenantBatchesOf(invocations[0]!.event)).toEqual([batch]);
   });
 
-  it("FUN-07 a share is a message of the queue, and a batch of them is one piece of work", async () => {
+  it("FUN-07 a tenant batch is a message of the queue, and the messages of one trigger are merged", async () => {
     const sqs = await startFauxqs({ port: 0, logger: false });
     closing.push(() => sqs.stop());
-    const { queueUrl: url } = sqs.createQueue("shares");
+    const { queueUrl: url } = sqs.createQueue("tenant-batches");
     const restoreNames = interceptLocalhostDns(); // the queue's URL has a name below localhost
     closing.push(async () => restoreNames());
     const endpoint = `http://127.0.0.1:${sqs.port}`;
     Object.assign(process.env, env, { AWS_ENDPOINT_URL_SQS: endpoint });
     const fanOut = awsFanOut({ dispatchFunction: undefined, wakeQueueUrl: url })!;
-    await fanOut.send(share);
-    await fanOut.send({ tenants: ["initech"], until: share.until, woken: true });
+    await fanOut.send(batch);
+    await fanOut.send({ tenants: ["initech"], until: batch.until, woken: true });
     const client = new SQSClient({ endpoint, region: "us-east-1", credentials });
     closing.push(async () => client.destroy());
     const bodies: string[] = [];
@@ -59,15 +59,15 @@ describe("shares of tenants on AWS", () => {
       );
       bodies.push(...(messages ?? []).map((message) => message.Body!));
     }
-    const [joined] = tenantBatchesOf({ Records: bodies.map(sqsRecord) });
-    expect({ ...joined, tenants: [...joined!.tenants].sort() }).toEqual({
+    const [merged] = tenantBatchesOf({ Records: bodies.map(sqsRecord) });
+    expect({ ...merged, tenants: [...merged!.tenants].sort() }).toEqual({
       tenants: ["acme", "globex", "initech"],
-      until: share.until,
+      until: batch.until,
       woken: true,
     });
   });
 
-  it("FUN-07 a schedule, a wake-up and what others put into the queue are no shares", () => {
+  it("FUN-07 a schedule, a wake-up and other messages of the queue are no tenant batches", () => {
     expect(tenantBatchesOf({ "detail-type": "Scheduled Event" })).toEqual([]);
     expect(tenantBatchesOf({ oncebox: "wake-up" })).toEqual([]);
     expect(tenantBatchesOf({ Records: [sqsRecord("no JSON"), sqsRecord('{"oncebox":"wake-up"}')] })).toEqual(

@@ -44,7 +44,7 @@ describe("tenants of many databases on Azure Functions", () => {
     closing.push(() => host.stop());
     return host;
   };
-  /** The shares that workers have taken and finished. */
+  /** The tenant batches that workers have finished. */
   const taken = (host: FunctionsHost) =>
     host
       .lines()
@@ -53,26 +53,29 @@ describe("tenants of many databases on Azure Functions", () => {
   const untilTaken = (host: FunctionsHost, count: number) =>
     expect.poll(() => taken(host).length, { timeout: 60_000 }).toBe(count);
 
-  it("FUN-07 the timer puts shares into the queue, and the functions that it starts handle every tenant's messages once", async () => {
+  it("FUN-07 the timer puts tenant batches into the queue, and the functions that it starts handle every tenant's messages once", async () => {
     const messages = await scenario.fill("evt");
-    const host = await started("shares");
-    expect(await host.run("dispatch")).toMatchObject({ inbox: null, tenants: { handedOut: 3, turns: 0 } });
+    const host = await started("tenant-batches");
+    expect(await host.run("dispatch")).toMatchObject({
+      inbox: null,
+      tenants: { tenantBatchesSent: 3, turns: 0 },
+    });
     await untilTaken(host, 3);
     await scenario.expectHandled(messages);
     expect(
       taken(host)
-        .flatMap((share) => share.tenants)
+        .flatMap((batch) => batch.tenants)
         .sort(),
     ).toEqual([...scenario.ids].sort());
   });
 
-  it("FUN-07 a worker whose time is over hands on what it did not reach", async () => {
+  it("FUN-07 a worker whose time is over sends on the tenants that it did not reach", async () => {
     const messages = await scenario.fill("evt", "slow");
-    const host = await started("handed-on", { AzureFunctionsJobHost__functionTimeout: "00:00:03" });
+    const host = await started("sent-on", { AzureFunctionsJobHost__functionTimeout: "00:00:03" });
     await host.run("dispatch");
     const handled = async () => new Set(await scenario.log("handled")).size;
     await expect.poll(() => taken(host).length, { timeout: 60_000 }).toBeGreaterThan(3);
-    // On a busy machine a run may get nothing done, and then hands nothing on: the timer goes on.
+    // On a busy machine a run may finish nothing, and then sends nothing on: the timer continues.
     while ((await handled()) < messages.length) {
       await host.run("dispatch");
       await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -80,14 +83,14 @@ describe("tenants of many databases on Azure Functions", () => {
     expect([...new Set(await scenario.log("handled"))]).toEqual([...messages].sort());
   }, 120_000);
 
-  it("FUN-07 shares that could not be sent are made again by the next timer", async () => {
+  it("FUN-07 the tenants of batches that could not be sent are sent by the next timer", async () => {
     const messages = await scenario.fill("evt");
     const away = azurite.connectionString.replace(/127\.0\.0\.1:\d+/, "127.0.0.1:1");
     const deaf = await started("lost", {
       AzureWebJobsStorage: away,
       SCENARIO_HOST_STORAGE: azurite.connectionString,
     });
-    expect(await deaf.run("dispatch")).toMatchObject({ tenants: { handedOut: 0 } });
+    expect(await deaf.run("dispatch")).toMatchObject({ tenants: { tenantBatchesSent: 0 } });
     expect(await scenario.log("handled")).toEqual([]);
     await deaf.stop();
     const host = await started("lost");

@@ -20,7 +20,7 @@ describe("tenants of many databases on Lambda", () => {
   let bundles: BundleFolder;
   let scenario: TenantScenario;
   let closing: (() => Promise<unknown>)[] = [];
-  /** An event that comes to nobody. */
+  /** Events that the platform loses. */
   let isLost: (event: unknown) => boolean;
 
   beforeAll(async () => {
@@ -68,24 +68,28 @@ describe("tenants of many databases on Lambda", () => {
     const timer = () => dispatch.invoke<DispatchFunctionReport>(schedule);
     return { api, start, timer };
   };
-  const handedOut = (api: InvokeApi) => api.events.map((event) => tenantBatchIn(event)!);
+  const sentBatches = (api: InvokeApi) => api.events.map((event) => tenantBatchIn(event)!);
 
-  it("FUN-07 the timer hands shares to other invocations, which handle every tenant's messages once", async () => {
+  it("FUN-07 the timer sends tenant batches to other invocations, which handle every tenant's messages once", async () => {
     const messages = await scenario.fill("evt");
     const { api, timer } = await started();
-    expect(await timer()).toMatchObject({ inbox: null, outbox: null, tenants: { handedOut: 3, turns: 0 } });
+    expect(await timer()).toMatchObject({
+      inbox: null,
+      outbox: null,
+      tenants: { tenantBatchesSent: 3, turns: 0 },
+    });
     await api.settled();
     await scenario.expectHandled(messages);
-    const tenants = handedOut(api).flatMap((share) => share.tenants);
+    const tenants = sentBatches(api).flatMap((batch) => batch.tenants);
     expect(tenants.sort()).toEqual([...scenario.ids].sort());
     expect((await scenario.processes()).size).toBeGreaterThan(1);
   });
 
-  it("FUN-07 by a queue, as it is deployed: a message is a share, and a batch of them is one worker's", async () => {
+  it("FUN-07 with a queue, as it is deployed: a message is a tenant batch, and one worker gets the messages of one trigger", async () => {
     const messages = await scenario.fill("evt");
     const sqs = await startFauxqs({ port: 0, logger: false });
     closing.push(() => sqs.stop());
-    const { queueUrl: QueueUrl } = sqs.createQueue("shares");
+    const { queueUrl: QueueUrl } = sqs.createQueue("tenant-batches");
     const client = new SQSClient({
       endpoint: `http://127.0.0.1:${sqs.port}`,
       useQueueUrlAsEndpoint: false,
@@ -95,7 +99,7 @@ describe("tenants of many databases on Lambda", () => {
     closing.push(async () => client.destroy());
     const env = { ONCEBOX_WAKE_QUEUE_URL: QueueUrl, NODE_OPTIONS: `--require=${localhostNames}` };
     const dispatch = lambda("dispatch", env);
-    expect(await dispatch.invoke(schedule)).toMatchObject({ tenants: { handedOut: 3 } });
+    expect(await dispatch.invoke(schedule)).toMatchObject({ tenants: { tenantBatchesSent: 3 } });
     const take = async (MaxNumberOfMessages: number) => {
       const { Messages = [] } = await client.send(
         new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages }),
@@ -104,36 +108,35 @@ describe("tenants of many databases on Lambda", () => {
       return Messages;
     };
     const batches = [await take(1), await take(2)];
-    const answers = await Promise.all(
+    const results = await Promise.all(
       batches.map((batch) => dispatch.invoke<DispatchFunctionReport>(sqsEvent(batch))),
     );
-    expect(answers.map(({ batchItemFailures }) => batchItemFailures)).toEqual([[], []]);
+    expect(results.map(({ batchItemFailures }) => batchItemFailures)).toEqual([[], []]);
     await scenario.expectHandled(messages);
   });
 
-  it("FUN-07 a worker whose time is over hands on what it did not reach", async () => {
+  it("FUN-07 a worker whose time is over sends on the tenants that it did not reach", async () => {
     const messages = await scenario.fill("evt", "slow");
     const { api, timer } = await started({ timeoutMs: 5_000 });
     await timer();
-    const shares = () => handedOut(api).length;
-    // On a busy machine a run may get nothing done, and then hands nothing on: the timer goes on.
+    // On a busy machine a run may finish nothing, and then sends nothing on: the timer continues.
     const handled = async () => new Set(await scenario.log("handled")).size;
     for (;;) {
       await api.settled();
       if ((await handled()) === messages.length) break;
       await timer();
     }
-    expect(shares()).toBeGreaterThan(3);
+    expect(sentBatches(api).length).toBeGreaterThan(3);
     expect([...new Set(await scenario.log("handled"))]).toEqual([...messages].sort());
   }, 120_000);
 
-  it("FUN-07 a share that gets lost is picked up by the next timer", async () => {
+  it("FUN-07 the tenants of a lost batch are served after the next timer", async () => {
     const messages = await scenario.fill("evt");
     const { api, timer } = await started();
     isLost = (event) => tenantBatchIn(event)!.tenants.includes("p9");
     await timer();
     await api.settled();
-    const lost = new Set(handedOut(api).find((share) => share.tenants.includes("p9"))!.tenants);
+    const lost = new Set(sentBatches(api).find((batch) => batch.tenants.includes("p9"))!.tenants);
     const isReached = (message: string) => !lost.has(message.split(" ")[0]!);
     await scenario.expectHandled(messages.filter(isReached));
     isLost = () => false;
@@ -157,11 +160,11 @@ describe("tenants of many databases on Lambda", () => {
       sent.push(`p7 evt_${sent.length}`);
     }
     await api.settled();
-    expect(handedOut(api)[0]).toMatchObject({ tenants: ["p7"], woken: true });
+    expect(sentBatches(api)[0]).toMatchObject({ tenants: ["p7"], woken: true });
     expect(await scenario.log("handled")).toContain(sent[0]);
   });
 
-  it("FUN-04 FUN-07 reaping and clean-up are handed to workers, too", async () => {
+  it("FUN-04 FUN-07 reaping and clean-up are sent to workers, too", async () => {
     const { api, start, timer } = await started();
     await scenario.fill("evt");
     await timer();
@@ -174,7 +177,7 @@ describe("tenants of many databases on Lambda", () => {
     expect(await done()).toBe(135);
     for (const name of ["reap", "cleanup"]) await start(name).invoke(schedule);
     await api.settled();
-    const jobs = handedOut(api).map((share) => share.job);
+    const jobs = sentBatches(api).map((batch) => batch.job);
     expect(jobs.filter((job) => job !== undefined)).toEqual([
       ...Array(3).fill("reap"),
       ...Array(3).fill("cleanup"),

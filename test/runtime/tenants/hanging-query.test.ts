@@ -28,7 +28,7 @@ afterAll(async () => {
 const message = { source: "test", messageId: "1", topic: "t", payload: "" };
 
 describe("a tenant that hangs in the middle of a query", () => {
-  it("FUN-07 is cut by its own time limit, its query is cancelled, and its neighbour on the same server goes on", async () => {
+  it("FUN-07 is cut off by its own time limit, its query is cancelled, and another tenant on the same server is served", async () => {
     const named = new URL(url);
     named.searchParams.set("application_name", application);
     const list: readonly Tenant[] = schemas.map((schema) => ({ id: schema, database: named.href, schema }));
@@ -48,7 +48,7 @@ describe("a tenant that hangs in the middle of a query", () => {
     });
     expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ failed: [locked], left: [] });
     expect(handled).toEqual([free]);
-    // Nothing of it still waits for the lock, to do something later that nobody expects.
+    // The query was cancelled at the server: none waits for the lock any more.
     const waiting = async () => {
       const { rows } = await admin.query(
         "select count(*)::int as count from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'",

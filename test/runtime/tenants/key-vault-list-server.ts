@@ -8,9 +8,9 @@ export interface VaultSecret {
   enabled?: boolean;
   /** Seconds since 1970. */
   updated?: number;
-  /** The status that is answered instead of giving it. */
+  /** The status of the response instead of 200. */
   refusal?: number;
-  /** So many times it is answered that there were too many questions. */
+  /** The number of responses with status 429 before the secret. */
   throttled?: number;
 }
 

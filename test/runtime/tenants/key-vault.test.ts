@@ -41,7 +41,7 @@ async function find(filter: object): Promise<Found> {
 }
 
 describe("tenants in Azure Key Vault", () => {
-  it("FUN-08 finds all with the prefix over several pages, and asking anew reads no secret that has not changed", async () => {
+  it("FUN-08 finds all secrets with the prefix over several pages, and a refresh reads no unchanged secret", async () => {
     for (let index = 0; index < 7; index++) secrets.set(`tenant-t${index}`, { text: `sqlite:${index}.db` });
     secrets.set("other", { text: "sqlite:x.db" });
     secrets.set("tenant-off", { text: "sqlite:off.db", enabled: false });
@@ -59,7 +59,7 @@ describe("tenants in Azure Key Vault", () => {
     );
   });
 
-  it("FUN-08 finds those with a tag, takes the key from another, and tells of one that cannot be read", async () => {
+  it("FUN-08 finds secrets by a tag, takes the key from another tag, and warns about a secret that cannot be read", async () => {
     secrets.set("a", { text: '{"url": "sqlite:a.db"}', tags: { kind: "tenant", customer: "Acme Ltd" } });
     secrets.set("b", { text: "sqlite:b.db", tags: { kind: "other", customer: "b" } });
     secrets.set("c", { text: "hidden", tags: { kind: "tenant", customer: "c" }, refusal: 403 });
@@ -69,7 +69,7 @@ describe("tenants in Azure Key Vault", () => {
     expect(JSON.stringify(warned)).not.toContain("hidden");
   });
 
-  it("FUN-08 a vault that is asked too much leaves nobody out: what was read is kept, and the next flight goes on", async () => {
+  it("FUN-08 a vault that throttles leaves no tenant out: fetched secrets are kept, and the next refresh continues", async () => {
     for (let index = 0; index < 7; index++) secrets.set(`tenant-t${index}`, { text: `sqlite:${index}.db` });
     secrets.get("tenant-t6")!.throttled = 4; // the client itself tries three times
     const { databases, flights, warned } = await find({ prefix: "tenant-" });

@@ -17,7 +17,7 @@ import {
   sqliteTenants,
 } from "../../support/many-tenants.js";
 
-/** `npm run test:tenants` handles all of the whale's messages; otherwise it stops when the others are done. */
+/** `npm run test:tenants` handles all of the whale's messages; otherwise the run ends when the others are done. */
 const drainAll = process.env.ONCEBOX_TEST_DRAIN_ALL === "1";
 const sizes = { sqlite: 200, postgres: 50, whale: 100_000, dead: 5, hanging: 2 } as const;
 const limits = { perInstance: 24, perServer: 12, perDatabase: 1 } as const;
@@ -27,13 +27,13 @@ const pollMs = 3_000;
 let files: Awaited<ReturnType<typeof sqliteTenants>>;
 let server: PostgresTenants;
 let silent: Awaited<ReturnType<typeof silentServer>>;
-let nobody: string;
+let deadServer: string;
 
 beforeAll(async () => {
   files = await sqliteTenants(sizes.sqlite);
   server = await postgresTenants(sizes.postgres, limits.perServer);
   silent = await silentServer();
-  nobody = await deadUrl();
+  deadServer = await deadUrl();
 });
 afterAll(async () => {
   await silent.stop();
@@ -58,13 +58,13 @@ function recorder() {
 }
 
 describe("many tenants", () => {
-  it("IBX-085 IBX-090 OBX-066 FUN-07 FUN-08 ADD-08 two hundred files and fifty databases, one of them with 100,000 messages, seven out of order", async () => {
+  it("IBX-085 IBX-090 OBX-066 FUN-07 FUN-08 ADD-08 two hundred files and fifty databases, one of them with 100,000 messages, seven broken", async () => {
     const late: Tenant[] = [files.tenants[0]!, server.tenants[1]!]; // added while it runs
     const gone = [files.tenants[2]!, server.tenants[3]!]; // removed while it runs
     const broken: Tenant[] = [
       ...Array.from({ length: sizes.dead }, (_, index) => ({
         id: `dead${index}`,
-        database: `${nobody}${index}`,
+        database: `${deadServer}${index}`,
       })),
       ...Array.from({ length: sizes.hanging }, (_, index) => ({
         id: `hangs${index}`,
@@ -89,7 +89,7 @@ describe("many tenants", () => {
     list = [...list.filter((tenant) => !late.includes(tenant)), ...broken];
     await tenants.refresh();
 
-    // What is counted: messages, and at whose turn of the whale each other tenant's were begun.
+    // Counted: messages, and the whale's turn at which each other tenant's messages were handled.
     const handled = new Map<string, number>();
     const handledOf = new Map<string, number>();
     const whaleClaims = { now: 0 };
@@ -101,7 +101,7 @@ describe("many tenants", () => {
       [...loads]
         .filter((entry) => entry[0] !== whale && !isGone(entry[0]) && hasMore(entry))
         .map(([id]) => id);
-    /** Those that came after the list was made belong to the next run. */
+    /** Tenants that were added after the list was made belong to the next run. */
     const firstRunLeft = () => othersLeft().filter((id) => !late.some((tenant) => tenant.id === id));
     const stop = new AbortController();
 
@@ -110,7 +110,7 @@ describe("many tenants", () => {
       loads.set(id, (loads.get(id) ?? 0) + 1);
       arrivedAt.set(name, whaleClaims.now);
     };
-    /** While it runs: one tenant comes, one goes, and idle ones get a message. */
+    /** During the run tenants are added and removed, and idle tenants get a message. */
     const idle = files.tenants.map(({ id }) => id).filter((id) => loads.get(id) === 0);
     const events: Record<number, () => Promise<void>> = {
       3: () => arrive(idle[0]!, "late-0"),
@@ -155,9 +155,9 @@ describe("many tenants", () => {
         },
       }),
     });
-    // On a clock on which each of the whale's turns takes 50 ms: an idle tenant's longest rest is a hundred of them.
+    // On a clock on which each of the whale's turns takes 50 ms: the longest idle delay, 5 s, is a hundred of them.
     const selection = fair(Math.random, () => whaleClaims.now * 50);
-    const longestRest = 100;
+    const longestIdleDelay = 100;
     const dispatcher = createTenantDispatcher({
       tenants,
       dispatchers,
@@ -179,19 +179,19 @@ describe("many tenants", () => {
     await Promise.all(running);
     const runs = [first];
     const afterwards = timeBudget(30_000);
-    const rest = async () => (await tenants.distinctStores()).filter((id) => id !== whale || drainAll);
+    const stillServed = async () => (await tenants.distinctStores()).filter((id) => id !== whale || drainAll);
     while (
       othersLeft().some((id) => !gone.some((tenant) => tenant.id === id)) &&
       afterwards.remainingMs() > 0
     )
-      runs.push(await dispatcher.run(timeBudget(10_000), await rest()));
+      runs.push(await dispatcher.run(timeBudget(10_000), await stillServed()));
     watching = false;
     await watch;
 
-    // Every message once, and none of those that were not removed is left.
+    // Every message was handled once, and none is left of the tenants that were not removed.
     expect(Math.max(...handled.values())).toBe(1);
     expect(othersLeft()).toEqual([]);
-    // What a removed tenant had begun was finished: the rest waits in its database, unleased.
+    // The running work of a removed tenant was finished: its other messages are in its database, without leases.
     list = [...list, ...gone];
     await tenants.refresh();
     for (const [id, load] of loads) {
@@ -203,17 +203,17 @@ describe("many tenants", () => {
       });
     }
 
-    // Fairness, in turns of the one that has 100,000: after its rest everyone else is looked at within at most so many.
+    // Fairness, in turns of the tenant with 100,000 messages: after its idle delay every other tenant is polled within this number.
     const idleAtMost = list.length;
-    expect(longestWait.turns).toBeLessThanOrEqual(longestRest + Math.ceil(idleAtMost / 8) + concurrency);
+    expect(longestWait.turns).toBeLessThanOrEqual(longestIdleDelay + Math.ceil(idleAtMost / 8) + concurrency);
     if (!drainAll) expect(handledOf.get(whale)!).toBeLessThan(sizes.whale);
 
-    // The broken ones were told by name, each once in a run, and cost nobody else anything.
+    // The broken tenants were logged by name, each once in a run, and cost the others nothing.
     const failed = lines.filter((line) => line.message === "a tenant failed and is quarantined");
     expect([...new Set(failed.map((line) => line.store))].sort()).toEqual(broken.map(({ id }) => id).sort());
     expect([...first.failed].sort()).toEqual(broken.map(({ id }) => id).sort());
     expect(silent.accepted()).toBeGreaterThanOrEqual(sizes.hanging);
-    // Nothing else went wrong: above all the server refused nobody, which it does above the user's limit.
+    // Nothing else went wrong: above all the server refused no connection, which it does above the user's limit.
     expect(lines.filter((line) => line.message !== "a tenant failed and is quarantined")).toEqual([]);
     expect(most).toBeGreaterThan(limits.perServer / 2); // it was near enough to be measured
     expect(most).toBeLessThanOrEqual(limits.perServer);

@@ -38,12 +38,15 @@ describe("tenants on different databases, in one bundle", () => {
         expect(answerOf(await webhook!.invoke(event))).toEqual({ status: 200, outcome: "enqueued" });
         filled.push(`${id} evt_${id}`);
       }
-      const shares = scenario.ids.concat(
+      const ids = scenario.ids.concat(
         files.tenants.map(({ id }) => id),
         elsewhere.id,
       );
-      const share = { oncebox: "share", share: { tenants: shares, until: Date.now() + 60_000 } };
-      const { tenants } = await dispatch!.invoke<DispatchFunctionReport>(share);
+      const tenantBatch = { tenants: ids, until: Date.now() + 60_000 };
+      const { tenants } = await dispatch!.invoke<DispatchFunctionReport>({
+        oncebox: "tenantBatch",
+        tenantBatch,
+      });
       expect(tenants).toMatchObject({ failed: 1, left: 0 });
       await scenario.expectHandled(filled);
       expect(dispatch!.logs()).toContain('"store":"elsewhere"');

@@ -58,7 +58,7 @@ describe("tenants in AWS Secrets Manager", () => {
     expect((await stores.stores("c")).tables.inbox).toBe("In");
   });
 
-  it("FUN-08 asking anew fetches only what has changed", async () => {
+  it("FUN-08 a refresh fetches only changed secrets", async () => {
     secrets.set("t/a", { text: "sqlite:a.db" });
     secrets.set("t/b", { text: "sqlite:b.db" });
     const { stores } = tenants({ prefix: "t/" });

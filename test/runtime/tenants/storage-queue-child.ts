@@ -1,12 +1,12 @@
-/** Sends a share and reads it back: in a process of its own, because trust in a certificate is given at its start. */
+/** Sends a tenant batch and reads it back: in a process of its own, because Node reads trusted certificates at its start. */
 import { QueueServiceClient } from "@azure/storage-queue";
 import { azureFanOut } from "../../../src/adapters/azure/fan-out.js";
 import { readAzureSettings } from "../../../src/config/azure-settings.js";
 import type { TenantBatch } from "../../../src/tenants/index.js";
 
 const settings = readAzureSettings();
-const share = JSON.parse(process.argv[2]!) as TenantBatch;
-await azureFanOut(settings)!.send(share);
+const batch = JSON.parse(process.argv[2]!) as TenantBatch;
+await azureFanOut(settings)!.send(batch);
 const service = QueueServiceClient.fromConnectionString(process.env.AzureWebJobsStorage!);
 const { receivedMessageItems: messages } = await service
   .getQueueClient(settings.wakeUp!.queue)

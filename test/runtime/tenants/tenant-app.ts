@@ -1,8 +1,8 @@
-/** An app with many tenants, in processes of its own. What its handlers do goes to a file, one write per line. */
+/** An app with many tenants, for processes of its own. Its handlers write one line per call to a file. */
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { defineApp } from "../../../src/app/index.js";
-import { multiTenant, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { defineApp, multiTenant } from "../../../src/app/index.js";
+import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const { TENANTS = "[]", TENANTS_LOG: log = "" } = process.env;
 const write = (word: string, store: string, id: string) =>

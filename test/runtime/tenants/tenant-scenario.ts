@@ -8,18 +8,18 @@ import { postgresTenants } from "../../support/many-tenants.js";
 
 export const tenantApp = fileURLToPath(new URL("tenant-app.ts", import.meta.url));
 
-/** Databases of many tenants, and what the functions that serve them need to find them. */
+/** Databases of many tenants, and the environment with which functions find them. */
 export interface TenantScenario {
   readonly env: Readonly<Record<string, string>>;
   readonly ids: readonly string[];
   readonly stores: TenantStoreProvider;
-  /** Gives each tenant some messages, no two as many: `p3 evt_2` and so on. Answers them. */
+  /** Gives each tenant another number of messages and returns them: `p3 evt_2` and so on. */
   fill(name: string, topic?: string): Promise<readonly string[]>;
-  /** What handlers wrote, by their word, in the order of the alphabet. */
+  /** The handlers' lines that begin with this word, sorted. */
   log(word: string): Promise<readonly string[]>;
-  /** The processes that wrote. */
+  /** The processes that wrote lines. */
   processes(): Promise<ReadonlySet<string>>;
-  /** Every message was handled once, and so was what its handler sent. */
+  /** Asserts that every message was handled once, and published once. */
   expectHandled(messages: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }

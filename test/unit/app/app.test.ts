@@ -111,7 +111,7 @@ describe("an app", () => {
     await app.close();
   });
 
-  it("FUN-06 a run that was woken looks once more for what arrived behind it", async () => {
+  it("FUN-06 a run that was woken polls once more for messages that arrived meanwhile", async () => {
     const handled: string[] = [];
     const app = await running({ handlers: { t: ({ messageId }) => void handled.push(messageId) } });
     const message = (messageId: string) => ({ source: "s", messageId, topic: "t", payload: "" });
@@ -123,7 +123,7 @@ describe("an app", () => {
     await app.close();
   });
 
-  it("FUN-01 FUN-11 without sources it answers 404 and the log says why, without a database it says what to set", async () => {
+  it("FUN-01 FUN-11 without sources it answers 404 and logs the reason; without a database the error says what to set", async () => {
     const logs: LogLine[] = [];
     const app = await running({ logger: recordingLogger(logs) });
     expect((await app.webhook(stripe("evt_1"))).status).toBe(404);

@@ -1,9 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import {
+  type AppDefinition,
+  createApp,
+  defineApp,
+  multiTenant,
+  readEnvironment,
+} from "../../../src/app/index.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { multiTenant, tenantsFromConfiguration } from "../../../src/tenants/index.js";
+import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
 const consumer = {
   subscriber: "orders",
@@ -35,7 +41,7 @@ async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<
 }
 
 describe("an app's consumer", () => {
-  it("MID-11 FUN-09 has each message once, and what it answers is in the outbox, in the app's own schema and tables", async () => {
+  it("MID-11 FUN-09 gets each message once, and what it returns is in the outbox, in the app's own schema and tables", async () => {
     const app = await appWith({ consumer, inbox: { table: "taken" }, outbox: { table: "sent" } });
     await app.consume!(message("1"));
     await app.consume!(message("1"));
@@ -45,7 +51,7 @@ describe("an app's consumer", () => {
     await app.close();
   });
 
-  it("MID-11 FUN-06 wakes the dispatcher for what it sent, and does not fail when that does", async () => {
+  it("MID-11 FUN-06 wakes the dispatcher for the messages it sent, and does not fail when waking does", async () => {
     let woken = 0;
     const app = await appWith({ consumer }, async () => {
       woken++;
@@ -57,7 +63,7 @@ describe("an app's consumer", () => {
     await app.close();
   });
 
-  it("MID-11 a message that it could not handle is thrown back, and leaves nothing", async () => {
+  it("MID-11 a message whose handler fails is thrown, and leaves nothing in the database", async () => {
     const app = await appWith({ consumer });
     await expect(app.consume!(message("1", "poison"))).rejects.toThrow("unreadable");
     expect((await app.inbox.stats()).counts.Done).toBe(0);
@@ -65,7 +71,7 @@ describe("an app's consumer", () => {
     await app.close();
   });
 
-  it("says what is wrong with it", async () => {
+  it("refuses a consumer that is invalid", async () => {
     expect(() => defineApp({ consumer: { subscriber: "", handle: consumer.handle } })).toThrow(/subscriber/);
     const tenants = multiTenant({
       discover: tenantsFromConfiguration([{ id: "a", database: "sqlite::memory:" }]),

@@ -24,7 +24,7 @@ async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Log
 }
 
 describe("the successor of a run whose time is up", () => {
-  it("FUN-06 is not woken by a run that finished nothing, because it would not either", async () => {
+  it("FUN-06 is not woken by a run that finished nothing, because it would finish nothing either", async () => {
     let woken = 0;
     const app = await loadedApp(
       { handlers: { slow }, dispatch: { expectedHandlerMs: 60_000 } },

@@ -1,10 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  type ConnectionLimits,
-  connectionBudget,
-  type Pool,
-} from "../../../src/tenants/connections/connection-budget.js";
+import { connectionBudget, type Pool } from "../../../src/tenants/connections/connection-budget.js";
+import type { ConnectionLimits } from "../../../src/tenants/connections/connection-limits.js";
 
 interface TestPool extends Pool {
   readonly name: string;
@@ -49,7 +46,7 @@ describe("connection budget", () => {
     expect(budget.taken()).toBe(2);
   });
 
-  it("ADD-08 waits for the server to let go before another pool opens", async () => {
+  it("ADD-08 waits until the server has closed a pool's connections before another pool opens", async () => {
     const budget = connectionBudget(limits(1));
     const [a, b] = [pool("a", "one", 1, true), pool("b")];
     await budget.acquire(a);
@@ -77,7 +74,7 @@ describe("connection budget", () => {
     expect([budget.taken("one"), budget.taken("two")]).toEqual([1, 1]);
   });
 
-  it("ADD-08 those who wait are served in order, and one that gives up waits no longer", async () => {
+  it("ADD-08 waiting calls are served in order, without the calls that were aborted", async () => {
     const budget = connectionBudget(limits(1));
     const [a, b, c, d] = [pool("a"), pool("b"), pool("c"), pool("d")];
     await budget.acquire(a);
@@ -114,13 +111,13 @@ describe("connection budget", () => {
     expect([a.closed, budget.taken()]).toEqual([1, 0]);
   });
 
-  it("ADD-08 who waits for retired pools to be closed waits for those in use as well", async () => {
+  it("ADD-08 settled() waits for retired pools that are in use, and for no other", async () => {
     const budget = connectionBudget(limits(2));
     const [a, b] = [pool("a"), pool("b")];
     await budget.acquire(a);
     await budget.acquire(b);
     budget.retire(a);
-    budget.release(b); // not retired: nobody waits for it
+    budget.release(b); // not retired: settled() does not wait for it
     let isSettled = false;
     const settled = budget.settled().then(() => {
       isSettled = true;
@@ -137,20 +134,20 @@ describe("connection budget", () => {
     expect(() => connectionBudget({ perInstance: 0, perServer: 1.5 })).toThrow(/perInstance.*perServer/);
   });
 
-  it("ADD-08 no order of uses exceeds a cap, closes a pool in use, or leaves one waiting for ever", async () => {
-    const step = fc.record({ pool: fc.nat(7), turns: fc.nat(4), slow: fc.boolean() });
+  it("ADD-08 no order of uses exceeds a cap, closes a pool in use, or leaves a call waiting for ever", async () => {
+    const step = fc.record({ pool: fc.nat(7), ticks: fc.nat(4), slow: fc.boolean() });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
         const budget = connectionBudget({ perInstance: 5, perServer: 3, perDatabase: 2, files: 3 });
         const uses = new Map<Pool, number>();
-        const turn = () => new Promise((resolve) => setImmediate(resolve));
+        const tick = () => new Promise((resolve) => setImmediate(resolve));
         const pools = Array.from({ length: 8 }, (_, index): Pool => {
           const made: Pool = {
             server: index < 2 ? undefined : index < 5 ? "one" : "two",
             size: index % 2 === 0 ? 2 : 1,
             async close() {
               expect(uses.get(made) ?? 0).toBe(0);
-              await turn();
+              await tick();
             },
           };
           return made;
@@ -162,13 +159,13 @@ describe("connection budget", () => {
           expect(budget.taken("two")).toBeLessThanOrEqual(3);
         };
         await Promise.all(
-          steps.map(async ({ pool: index, turns, slow }) => {
+          steps.map(async ({ pool: index, ticks, slow }) => {
             const used = pools[index]!;
-            if (slow) await turn();
+            if (slow) await tick();
             await budget.acquire(used);
             uses.set(used, (uses.get(used) ?? 0) + 1);
             check();
-            for (let left = turns; left > 0; left--) await turn();
+            for (let left = ticks; left > 0; left--) await tick();
             uses.set(used, uses.get(used)! - 1);
             budget.release(used);
             check();

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { SqlRow } from "../../../src/sql/driver.js";
 import { serverOf } from "../../../src/tenants/connections/server-of.js";
 import type { DiscoveryContext } from "../../../src/tenants/discovery/discovery.js";
-import { type ListedSecret, secretTenants } from "../../../src/tenants/discovery/secret-tenants.js";
+import { type ListedSecret, tenantsOfSecrets } from "../../../src/tenants/discovery/tenants-of-secrets.js";
 import {
   type CatalogueOptions,
   createTenantStores,
@@ -20,8 +20,8 @@ const context = (parts: Partial<DiscoveryContext> = {}): DiscoveryContext => ({
   ...parts,
 });
 
-describe("where tenants come from", () => {
-  it("FUN-08 says of written tenants everything at once: fields, URLs, names, and who is there twice, and quotes no URL", () => {
+describe("discovery of tenants", () => {
+  it("FUN-08 reports all problems of configured tenants in one error: fields, URLs, names, keys that are listed twice; and quotes no URL", () => {
     const wrong = [
       { id: "a", database: "sqlite:a.db" },
       { id: "a", database: "mysql://user:hidden@host/db" },
@@ -34,11 +34,11 @@ describe("where tenants come from", () => {
     } catch (error) {
       problem = inspect(error);
     }
-    expect(problem).toMatch(/3\.schema.*3\.inbox.*1\.database.*2\.database.*"a" is there more than once/s);
+    expect(problem).toMatch(/3\.schema.*3\.inbox.*1\.database.*2\.database.*"a" is listed more than once/s);
     expect(problem).not.toMatch(/hid/);
   });
 
-  it("FUN-08 a tenant that was found and whose URL or names cannot be right is left out, and the reason says why", async () => {
+  it("FUN-08 a discovered tenant whose URL or names are invalid is left out, and the warning gives the reason", async () => {
     const reasons: unknown[] = [];
     const tenants = createTenantStores({
       discover: () => [
@@ -59,7 +59,7 @@ describe("where tenants come from", () => {
     await tenants.close();
   });
 
-  it("FUN-08 secrets that thousands of written tenants refer to are fetched some at a time", async () => {
+  it("FUN-08 the secrets of thousands of configured tenants are fetched some at a time", async () => {
     let now = 0;
     let most = 0;
     const discover = tenantsFromConfiguration(
@@ -82,7 +82,7 @@ describe("where tenants come from", () => {
     expect(most).toBeLessThanOrEqual(50);
   });
 
-  it("FUN-08 a row of a catalogue without a key or a URL is no tenant of that name", async () => {
+  it("FUN-08 a row of a catalogue without a key or a URL is left out", async () => {
     const rows: SqlRow[] = [
       { id: 7, database_url: "sqlite:7.db", schema_name: null, inbox_table: null, outbox_table: null },
       { id: null, database_url: "sqlite:x.db", schema_name: null, inbox_table: null, outbox_table: null },
@@ -94,23 +94,23 @@ describe("where tenants come from", () => {
     await tenants.close();
   });
 
-  it("FUN-08 secrets that were read before the time was over are not read again", async () => {
+  it("FUN-08 secrets that were fetched before the time was over are not fetched again", async () => {
     const listed: readonly ListedSecret[] = ["a", "b", "c"].map((id) => ({
       name: `t/${id}`,
       tags: {},
       version: "1",
     }));
-    const tenantsOf = secretTenants({ prefix: "t/" });
+    const tenantsOf = tenantsOfSecrets({ prefix: "t/" });
     const asked: string[] = [];
     let breaksAfter = 2;
     const fetchTexts = async (
       names: readonly string[],
-      { found }: { found: (name: string, text: string) => void },
+      { fetched }: { fetched: (name: string, text: string) => void },
     ) => {
       for (const name of names) {
         if (breaksAfter-- === 0) throw new Error("the time is over");
         asked.push(name);
-        found(name, `sqlite:${name.slice(2)}.db`);
+        fetched(name, `sqlite:${name.slice(2)}.db`);
       }
     };
     await expect(tenantsOf(listed, fetchTexts, silent)).rejects.toThrow("over");
@@ -119,10 +119,10 @@ describe("where tenants come from", () => {
     expect(asked).toEqual(["t/a", "t/b", "t/c"]);
   });
 
-  it("ADD-08 every URL that can be opened has a server to count for, and no error quotes it", () => {
+  it("ADD-08 every URL that can be opened belongs to a server, and no error quotes it", () => {
     expect(serverOf("postgres://u:hidden@DB.example/a")).toBe("db.example:5432");
     expect(serverOf("Server=tcp:Db.example,1444;Database=a;Password=hidden")).toBe("db.example:1444");
     expect(serverOf("postgres://u:hidden@/a")).toBe(serverOf("postgres://u:hidden@/b")); // a local socket
-    expect(serverOf("of a kind that an open of their own knows")).toBe("unknown");
+    expect(serverOf("a URL that only the user's own open can read")).toBe("unknown");
   });
 });

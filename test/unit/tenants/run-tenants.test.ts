@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { virtualTime } from "../../../bench/simulation/virtual-time.js";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { timeBudget } from "../../../src/index.js";
-import { fair, inTurns } from "../../../src/tenants/scheduling/fair.js";
-import { quarantine } from "../../../src/tenants/scheduling/quarantine.js";
+import { fair, untilDone } from "../../../src/tenants/scheduling/fair.js";
+import { tenantQuarantine } from "../../../src/tenants/scheduling/quarantine.js";
 import { runTenants, type TenantRun } from "../../../src/tenants/scheduling/run-tenants.js";
 
 function logged() {
@@ -19,13 +19,13 @@ const run = (parts: Partial<TenantRun> & Pick<TenantRun, "ids" | "turn">) =>
     concurrency: 2,
     budget: timeBudget(60_000),
     turnMs: 10_000,
-    aside: quarantine(),
+    quarantine: tenantQuarantine(),
     logger: logged().logger,
     ...parts,
   });
 
 describe("turns of many tenants", () => {
-  it("FUN-07 one tenant's failure is logged with its identifier and without its words, and the others go on", async () => {
+  it("FUN-07 a tenant's failure is logged with its identifier and without the error's text, and the others have their turns", async () => {
     const { lines, logger } = logged();
     const turns: string[] = [];
     const result = await run({
@@ -45,14 +45,14 @@ describe("turns of many tenants", () => {
     ]);
   });
 
-  it("FUN-07 a tenant that failed is set aside, longer each time, and asked again when its time has come", async () => {
+  it("FUN-07 a tenant that failed is quarantined, longer each time, and has a turn after that", async () => {
     let nowMs = 0;
-    const aside = quarantine(() => nowMs);
+    const quarantine = tenantQuarantine(() => nowMs);
     let works = false;
     const once = () =>
       run({
         ids: ["a"],
-        aside,
+        quarantine,
         async turn() {
           if (!works) throw new Error("away");
           return false;
@@ -73,50 +73,49 @@ describe("turns of many tenants", () => {
     expect(await once()).toMatchObject({ turns: 1 });
   });
 
-  it("FUN-07 the back-off of a tenant ends at five minutes", () => {
+  it("FUN-07 the quarantine of a tenant grows up to five minutes", () => {
     let nowMs = 0;
-    const aside = quarantine(() => nowMs);
+    const quarantine = tenantQuarantine(() => nowMs);
     const waits = Array.from({ length: 9 }, () => {
       nowMs += 1;
-      return aside.failed("a");
+      return quarantine.failed("a");
     });
     expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]);
   });
 
-  it("FUN-07 one that never ends is left alone after its turn's time, and the others have had theirs", async () => {
+  it("FUN-07 a turn that never ends is abandoned after its time, and the others have theirs", async () => {
     const turns: string[] = [];
     const result = await run({
       ids: ["hangs", "a", "b", "c"],
       turnMs: 300,
-      turn(id, timed) {
+      turn(id) {
         turns.push(id);
-        return id === "hangs" ? timed(() => new Promise(() => {})) : Promise.resolve(false);
+        return id === "hangs" ? new Promise(() => {}) : Promise.resolve(false);
       },
     });
     expect(turns).toEqual(["hangs", "a", "b", "c"]);
     expect(result).toMatchObject({ failed: ["hangs"], left: [] });
   });
 
-  it("FUN-07 a turn that throws before it has begun leaves no time limit behind, which a process would wait for", async () => {
+  it("FUN-07 a turn that throws before it returns a promise leaves no timer behind", async () => {
     const open = new Set<() => void>();
     const result = await run({
       ids: ["a"],
-      limits: {
-        after(_ms, over) {
-          open.add(over);
-          return () => void open.delete(over);
+      timers: {
+        after(_ms, expired) {
+          open.add(expired);
+          return () => void open.delete(expired);
         },
       },
-      turn: (_id, timed) =>
-        timed(() => {
-          throw new Error("no dispatchers for it");
-        }),
+      turn() {
+        throw new Error("no dispatchers for it");
+      },
     });
     expect(result).toMatchObject({ failed: ["a"] });
     expect(open.size).toBe(0);
   });
 
-  it("FUN-07 a strategy that throws ends the run: nobody has a turn after it was told", async () => {
+  it("FUN-07 a selection strategy that throws ends the run: no turn starts after that", async () => {
     const started: string[] = [];
     let end = (): void => {};
     const slow = new Promise<boolean>((resolve) => {
@@ -145,13 +144,12 @@ describe("turns of many tenants", () => {
     expect(started).toEqual(["bad", "slow"]);
   });
 
-  it("FUN-07 a turn's budget is its own bound, and never more than what is left of all the time", async () => {
+  it("FUN-07 a turn's budget is turnMs, and never more than the run's remaining time", async () => {
     const seen: number[] = [];
-    const turn: TenantRun["turn"] = (_id, timed) =>
-      timed(async (limit) => {
-        seen.push(limit.remainingMs());
-        return false;
-      });
+    const turn: TenantRun["turn"] = async (_id, turnBudget) => {
+      seen.push(turnBudget.remainingMs());
+      return false;
+    };
     await run({ ids: ["a"], turnMs: 700, turn });
     await run({ ids: ["a"], turnMs: 70_000, budget: timeBudget(800), turn });
     await run({ ids: ["a"], turnMs: 900, budget: timeBudget(Number.POSITIVE_INFINITY), turn });
@@ -161,7 +159,7 @@ describe("turns of many tenants", () => {
     expect(seen[1]).toBeLessThanOrEqual(800);
   });
 
-  it("FUN-07 what was not reached, and what has more, is left for another", async () => {
+  it("FUN-07 tenants that had no turn, or have more to do, are left to another run", async () => {
     let remainingMs = 1_000;
     const budget = { signal: new AbortController().signal, remainingMs: () => remainingMs };
     const result = await run({
@@ -191,7 +189,7 @@ describe("turns of many tenants", () => {
     expect(turns.filter((id) => id === "busy")).toHaveLength(51);
   });
 
-  it("FUN-07 a strategy that goes in rounds does not come back to a failed tenant", async () => {
+  it("FUN-07 a strategy that goes in rounds gives a failed tenant no second turn", async () => {
     let asked = 0;
     const { roundRobin } = await import("../../../src/tenants/scheduling/selection.js");
     let batches = 3;
@@ -207,10 +205,10 @@ describe("turns of many tenants", () => {
     expect({ asked, batches }).toEqual({ asked: 1, batches: -1 });
   });
 
-  /** In simulated time: one tenant's turns take long, the others have nothing until a message comes to one of them. */
+  /** In simulated time: one tenant's turns take long, and the others have nothing until one of them gets a message. */
   const besideLongTurns = async (turnMs: number, messageAt: number) => {
     const time = virtualTime();
-    const looks: number[] = [];
+    const polls: number[] = [];
     let foundAt: number | undefined;
     let batches = 4;
     const budget = {
@@ -223,31 +221,31 @@ describe("turns of many tenants", () => {
         selection: fair(() => 0.999, time.now),
         budget,
         turnMs: 60_000,
-        limits: time,
+        timers: time,
         async turn(id) {
           await time.sleep(id === "busy" ? turnMs : 2);
           if (id === "busy") return --batches > 0;
-          if (id === "light") looks.push(time.now());
+          if (id === "light") polls.push(time.now());
           if (id !== "light" || time.now() < messageAt || foundAt !== undefined) return false;
           foundAt = time.now();
           return true;
         },
       }),
     );
-    return { looks, foundAt: foundAt!, result };
+    return { polls, foundAt: foundAt!, result };
   };
 
-  it("FUN-07 ADD-09 what comes to an idle tenant waits no longer than its rest, however long the turns of others take", async () => {
+  it("FUN-07 ADD-09 a message of an idle tenant waits no longer than the idle back-off, however long the turns of others take", async () => {
     for (const messageAt of [3_000, 9_000, 21_000, 33_000]) {
-      const { foundAt, looks, result } = await besideLongTurns(15_000, messageAt);
+      const { foundAt, polls, result } = await besideLongTurns(15_000, messageAt);
       expect(foundAt).toBeGreaterThanOrEqual(messageAt);
       expect(foundAt - messageAt).toBeLessThanOrEqual(5_000 + 10); // simulated
-      expect(looks.length).toBeLessThan(25); // a look each half second would be 120
+      expect(polls.length).toBeLessThan(25); // a poll each half second would be 120
       expect(result).toMatchObject({ left: [], failed: [] });
     }
   });
 
-  it("FUN-07 ADD-09 a tenant that does not answer is nobody's reason to be looked at again", async () => {
+  it("FUN-07 ADD-09 idle tenants are not polled again because of a tenant that does not answer", async () => {
     const time = virtualTime();
     const turns: string[] = [];
     const budget = { signal: new AbortController().signal, remainingMs: () => 60_000 - time.now() };
@@ -256,7 +254,7 @@ describe("turns of many tenants", () => {
         ids: ["hangs", "a", "b"],
         selection: fair(() => 0.999, time.now),
         budget,
-        limits: time,
+        timers: time,
         async turn(id) {
           turns.push(id);
           await time.sleep(id === "hangs" ? 2_000 : 2);
@@ -268,12 +266,12 @@ describe("turns of many tenants", () => {
     expect(turns).toEqual(["hangs", "a", "b"]);
   });
 
-  it("FUN-04 FUN-07 maintenance asks those that have nothing to do once, however long others take", async () => {
+  it("FUN-04 FUN-07 maintenance gives tenants with nothing to do one turn, however long others take", async () => {
     const turns: string[] = [];
     let batches = 50;
     const result = await run({
       ids: ["a", "large", "b"],
-      selection: inTurns(),
+      selection: untilDone(),
       async turn(id) {
         turns.push(id);
         return id === "large" && --batches > 0;

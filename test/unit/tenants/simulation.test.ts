@@ -5,7 +5,7 @@ import { periodMs, simulate, usualWorld } from "../../../bench/simulation/simula
 
 const guide = new URL("../../../docs/scale.md", import.meta.url);
 
-/** Of the guide's table: drained after s, invocations, workers at once, GB-s, $ a month. */
+/** A row of the guide's table: drained after s, invocations, workers at once, GB-s, $ a month. */
 async function stated(row: string): Promise<readonly number[]> {
   const line = (await readFile(guide, "utf8")).split("\n").find((one) => one.startsWith(`| ${row} |`));
   return line!
@@ -36,16 +36,16 @@ describe("the scheduler on simulated tenants", () => {
     expect(dollarsPerMonth(outcome, periodMs) / dollars!).toBeCloseTo(1, 1);
   });
 
-  it("FUN-07 10,000 tenants with nothing to do are looked at once each, at the stated cost", async () => {
+  it("FUN-07 10,000 tenants with nothing to do are polled once each, at the stated cost", async () => {
     const outcome = await simulate({ ...usualWorld, active: 0, hanging: 0 });
-    expect(outcome).toMatchObject({ left: 0, handled: 0, looks: 10_000 });
+    expect(outcome).toMatchObject({ left: 0, handled: 0, polls: 10_000 });
     const [, invocations, , gbSeconds, dollars] = await stated("… all idle");
     expect(outcome.invocations).toBe(invocations);
     expect(outcome.gbSeconds / gbSeconds!).toBeCloseTo(1, 1);
     expect(dollarsPerMonth(outcome, periodMs) / dollars!).toBeCloseTo(1, 1);
   });
 
-  it("FUN-07 one function alone needs longer than a period for them, and hands on what it did not reach", async () => {
+  it("FUN-07 one function alone needs longer than a period for them, and sends on what it did not reach", async () => {
     const outcome = await simulate({ ...usualWorld, alone: true });
     expect(outcome.left).toBe(0);
     expect(outcome.drainedMs).toBeGreaterThan(periodMs);

@@ -20,22 +20,22 @@ let folder: string;
 let tenants: TenantStoreProvider;
 let list: Tenant[];
 let worker: TenantWorker | undefined;
-/** When each tenant was looked at. */
-let looks: Map<string, number[]>;
+/** The times of each tenant's polls. */
+let polls: Map<string, number[]>;
 let nowMs: number;
 
 const fileOf = (id: string) => join(folder, `${id}.db`);
 const tenant = (id: string): Tenant => ({ id, database: `sqlite:${fileOf(id)}` });
 const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
 
-/** The database as it is; only looks are written down. */
+/** The database as it is, with its polls recorded. */
 function watched(id: string, db: Database): Database {
   const { transaction, close } = db.driver;
   return {
     ...db,
     driver: {
       query(statement, params, options) {
-        if (statement.name === "due") looks.set(id, [...(looks.get(id) ?? []), nowMs]);
+        if (statement.name === "due") polls.set(id, [...(polls.get(id) ?? []), nowMs]);
         return db.driver.query(statement, params, options);
       },
       transaction: transaction.bind(db.driver),
@@ -54,7 +54,7 @@ async function add(id: string): Promise<void> {
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "oncebox-worker-"));
   list = [];
-  looks = new Map();
+  polls = new Map();
   nowMs = 0;
   worker = undefined;
   tenants = createTenantStores({
@@ -72,7 +72,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A worker on a clock that goes on only while everybody waits, until `endMs`; then it waits for good. */
+/** A worker on a clock that advances only while the worker pauses, until `endMs`; then the pause does not end. */
 function onClock(
   handled: (id: string, store: string) => unknown,
   endMs: number,
@@ -114,28 +114,28 @@ function onClock(
 const between = (times: readonly number[] = []) => times.slice(1).map((at, index) => at - times[index]!);
 
 describe("a worker for many tenants", () => {
-  it("FUN-07 ADD-09 looks at idle tenants ever less often, up to a minute, and at what has work at once again", async () => {
+  it("FUN-07 ADD-09 polls idle tenants less and less often, up to once a minute, and a tenant with work at once again", async () => {
     await add("idle");
     await add("light");
     const handled: [string, number][] = [];
     await onClock((id) => void handled.push([id, nowMs]), 300_000, {
       200000: async () => (await tenants.inbox("light")).receive(message("1")),
     });
-    const [, ...idle] = looks.get("idle")!; // the first of them is the reaper's
+    const [, ...idle] = polls.get("idle")!; // the first of them is the reaper's
     expect(between(idle)).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 59_500, 59_500, 59_500]);
     const [[id, at]] = handled as [[string, number]];
     expect(id).toBe("1");
     expect(at - 200_000).toBeLessThanOrEqual(60_000);
-    // After that it is looked at as in the beginning.
-    const after = looks.get("light")!.filter((time) => time > at);
+    // After that its idle back-off starts anew.
+    const after = polls.get("light")!.filter((time) => time > at);
     expect(between(after).slice(0, 3)).toEqual([1_000, 2_000, 4_000]);
   });
 
-  it("FUN-06 FUN-07 ADD-09 a wake-up looks at its tenant at once, and at no other", async () => {
+  it("FUN-06 FUN-07 ADD-09 a wake-up polls its tenant at once, and no other", async () => {
     await add("a");
     await add("b");
     const handled: string[] = [];
-    let looksAtB = 0;
+    let pollsOfB = 0;
     const woken = new Promise<void>((resolve) => {
       void onClock(
         (id, store) => {
@@ -146,7 +146,7 @@ describe("a worker for many tenants", () => {
         {
           150500: async () => {
             await (await tenants.inbox("a")).receive(message("1"));
-            looksAtB = looks.get("b")!.length;
+            pollsOfB = polls.get("b")!.length;
             worker!.wake("a");
           },
         },
@@ -155,10 +155,10 @@ describe("a worker for many tenants", () => {
     await woken;
     await worker!.stop();
     expect(handled).toEqual(["a 1 150500"]);
-    expect(looks.get("b")).toHaveLength(looksAtB);
+    expect(polls.get("b")).toHaveLength(pollsOfB);
   });
 
-  it("IBX-095 IBX-096 FUN-08 serves tenants that come while it runs, and leaves those that go", async () => {
+  it("IBX-095 IBX-096 FUN-08 serves tenants that are added while it runs, and no longer those that are removed", async () => {
     await add("a");
     const handled: string[] = [];
     await onClock((id, store) => void handled.push(`${store} ${id}`), 20_000, {
@@ -173,10 +173,10 @@ describe("a worker for many tenants", () => {
       },
     });
     expect(handled).toEqual(["b 1"]);
-    expect(looks.get("a")!.every((at) => at <= 10_000)).toBe(true);
+    expect(polls.get("a")!.every((at) => at <= 10_000)).toBe(true);
   });
 
-  it("IBX-072 FUN-04 takes back what was claimed by those who died", async () => {
+  it("IBX-072 FUN-04 ends expired leases", async () => {
     await add("a");
     const inbox = await tenants.inbox("a");
     await inbox.receive(message("1"));
@@ -188,7 +188,7 @@ describe("a worker for many tenants", () => {
       .toMatchObject([{ messageId: "1", lockedUntil: null }]);
   });
 
-  it("MID-09 stopping lets running handlers finish and settles them, and begins nothing new", async () => {
+  it("MID-09 stopping lets running handlers finish and settles them, and starts nothing new", async () => {
     await add("a");
     const inbox = await tenants.inbox("a");
     await inbox.receive(message("1"));
@@ -213,7 +213,7 @@ describe("a worker for many tenants", () => {
     expect((await inbox.stats()).counts).toMatchObject({ Done: 1, Seen: 0, Processing: 1 });
   });
 
-  it("refuses what it does not know, and times that are none", () => {
+  it("refuses unknown options and invalid times", () => {
     const options = { tenants, dispatchers: { inbox: undefined, outbox: undefined } };
     expect(() => createTenantWorker({ ...options, selection: {} } as never)).toThrow(/selection/);
     expect(() => createTenantWorker({ ...options, idlePollMs: 0 })).toThrow(/idlePollMs/);

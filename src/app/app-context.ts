@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger } from "../base/logger.js";
 import { databaseUrlForms, type OpenDatabaseOptions } from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
@@ -12,29 +13,29 @@ import type { WakeUp } from "./wake-up.js";
 
 export interface Platform {
   readonly environment: Environment;
-  /** Where secrets that are only referred to are fetched from; the environment's variables by default. */
+  /** Fetches secrets by reference; from the environment's variables by default. */
   readonly resolveSecret?: SecretResolver;
-  /** Starts a dispatcher after a webhook's commit, and a successor when time ran out. */
+  /** Starts a dispatcher after a webhook's commit, and another one when a dispatcher's time is over before its work. */
   readonly wakeUp?: WakeUp;
-  /** Starts workers for shares of many tenants. */
+  /** Sends tenant batches to workers. */
   readonly fanOut?: FanOut;
   readonly maxConnections?: number;
-  /** Instead of the definition's. */
+  /** Instead of the definition's logger. */
   readonly logger?: Logger;
 }
 
-/** What every job of an app has, whatever it does with the database. */
-export interface AppFrame {
+/** The parts that every job of an app has, whether it needs a database or not. */
+export interface AppContext {
   readonly definition: AppDefinition;
   readonly environment: Environment;
   readonly resolveSecret: SecretResolver;
   readonly wakeUp: WakeUp | undefined;
   readonly logger: Logger;
-  /** Then there is no database of the app's own. */
+  /** Set for an app with many tenants, which has no database of its own. */
   readonly tenants: OpenTenants | undefined;
 }
 
-export function frameOf(definition: AppDefinition, platform: Platform): AppFrame {
+export function appContext(definition: AppDefinition, platform: Platform): AppContext {
   const { environment, wakeUp, fanOut } = platform;
   const resolveSecret = platform.resolveSecret ?? secretsFromEnvironment(environment.env);
   const logger = guardedLogger(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
@@ -42,15 +43,15 @@ export function frameOf(definition: AppDefinition, platform: Platform): AppFrame
   return { ...common, tenants: definition.tenants?.open({ ...common, fanOut }) };
 }
 
-/** What the inbox and the outbox of an app are told beside their own options. */
-export const storeOptionsOf = ({ definition: { schema }, logger }: AppFrame) => ({
-  ...(schema === undefined ? {} : { schema }),
+/** Options that the inbox and the outbox of an app share. */
+export const storeOptionsOf = ({ definition: { schema }, logger }: AppContext) => ({
+  ...defined({ schema }),
   logger,
 });
 
-/** As the environment or the definition says; `open` makes it of a URL. */
+/** The database that the environment or the definition names; `open` opens a URL. */
 export async function databaseOf<Opened>(
-  { definition, environment, resolveSecret }: AppFrame,
+  { definition, environment, resolveSecret }: AppContext,
   { maxConnections }: Platform,
   open: (url: string, options: OpenDatabaseOptions) => Promise<Opened>,
 ): Promise<Opened | Database> {
@@ -60,5 +61,5 @@ export async function databaseOf<Opened>(
     throw new InvalidArgumentError(`There is no database. Set ONCEBOX_DATABASE_URL to ${databaseUrlForms}.`);
   }
   const url = typeof from === "string" ? from : await resolveSecret(from);
-  return open(url, maxConnections === undefined ? {} : { maxConnections });
+  return open(url, defined({ maxConnections }));
 }

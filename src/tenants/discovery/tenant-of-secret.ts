@@ -2,7 +2,7 @@ import { databaseUrlForms } from "../../config/database-url.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Tenant } from "../tenant.js";
 
-/** As AWS writes them for its own databases, and rotates them. */
+/** The JSON that AWS writes for its own databases, and rotates. */
 interface DatabaseSecret {
   readonly engine: string;
   readonly username?: string;
@@ -13,8 +13,8 @@ interface DatabaseSecret {
 }
 
 /**
- * A tenant from the text of a secret: a database URL, or JSON with `url` and perhaps `schema`, `inbox` and `outbox`, or
- * what AWS keeps for a database. No message says anything of the text.
+ * The tenant that a secret's text describes: a database URL, JSON with `url` and optionally `schema`, `inbox` and
+ * `outbox`, or the JSON that AWS writes for a database. No error quotes the text.
  */
 export function tenantOfSecret(id: string, text: string): Tenant {
   if (!text.trimStart().startsWith("{")) return { id, database: text.trim() };
@@ -42,5 +42,5 @@ function urlOf({ engine, username, password, host, port, dbname }: Partial<Datab
 
 const unreadable = (id: string) =>
   new InvalidOperationError(
-    `The secret of the tenant "${id}" names no database. It must be ${databaseUrlForms}, or JSON with that as "url".`,
+    `The secret of the tenant "${id}" is not a database URL. It must be ${databaseUrlForms}, or JSON with that as "url".`,
   );

@@ -4,7 +4,7 @@ import { type LogFields, newOwnerToken, timeBudget } from "../../../src/index.js
 
 type Line = { readonly level: string; readonly message: string } & LogFields;
 
-/** What a template's alarms look for in the logs. */
+/** An app, and the log lines that the alarms of the templates read. */
 async function appWithLog() {
   const lines: Line[] = [];
   const at = (level: string) => (message: string, fields: LogFields) =>
@@ -41,7 +41,7 @@ describe("the reap function's log", () => {
     await app.close();
   });
 
-  it("a run that has little time left does without", async () => {
+  it("a run with little time left does not read the age", async () => {
     const { app, lines } = await appWithLog();
     await app.reap(timeBudget(5_000));
     expect(lines).toEqual([]);

@@ -1,40 +1,40 @@
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { Tenant } from "../tenant.js";
-import { tenantOfSecret } from "./secret-value.js";
+import { tenantOfSecret } from "./tenant-of-secret.js";
 
-/** Which secrets are tenants' databases. */
+/** Which secrets hold tenants' databases. */
 export interface SecretFilter {
-  /** What their names begin with; the rest of the name is the tenant's key. */
+  /** Their names begin with it; the rest of the name is the tenant's key. */
   readonly prefix?: string;
-  /** A tag that they have; with a value, if it must be that one. */
+  /** A tag that they have, with this value if one is given. */
   readonly tag?: { readonly key: string; readonly value?: string };
-  /** The tag that holds the tenant's key, where a name cannot. */
+  /** The tag that holds the tenant's key, for keys that cannot be part of a name. */
   readonly idTag?: string;
 }
 
-/** A secret as a list of secrets has it, without its text. */
+/** An entry of a list of secrets: without the secret's text. */
 export interface ListedSecret {
   readonly name: string;
   readonly tags: Readonly<Record<string, string>>;
-  /** Another one when the text is another. */
+  /** Changes when the text does. */
   readonly version: string;
 }
 
-/** Tells of each as soon as it is there: when the time is over, what was told is kept. */
-export type FetchTexts = (names: readonly string[], told: SecretsTold) => Promise<void>;
+/** Reports each secret as soon as it is fetched: secrets that were reported before a time-out are kept. */
+export type FetchTexts = (names: readonly string[], report: FetchReport) => Promise<void>;
 
-export interface SecretsTold {
-  found(name: string, text: string): void;
-  refused(name: string, error: unknown): void;
+export interface FetchReport {
+  fetched(name: string, text: string): void;
+  failed(name: string, error: unknown): void;
 }
 
 /**
- * Tenants from a store of secrets, whose texts are fetched once for each version: asking anew costs the list alone.
- * One that cannot be read keeps what it was, or is left out; the others are served. Thousands may need more time than
- * there is at once: the next time goes on with the others.
+ * Tenants from a store of secrets. Each version of a secret is fetched once, so a refresh costs only the list. A tenant
+ * whose secret cannot be read keeps its last database, or is left out; the others are served. Thousands of secrets may
+ * take longer than one refresh may: the next refresh continues with the rest.
  */
-export function secretTenants(filter: SecretFilter) {
+export function tenantsOfSecrets(filter: SecretFilter) {
   let known = new Map<string, { readonly version: string; readonly tenant: Tenant }>();
   return async (
     listed: readonly ListedSecret[],
@@ -45,27 +45,27 @@ export function secretTenants(filter: SecretFilter) {
       listed.filter((secret) => isWanted(secret, filter)).map((secret) => [secret.name, secret]),
     );
     known = new Map([...known].filter(([name]) => wanted.has(name)));
-    const refused = (name: string, error: unknown): void =>
+    const failed = (name: string, error: unknown): void =>
       logger.warn("the secret of a tenant could not be read", { secret: name, reason: safeReason(error) });
-    const found = (name: string, text: string): void => {
+    const fetched = (name: string, text: string): void => {
       const secret = wanted.get(name);
-      if (secret === undefined) return; // nobody asked for it
+      if (secret === undefined) return; // it was not asked for
       try {
         known.set(name, { version: secret.version, tenant: tenantOfSecret(idOf(secret, filter), text) });
       } catch (error) {
-        refused(name, error);
+        failed(name, error);
       }
     };
     const changed = [...wanted.values()].filter(({ name, version }) => known.get(name)?.version !== version);
     await fetchTexts(
       changed.map(({ name }) => name),
-      { found, refused },
+      { fetched, failed },
     );
     return [...known.values()].map(({ tenant }) => tenant);
   };
 }
 
-/** Looked at here as well: a store's own filter may mean something else by "begins with". */
+/** Filtered here again: a store's own filter may mean something else by "begins with". */
 const isWanted = ({ name, tags }: ListedSecret, { prefix = "", tag, idTag }: SecretFilter): boolean =>
   name.startsWith(prefix) &&
   (tag === undefined || (Object.hasOwn(tags, tag.key) && (tag.value ?? tags[tag.key]) === tags[tag.key])) &&

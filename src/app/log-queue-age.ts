@@ -4,14 +4,14 @@ interface Measured {
   oldestDueAgeMs(call: { readonly signal: AbortSignal }): Promise<number | null>;
 }
 
-/** A database that does not answer in this time has other alarms. */
+/** A database that takes longer raises other alarms. */
 const longestMs = 5_000;
 
 /**
- * One line per queue: for how long its oldest due message has waited. Both clouds' alarms on old messages are made of it,
- * so its names are part of infra/aws/alarms.yml and infra/azure/alerts.bicep. Dead messages have lines of their own.
+ * Logs one line per queue: for how long its oldest due message has waited. The alarms of both clouds read it, so its
+ * names are also in infra/aws/alarms.yml and infra/azure/alerts.bicep. Dead messages have lines of their own.
  */
-export async function logHealth(queues: Readonly<Record<string, Measured>>, logger: Logger): Promise<void> {
+export async function logQueueAge(queues: Readonly<Record<string, Measured>>, logger: Logger): Promise<void> {
   for (const [queue, store] of Object.entries(queues)) {
     try {
       const age = await store.oldestDueAgeMs({ signal: AbortSignal.timeout(longestMs) });

@@ -16,7 +16,7 @@ const fileOf = (url: string) => url.slice("sqlite:".length);
 let folder: string;
 let tenants: TenantStoreProvider | undefined;
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "oncebox-looks-"));
+  folder = await mkdtemp(join(tmpdir(), "oncebox-poll-"));
 });
 afterEach(async () => {
   await tenants?.close();
@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Tenants whose databases are there, of which one may be open at a time. */
+/** Tenants with migrated databases, of which one may be open at a time. */
 async function makeTenants(
   ids: readonly string[],
   open: (url: string) => Database = (url) => openSqlite({ file: fileOf(url) }),
@@ -39,8 +39,13 @@ async function makeTenants(
   return tenants;
 }
 
-describe("looks at idle tenants", () => {
-  it("FUN-07 take a budget of the caller's own, whatever it is made of", async () => {
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+  });
+
+describe("polls of tenants", () => {
+  it("FUN-07 take any implementation of a budget", async () => {
     class Own implements Budget {
       readonly signal = new AbortController().signal;
       private readonly end = performance.now() + 60_000;
@@ -54,16 +59,15 @@ describe("looks at idle tenants", () => {
     }
   });
 
-  it("FUN-07 give their place back when a driver throws instead of answering", async () => {
+  it("FUN-07 give their connection slot back when a driver throws instead of returning a promise", async () => {
     let isBroken = false;
     const open = (url: string): Database => {
       const db = openSqlite({ file: fileOf(url) });
-      const ask = db.driver.ask!;
-      const broken: typeof ask = (question) => {
+      const broken: typeof db.driver.query = (...args) => {
         if (isBroken) throw new Error("broken");
-        return ask(question);
+        return db.driver.query(...args);
       };
-      return { ...db, driver: { ...db.driver, ask: broken } };
+      return { ...db, driver: { ...db.driver, query: broken } };
     };
     const dispatcher = createTenantDispatcher({ tenants: await makeTenants(["a", "b"], open), dispatchers });
     expect(await dispatcher.run(timeBudget(60_000), ["a"])).toMatchObject({ turns: 1, failed: [] });
@@ -73,14 +77,13 @@ describe("looks at idle tenants", () => {
     expect(await dispatcher.run(timeBudget(5_000), ["b"])).toMatchObject({ turns: 1, failed: [], left: [] });
   });
 
-  it("FUN-07 that the end of all the time cuts off leave the tenant to another, and do not set it aside", async () => {
+  it("FUN-07 that the end of the run's time cuts off leave the tenant to another run, and do not quarantine it", async () => {
     let hangs = false;
     const open = (url: string): Database => {
       const db = openSqlite({ file: fileOf(url) });
-      const ask = db.driver.ask!;
-      const hanging: typeof ask = (question) =>
-        hangs ? { answers: new Promise(() => {}), cancel() {} } : ask(question);
-      return { ...db, driver: { ...db.driver, ask: hanging } };
+      const hanging: typeof db.driver.query = (...args) =>
+        hangs ? untilAborted(args[2]!.signal!) : db.driver.query(...args);
+      return { ...db, driver: { ...db.driver, query: hanging } };
     };
     const slow = async (isOpen: boolean) => {
       hangs = false;
@@ -96,7 +99,7 @@ describe("looks at idle tenants", () => {
     for (const isOpen of [true, false]) await slow(isOpen);
   });
 
-  it("FUN-07 MID-01 say that the tables are missing, and where", async () => {
+  it("FUN-07 MID-01 report missing tables with the database", async () => {
     const reasons: unknown[] = [];
     const database = `sqlite:${join(folder, "empty.db")}`;
     tenants = createTenantStores({ discover: () => [{ id: "empty", database }] });

@@ -8,6 +8,8 @@ import {
   type AppDefinition,
   createApp,
   defineApp,
+  type MultiTenantOptions,
+  multiTenant,
   readEnvironment,
 } from "../../../src/app/index.js";
 import { type LogFields, silentLogger } from "../../../src/base/logger.js";
@@ -15,13 +17,7 @@ import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors
 import { newOwnerToken, timeBudget } from "../../../src/index.js";
 import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import {
-  type FanOut,
-  type MultiTenantOptions,
-  multiTenant,
-  type TenantBatch,
-  tenantsFromConfiguration,
-} from "../../../src/tenants/index.js";
+import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
 
 let folder: string;
@@ -78,7 +74,7 @@ function webhook(id: string, tenant?: string, path = "shop", data = {}): Request
 }
 
 describe("an app with many tenants", () => {
-  it("FUN-07 a webhook goes to the tenant that it names, and to nobody when it names none or an unknown one", async () => {
+  it("FUN-07 a webhook is stored for the tenant that it names, and refused when it names none or an unknown one", async () => {
     const app = await running({ sources });
     expect((await app.webhook(webhook("evt_1", "globex"))).status).toBe(200);
     expect((await app.webhook(webhook("evt_2", "nobody"))).status).toBe(503);
@@ -87,7 +83,7 @@ describe("an app with many tenants", () => {
     expect(due).toEqual([0, 1, 0]);
   });
 
-  it("FUN-01 FUN-07 a webhook that came before its tenant burned nothing: it is stored when it comes again", async () => {
+  it("FUN-01 FUN-07 a webhook that arrived before its tenant was added is stored when it is delivered again", async () => {
     const list = [{ id: "acme", database: `sqlite:${join(folder, "acme.db")}` }];
     const app = await running({ sources }, { tenants: { discover: () => list } });
     const early = async () => {
@@ -106,7 +102,7 @@ describe("an app with many tenants", () => {
     expect((await (await app.tenants!.inbox("acme")).stats()).due).toBe(0);
   });
 
-  it("FUN-05 FUN-07 a share that comes twice, to two workers at once, is handled once", async () => {
+  it("FUN-05 FUN-07 a tenant batch that is delivered to two workers at once is handled once", async () => {
     const handled: string[] = [];
     const definition: Omit<AppDefinition, "tenants"> = {
       handlers: {
@@ -122,8 +118,8 @@ describe("an app with many tenants", () => {
       const own = messages.filter((one) => one.startsWith(id)).map(message);
       await (await workers[0]!.tenants!.inbox(id)).enqueue(own);
     }
-    const share = { tenants: ids, until: Date.now() + 60_000 };
-    await Promise.all(workers.map((app) => app.dispatch(timeBudget(20_000), { shares: [share] })));
+    const batch = { tenants: ids, until: Date.now() + 60_000 };
+    await Promise.all(workers.map((app) => app.dispatch(timeBudget(20_000), { tenantBatches: [batch] })));
     expect(handled.sort()).toEqual(messages.sort());
   });
 
@@ -157,7 +153,7 @@ describe("an app with many tenants", () => {
       inbox: { acked: 3 },
       outbox: { acked: 3 },
       more: false,
-      tenants: { failed: 0, left: 0, handedOut: 0 },
+      tenants: { failed: 0, left: 0, tenantBatchesSent: 0 },
     });
     expect(published.sort()).toEqual(ids.map((id) => `${id} for-${id}`));
     const none = { done: 0, dead: 0, more: false };
@@ -165,7 +161,7 @@ describe("an app with many tenants", () => {
     expect(await app.cleanup(timeBudget(20_000))).toEqual({ inbox: none, outbox: none });
   });
 
-  it("FUN-04 FUN-07 clean-up deletes what every tenant has done for long enough, and says how much", async () => {
+  it("FUN-04 FUN-07 clean-up deletes the old Done messages of every tenant, and reports how many", async () => {
     const app = await running({ handlers: { t: () => {} }, retentionMs: 1 });
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
     await app.dispatch(timeBudget(20_000));
@@ -173,33 +169,36 @@ describe("an app with many tenants", () => {
     expect((await app.cleanup(timeBudget(20_000))).inbox).toEqual({ done: 3, dead: 0, more: false });
   });
 
-  it("FUN-07 more tenants than a share holds are handed to workers, whose shares are all that they do", async () => {
-    const shares: TenantBatch[] = [];
+  it("FUN-07 more tenants than a batch holds are sent to workers, which serve only their batches", async () => {
+    const batches: TenantBatch[] = [];
     const handled: string[] = [];
     const app = await running(
       { handlers: { t: (_, { store }) => void handled.push(store) } },
-      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { tenantBatchSize: 2 } },
+      { fanOut: { send: async (batch) => void batches.push(batch) }, tenants: { tenantBatchSize: 2 } },
     );
     for (const id of ids) await (await app.tenants!.inbox(id)).receive(message(id));
-    expect(await app.dispatch(timeBudget(20_000))).toMatchObject({ inbox: null, tenants: { handedOut: 2 } });
+    expect(await app.dispatch(timeBudget(20_000))).toMatchObject({
+      inbox: null,
+      tenants: { tenantBatchesSent: 2 },
+    });
     expect(handled).toEqual([]);
-    for (const share of shares) {
-      await app.dispatch(timeBudget(20_000), { shares: [share] });
+    for (const batch of batches) {
+      await app.dispatch(timeBudget(20_000), { tenantBatches: [batch] });
       expect([...handled].sort()).toEqual([...handled].sort().filter((id, i, all) => all.indexOf(id) === i));
     }
     expect(handled.sort()).toEqual(ids);
   });
 
-  it("FUN-04 FUN-07 reaping and clean-up of more tenants than a share holds are handed to workers, too", async () => {
-    const shares: TenantBatch[] = [];
+  it("FUN-04 FUN-07 reaping and clean-up of more tenants than a batch holds are sent to workers, too", async () => {
+    const batches: TenantBatch[] = [];
     const app = await running(
       { handlers: { t: () => {} }, retentionMs: 1 },
-      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { tenantBatchSize: 2 } },
+      { fanOut: { send: async (batch) => void batches.push(batch) }, tenants: { tenantBatchSize: 2 } },
     );
     const inboxes = await Promise.all(ids.map((id) => app.tenants!.inbox(id)));
     for (const inbox of inboxes) await inbox.receive(message("1"));
     const until = Date.now() + 60_000;
-    await app.dispatch(timeBudget(20_000), { shares: [{ tenants: ids, until }] });
+    await app.dispatch(timeBudget(20_000), { tenantBatches: [{ tenants: ids, until }] });
     for (const inbox of inboxes) {
       await inbox.receive(message("2"));
       await inbox.claim({ owner: newOwnerToken(), leaseMs: 1 });
@@ -208,12 +207,12 @@ describe("an app with many tenants", () => {
 
     await app.cleanup(timeBudget(20_000));
     await app.reap(timeBudget(20_000));
-    expect(shares.map(({ job }) => job)).toEqual(["cleanup", "cleanup", "reap", "reap"]);
+    expect(batches.map(({ job }) => job)).toEqual(["cleanup", "cleanup", "reap", "reap"]);
     for (const job of ["cleanup", "reap"])
-      expect(shares.flatMap((share) => (share.job === job ? share.tenants : [])).sort()).toEqual(ids);
+      expect(batches.flatMap((batch) => (batch.job === job ? batch.tenants : [])).sort()).toEqual(ids);
     const counts = async () => Promise.all(inboxes.map(async (inbox) => (await inbox.stats()).counts));
     expect(await counts()).toMatchObject(ids.map(() => ({ Done: 1, Processing: 1 })));
-    const report = await app.dispatch(timeBudget(20_000), { shares });
+    const report = await app.dispatch(timeBudget(20_000), { tenantBatches: batches });
     expect(report).toMatchObject({ inbox: null, outbox: null, tenants: { turns: 6, failed: 0, left: 0 } });
     expect(await counts()).toMatchObject(ids.map(() => ({ Done: 0 })));
     const left = await Promise.all(inboxes.map((inbox) => inbox.list({})));
@@ -222,7 +221,7 @@ describe("an app with many tenants", () => {
     );
   });
 
-  it("FUN-04 FUN-07 the reaper says of all tenants together for how long the oldest message has waited, and whose it is", async () => {
+  it("FUN-04 FUN-07 the reaper logs the age of the oldest message of all tenants, and its tenant", async () => {
     const lines: [string, LogFields][] = [];
     const info = (line: string, fields: LogFields) => void lines.push([line, fields]);
     const app = await running({ logger: { ...silentLogger, info } });
@@ -236,32 +235,32 @@ describe("an app with many tenants", () => {
     expect(outbox).toEqual({ queue: "outbox", oldestDueAgeMs: 0 });
   });
 
-  it("FUN-07 a share that names a new tenant or one that is gone is no error", async () => {
+  it("FUN-07 a tenant batch that names a new or a removed tenant is no error", async () => {
     const handled: string[] = [];
     const app = await running({ handlers: { t: (_, { store }) => void handled.push(store) } });
     await (await app.tenants!.inbox("acme")).receive(message("1"));
-    const share = { tenants: ["acme", "gone", ""], until: Date.now() + 60_000 };
-    expect(await app.dispatch(timeBudget(20_000), { shares: [share] })).toMatchObject({
+    const batch = { tenants: ["acme", "gone", ""], until: Date.now() + 60_000 };
+    expect(await app.dispatch(timeBudget(20_000), { tenantBatches: [batch] })).toMatchObject({
       tenants: { failed: 0, left: 0 },
     });
     expect(handled).toEqual(["acme"]);
   });
 
   it("FUN-06 FUN-07 a webhook wakes a worker for its own tenant, once for a burst", async () => {
-    const shares: TenantBatch[] = [];
-    const app = await running({ sources }, { fanOut: { send: async (share) => void shares.push(share) } });
+    const batches: TenantBatch[] = [];
+    const app = await running({ sources }, { fanOut: { send: async (batch) => void batches.push(batch) } });
     for (const [id, tenant] of [
       ["1", "acme"],
       ["2", "acme"],
       ["3", "globex"],
     ] as const)
       expect((await app.webhook(webhook(`evt_${id}`, tenant))).status).toBe(200);
-    const woken = shares.map((share) => share.tenants.join());
+    const woken = batches.map((batch) => batch.tenants.join());
     expect(new Set(woken)).toEqual(new Set(["acme", "globex"]));
-    expect(shares.every((share) => share.woken)).toBe(true);
+    expect(batches.every((batch) => batch.woken)).toBe(true);
   });
 
-  it("FUN-06 FUN-07 a wake-up looks at once at a tenant that is set aside: its webhook could be stored, so it answers again", async () => {
+  it("FUN-06 FUN-07 a wake-up polls a quarantined tenant at once: its webhook could be stored, so its database works again", async () => {
     const handled: string[] = [];
     let isAway = false;
     const app = await running(
@@ -283,33 +282,33 @@ describe("an app with many tenants", () => {
     expect(failed.tenants).toMatchObject({ failed: 1 });
     isAway = false;
     const until = Date.now() + 60_000;
-    const share = { tenants: ["acme"], until };
-    expect((await app.dispatch(timeBudget(20_000), { shares: [share] })).tenants).toMatchObject({
+    const batch = { tenants: ["acme"], until };
+    expect((await app.dispatch(timeBudget(20_000), { tenantBatches: [batch] })).tenants).toMatchObject({
       quarantined: 1,
     });
     expect(handled).toEqual([]);
-    // Without workers nobody knows for whom a wake-up is: it is no reason to ask those that failed.
+    // Without workers a wake-up names no tenant: it is no reason to poll quarantined tenants.
     expect((await app.dispatch(timeBudget(20_000), { wokenUp: true })).tenants).toMatchObject({
       quarantined: 1,
     });
     expect(handled).toEqual([]);
-    await app.dispatch(timeBudget(20_000), { shares: [{ ...share, woken: true }] });
+    await app.dispatch(timeBudget(20_000), { tenantBatches: [{ ...batch, woken: true }] });
     expect(handled).toEqual(["acme"]);
   });
 
-  it("FUN-07 a share that names a tenant in two spellings of its GUID gives it one turn", async () => {
+  it("FUN-07 a tenant batch that names a tenant in two spellings of its GUID gives it one turn", async () => {
     const guid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
     const app = await running(
       { handlers: { t: () => {} } },
       { tenants: { discover: () => [{ id: guid, database: `sqlite:${join(folder, "guid.db")}` }] } },
     );
-    const share = { tenants: [guid, guid.toUpperCase()], until: Date.now() + 60_000 };
-    const report = await app.dispatch(timeBudget(20_000), { shares: [share] });
+    const batch = { tenants: [guid, guid.toUpperCase()], until: Date.now() + 60_000 };
+    const report = await app.dispatch(timeBudget(20_000), { tenantBatches: [batch] });
     expect(report.tenants).toMatchObject({ turns: 1, failed: 0 });
   });
 
-  it("FUN-06 FUN-07 a GUID that comes in capital letters wakes a worker for the tenant that it is", async () => {
-    const shares: TenantBatch[] = [];
+  it("FUN-06 FUN-07 a GUID in capital letters wakes a worker for its tenant", async () => {
+    const batches: TenantBatch[] = [];
     const handled: string[] = [];
     const guid = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
     let asked = 0;
@@ -319,17 +318,17 @@ describe("an app with many tenants", () => {
     };
     const app = await running(
       { sources, handlers: { t: (_, { store }) => void handled.push(store) } },
-      { fanOut: { send: async (share) => void shares.push(share) }, tenants: { discover: found } },
+      { fanOut: { send: async (batch) => void batches.push(batch) }, tenants: { discover: found } },
     );
     expect((await app.webhook(webhook("evt_1", guid.toUpperCase()))).status).toBe(200);
-    expect(shares.map(({ tenants }) => tenants)).toEqual([[guid]]);
-    // One that somebody else sent as it came does no harm either.
-    const share = { tenants: [guid.toUpperCase()], until: Date.now() + 60_000 };
-    await app.dispatch(timeBudget(20_000), { shares: [share] });
+    expect(batches.map(({ tenants }) => tenants)).toEqual([[guid]]);
+    // A batch with the capital letters works, too.
+    const batch = { tenants: [guid.toUpperCase()], until: Date.now() + 60_000 };
+    await app.dispatch(timeBudget(20_000), { tenantBatches: [batch] });
     expect({ handled, asked }).toEqual({ handled: [guid], asked: 1 });
   });
 
-  it("FUN-07 MID-01 a tenant that cannot be migrated keeps no other from it, and the error says who it is", async () => {
+  it("FUN-07 MID-01 a tenant that cannot be migrated does not stop the others, and the error names it", async () => {
     const found = () => [
       { id: "a-broken", database: `sqlite:${join(folder, "no-such-folder", "a.db")}` },
       ...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })),
@@ -342,7 +341,7 @@ describe("an app with many tenants", () => {
     for (const id of ids) expect((await (await app.tenants!.inbox(id)).stats()).due).toBe(0);
   });
 
-  it("ADD-07 FUN-07 the numbers of all tenants together are of those that answer, and name those that do not", async () => {
+  it("ADD-07 FUN-07 the numbers of all tenants are the sums of those that could be read, and name the others", async () => {
     const away = { id: "away", database: `sqlite:${join(folder, "no-such-folder", "a.db")}` };
     const list = [...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }))];
     const app = await running({}, { tenants: { discover: () => list } });
@@ -354,7 +353,7 @@ describe("an app with many tenants", () => {
     expect(await appStats(app)).toMatchObject({ inbox: { due: 3 }, failed: ["away"] });
   });
 
-  it("FUN-04 FUN-07 a tenant that hangs costs reaping and clean-up no more than a look at it, and is told by its name", async () => {
+  it("FUN-04 FUN-07 a tenant that hangs costs reaping and clean-up no more than a poll, and is logged with its name", async () => {
     const failed: unknown[] = [];
     let isHanging = false;
     const app = await running(
@@ -390,7 +389,7 @@ describe("an app with many tenants", () => {
     expect(failed).toEqual([["globex", expect.stringMatching(/within 100 ms/)]]);
   });
 
-  it("FUN-04 FUN-07 without workers to start, maintenance that ran out of time is the next timer's, and wakes no dispatcher", async () => {
+  it("FUN-04 FUN-07 without workers, maintenance that ran out of time waits for the next timer, and wakes no dispatcher", async () => {
     let woken = 0;
     let opened = 0;
     let remainingMs = 20_000;
@@ -402,7 +401,7 @@ describe("an app with many tenants", () => {
           concurrency: 1,
           connections: { files: 1 }, // so that each turn opens its file
           open(url) {
-            if (++opened === 8) remainingMs = 400; // a turn is begun, and has no time for anything
+            if (++opened === 8) remainingMs = 400; // a turn starts, and has no time for anything
             return openSqlite({ file: url.slice("sqlite:".length) });
           },
         },
@@ -414,7 +413,7 @@ describe("an app with many tenants", () => {
     expect(woken).toBe(0);
   });
 
-  it("FUN-07 ADD-08 a tenant that finds no free connection has not failed: it has its turn when there is one", async () => {
+  it("FUN-07 ADD-08 a tenant that finds no free connection has not failed: it has its turn when one is free", async () => {
     const handled: string[] = [];
     const lines: string[] = [];
     const warn = (line: string, { store }: LogFields) => void lines.push(`${line}: ${store}`);
@@ -427,7 +426,7 @@ describe("an app with many tenants", () => {
         logger: { ...silentLogger, warn },
         handlers: {
           async t(_, { store }) {
-            // The first keeps the only place until somebody was told that there is none.
+            // The first keeps the only slot until another tenant was logged as waiting.
             if (handled.push(store) === 1) await done;
           },
         },
@@ -443,14 +442,14 @@ describe("an app with many tenants", () => {
     expect(lines[0]).toMatch(/^a tenant waits for a free connection: /);
   });
 
-  it("FUN-06 without workers to start, a webhook wakes the dispatcher of all", async () => {
+  it("FUN-06 without workers, a webhook wakes the dispatcher of all tenants", async () => {
     let woken = 0;
     const app = await running({ sources }, { wakeUp: { wake: async () => void woken++ } });
     await Promise.all([app.webhook(webhook("evt_1", "acme")), app.webhook(webhook("evt_2", "globex"))]);
-    expect(woken).toBe(1); // whoever is woken looks at both
+    expect(woken).toBe(1); // the woken dispatcher polls both
   });
 
-  it("FUN-07 FUN-09 the app's names of tables are every tenant's that has none of its own", async () => {
+  it("FUN-07 FUN-09 tenants without table names of their own have the app's", async () => {
     const handled: string[] = [];
     const own = { id: "own", database: `sqlite:${join(folder, "own.db")}`, inbox: "Mine" };
     const app = await running(
@@ -477,7 +476,7 @@ describe("an app with many tenants", () => {
     expect(rows.map(({ name }) => name)).not.toContain("Inbox");
   });
 
-  it("FUN-09 refuses a database beside tenants, and what it does not know", async () => {
+  it("FUN-09 refuses a database beside tenants, unknown options and invalid values", async () => {
     const tenants = multiTenant({ discover: discover() });
     expect(() => defineApp({ database: "sqlite::memory:", tenants })).toThrow(InvalidArgumentError);
     expect(() => defineApp({ tenants: {} as never })).toThrow(/multiTenant/);
