@@ -1,7 +1,7 @@
-import { withDeadline } from "../base/deadline.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type Held, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
+import { withDeadline } from "./store-deadline.js";
 
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {

@@ -1,10 +1,10 @@
-import { withDeadline } from "../base/deadline.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
 import { type Held, letGo, type RunCounts, type RunState } from "./run-state.js";
 import { describeThrown, type Verdict } from "./settlement.js";
+import { withDeadline } from "./store-deadline.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
 const maxTries = 3;
