@@ -1,11 +1,8 @@
-import * as z from "zod/mini";
 import type { Logger } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
-import { checked } from "../config/problems.js";
-import { type SecretReference, secretReference } from "../config/secret-reference.js";
+import type { SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
-import { InvalidArgumentError } from "../errors.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/trigger-message.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
@@ -15,7 +12,7 @@ import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
 import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
-import { isPlainlyRight, isRecord, isRecordOfRecords } from "./plain-definition.js";
+import { checkDefinition } from "./check-definition.js";
 
 /** What handlers may need to do their work. */
 export interface AppParts {
@@ -67,60 +64,6 @@ export interface AppDefinition {
   readonly metrics?: Metrics;
 }
 
-/** Made when it is needed: for most definitions it is not. */
-export function definitionSchema() {
-  const anyFunction = z.custom<(...args: never[]) => unknown>(
-    (value) => typeof value === "function",
-    "must be a function",
-  );
-  const options = z.custom<object>(isRecord, "must be an object");
-  const handlers = z.union(
-    [anyFunction, options],
-    "must be an object of functions by topic, or a function that answers one",
-  );
-
-  return z.strictObject({
-    database: z.optional(
-      z.union(
-        [z.string().check(z.minLength(1)), secretReference(), anyFunction],
-        "must be a URL, a reference to a secret, or a function that opens a database",
-      ),
-    ),
-    tenants: z.optional(
-      z.custom<AppTenants>(
-        (value) => typeof (value as AppTenants | null)?.open === "function",
-        "must be what multiTenant(…) of oncebox/tenants answers",
-      ),
-    ),
-    sources: z.optional(z.custom(isRecordOfRecords, "must be an object with an object for each source")),
-    handlers: z.optional(handlers),
-    publishers: z.optional(handlers),
-    consumer: z.optional(
-      z.strictObject({ subscriber: z.string().check(z.minLength(1)), handle: anyFunction }),
-    ),
-    inbox: z.optional(options),
-    outbox: z.optional(options),
-    schema: z.optional(z.string().check(z.minLength(1))),
-    dispatch: z.optional(options),
-    webhooks: z.optional(options),
-    retentionMs: z.optional(
-      z.custom<number>(
-        (value) => Number.isFinite(value) && (value as number) > 0,
-        "must be a number above 0",
-      ),
-    ),
-    logger: z.optional(
-      z.custom<Logger>(
-        (value) => typeof (value as Logger)?.info === "function",
-        "must have debug, info, warn and error",
-      ),
-    ),
-    metrics: z.optional(
-      z.custom<Metrics>((value) => typeof value === "object" && value !== null, "must be an object"),
-    ),
-  });
-}
-
 /**
  * Says what the app is; nothing is opened yet.
  *
@@ -133,16 +76,6 @@ export function definitionSchema() {
  * });
  */
 export function defineApp(app: AppDefinition): AppDefinition {
-  if (!isPlainlyRight(app)) checked(definitionSchema(), app, "defineApp");
-  if (app.database !== undefined && app.tenants !== undefined) {
-    throw new InvalidArgumentError(
-      "defineApp: database and tenants both say where messages are. Say one of them.",
-    );
-  }
-  if (app.consumer !== undefined && app.tenants !== undefined) {
-    throw new InvalidArgumentError(
-      "defineApp: a consumer's messages are noted in the one database, and an app with tenants has none.",
-    );
-  }
+  checkDefinition(app);
   return app;
 }

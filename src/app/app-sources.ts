@@ -1,5 +1,5 @@
-import type { SourcesFromJson } from "../config/environment.js";
 import type { SecretReference, SecretResolver } from "../config/secret-reference.js";
+import type { SourcesFromJson } from "../config/sources-from-json.js";
 import type { Secret, Secrets } from "../webhooks/secrets.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 

@@ -15,7 +15,7 @@ export async function definitionFor({ values, terminal }: CommandInput): Promise
 }> {
   const database = text(values, "database");
   const env = database === undefined ? terminal.env : { ...terminal.env, ONCEBOX_DATABASE_URL: database };
-  const environment = readEnvironment(env);
+  const environment = await readEnvironment(env);
   const file = text(values, "app");
   const app = file === undefined ? {} : await imported(file);
   const schema = text(values, "schema");

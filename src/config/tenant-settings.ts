@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import type { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
 import { databaseUrlProblem } from "./database-url.js";
-import { checked } from "./problems.js";
-import { secretReference } from "./secret-reference.js";
+import { isSecretReference, type SecretReference } from "./secret-reference.js";
+import { validated } from "./validated.js";
 
 const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
 const id = z.string().check(
@@ -22,7 +22,10 @@ const tables = {
 const tenant = z.strictObject({
   id,
   /** A URL, or where it is kept. */
-  database: z.union([z.string(), secretReference()], "must be a database URL or a reference to a secret"),
+  database: z.union(
+    [z.string(), z.custom<SecretReference>(isSecretReference)],
+    "must be a database URL or a reference to a secret",
+  ),
   ...tables,
 });
 /** References are for what is written down: whoever finds tenants can resolve them, and has. */
@@ -37,13 +40,13 @@ export const checkTenants = (
   others: readonly string[] = [],
 ): readonly TenantSettings[] => {
   const urls = listOf(value).flatMap((one, index) => urlProblem(one, `${index}.database`));
-  return checked(z.array(tenant), value, what, [...urls, ...others]);
+  return validated(z.array(tenant), value, what, [...urls, ...others]);
 };
 
 /** One of many that were found: what is wrong with it, or undefined. The others can still be served. */
 export function tenantProblem(value: unknown, { anyUrl = false } = {}): string | undefined {
   try {
-    checked(foundTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
+    validated(foundTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
     return undefined;
   } catch (error) {
     return (error as InvalidArgumentError).message;

@@ -3,7 +3,6 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { writeFunctionApp } from "./azure-function-app.js";
-import { zodWhenNeeded } from "./zod-when-needed.js";
 
 export const databases = ["sqlserver", "postgres", "sqlite"] as const;
 export type BundledDatabase = (typeof databases)[number];
@@ -90,7 +89,6 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       onlyDatabases([database].flat()),
       leanPg,
       leanMiddy,
-      zodWhenNeeded(code),
       entraWhenUsed(entra, folder),
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],

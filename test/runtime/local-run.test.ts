@@ -224,11 +224,11 @@ describe("oncebox dev", () => {
 });
 
 describe("the local run's server", () => {
-  const start = (stopMs?: number) =>
+  const start = async (stopMs?: number) =>
     startLocalRun(
       { database: "sqlite::memory:", sources: { stripe: { scheme: "stripe", secrets: [secret] } } },
       {
-        environment: readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
+        environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
         ...(stopMs === undefined ? {} : { stopMs }),
       },
     );

@@ -11,7 +11,7 @@ import { azureWakeUp } from "./wake-up.js";
 /** One app for all invocations of a process, begun while the entry point loads. */
 export function coldStart(definition: AppDefinition): () => Promise<App> {
   const app = memoisePromise(async () => {
-    const environment = readEnvironment();
+    const environment = await readEnvironment();
     const settings = readAzureSettings(environment.env);
     const wakeUp = azureWakeUp(settings);
     const fanOut = definition.tenants === undefined ? undefined : azureFanOut(settings);

@@ -26,7 +26,7 @@ async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<
   const app = await createApp(
     defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
     {
-      environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+      environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
       ...(wake === undefined ? {} : { wakeUp: { wake } }),
     },
   );

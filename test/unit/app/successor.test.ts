@@ -13,7 +13,7 @@ const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
 /** An app with twenty messages to handle. */
 async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Logger) {
   const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
-    environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+    environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
     wakeUp,
     ...(logger === undefined ? {} : { logger }),
   });
