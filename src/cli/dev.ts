@@ -5,7 +5,7 @@ import type { AppDefinition } from "../app/app-definition.js";
 import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
-import { signWebhook } from "../webhooks/schemes/sign.js";
+import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import {
   type Command,
   type CommandInput,

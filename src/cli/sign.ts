@@ -1,10 +1,10 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import type { AppSource } from "../app/app-sources.js";
-import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign.js";
+import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
-import { findSource } from "./find-source.js";
+import { findSourceOrScheme } from "./find-source-or-scheme.js";
 import { secretStores } from "./secret-stores.js";
 
 export const signCommand: Command = {
@@ -45,7 +45,7 @@ export const signCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const { name, scheme, secrets, port, localEnv } = await findSource(input, positionals[0]);
+    const { name, scheme, secrets, port, localEnv } = await findSourceOrScheme(input, positionals[0]);
     const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
     const env = URL.canParse(url) && isThisMachine(new URL(url).hostname) ? localEnv : terminal.env;
     const request = signWebhook(scheme, {

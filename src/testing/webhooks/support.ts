@@ -1,6 +1,6 @@
 import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
-import { signWebhook } from "../../webhooks/schemes/sign.js";
+import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 
 const secrets = "whsec_contract";
 

@@ -82,9 +82,9 @@ describe("challenges that are answered with an HMAC", () => {
       const answer = await route(get("x", `crc_token=${encodeURIComponent(forged)}`));
       expect([answer.status, await answer.json()], forged).toEqual([400, { error: "bad request" }]);
     }
-    expect(logs.every(({ fields }) => fields?.reason === "the handshake lacks what its answer needs")).toBe(
-      true,
-    );
+    expect(
+      logs.every(({ fields }) => fields?.reason === "the handshake lacks a value that its answer needs"),
+    ).toBe(true);
     expect((await route(get("x", `crc_token=${"x".repeat(256)}`))).status).toBe(200);
   });
 

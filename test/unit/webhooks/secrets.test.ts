@@ -98,7 +98,7 @@ describe("secrets that are fetched", () => {
       sources: source(() => (hangs ? new Promise<never>(() => {}) : "s")),
     });
     expect((await route(by("s"))).status).toBe(503);
-    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not answer within 20 ms.");
+    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not respond within 20 ms.");
     hangs = false;
     expect((await route(by("s"))).status).toBe(200);
   });

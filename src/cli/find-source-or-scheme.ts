@@ -1,7 +1,7 @@
 import type { AppSource } from "../app/app-sources.js";
+import { schemeNames, schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { schemeNames } from "../webhooks/schemes/schemes.js";
-import { schemeOf, withOverrides } from "../webhooks/sources.js";
+import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { developmentSecrets } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
@@ -18,7 +18,7 @@ export interface KnownSource {
 }
 
 /** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
-export async function findSource(input: CommandInput, name = ""): Promise<KnownSource> {
+export async function findSourceOrScheme(input: CommandInput, name = ""): Promise<KnownSource> {
   const { definition, environment } = await definitionFor(input);
   const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
   const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
