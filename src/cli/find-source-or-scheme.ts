@@ -9,15 +9,15 @@ import { definitionFor } from "./load-app.js";
 export interface KnownSource {
   readonly name: string;
   readonly scheme: WebhookScheme;
-  /** Where it is a source, and no scheme's name alone. */
+  /** Undefined for a scheme that is not a source of the app. */
   readonly secrets: AppSource["secrets"] | undefined;
-  /** Of the local run. */
+  /** The port of the local run. */
   readonly port: number;
-  /** With the secrets that the local run has for variables that are not set. */
+  /** The environment with the development secrets of the local run. */
   readonly localEnv: NodeJS.ProcessEnv;
 }
 
-/** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
+/** Finds the source of the app or of ONCEBOX_WEBHOOKS with this name, or else the known scheme. */
 export async function findSourceOrScheme(input: CommandInput, name = ""): Promise<KnownSource> {
   const { definition, environment } = await definitionFor(input);
   const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;

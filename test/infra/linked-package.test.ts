@@ -23,7 +23,7 @@ async function link(name: string, target: string, folder: string): Promise<void>
   await symlink(target, path, "junction");
 }
 
-it("FUN-09 a package that is linked, as npm link and workspaces do it, makes bundles of one database whatever its folder is called", async () => {
+it("FUN-09 a linked package (npm link, workspaces) makes bundles of one database whatever its folder is called", async () => {
   await packed.cli(["init", "aws", "app"], place);
   const app = join(place, "app");
   const linked = dirname(packed.tarball);

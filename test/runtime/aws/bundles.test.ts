@@ -37,7 +37,7 @@ describe("bundles for Lambda", () => {
     const found = Object.entries(metafile.outputs).find(([file]) => basename(file) === `${name}.mjs`);
     return found![1];
   };
-  /** What is really in it, not what was looked at. */
+  /** The files whose code is in the output. */
   const contentsOf = (metafile: Metafile, name: string) =>
     Object.entries(outputOf(metafile, name).inputs)
       .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
@@ -79,7 +79,7 @@ describe("bundles for Lambda", () => {
         }
         expect(contents.filter((file) => file.includes("src/adapters/azure"))).toEqual([]);
         expect(contents.filter((file) => /node_modules\/(@aws-sdk|@smithy)\//.test(file))).toEqual([]);
-        // But what SQL Server's driver checks a caller's own credential with.
+        // Except the packages by which SQL Server's driver checks a caller's own credential.
         const azure = /node_modules\/@azure\/(?!core-auth|core-util|abort-controller)/;
         expect(contents.filter((file) => azure.test(file))).toEqual([]);
         expect(contents.filter((file) => /zod\/v[34]\/(classic|helpers|types)/.test(file))).toEqual([]);
@@ -97,7 +97,7 @@ describe("bundles for Lambda", () => {
     expect([...jobsIn("reap"), ...jobsIn("cleanup")]).toEqual([]);
   });
 
-  it("FUN-09 a webhook's function holds what receives, and neither the rest of the inbox nor the schema", () => {
+  it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
     const rest = /src\/(sql\/(queue-operations|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
     for (const metafile of built.values()) {
       expect(contentsOf(metafile, "webhook").filter((file) => rest.test(file))).toEqual([]);
@@ -105,7 +105,7 @@ describe("bundles for Lambda", () => {
     }
   });
 
-  it("FUN-09 on SQL Server the packages of Microsoft Entra are there only when they are wanted", async () => {
+  it("FUN-09 on SQL Server the packages of Microsoft Entra are included only with the option entra", async () => {
     const webhook = join(root, "functions/aws/webhook.ts");
     const settings = { database: "sqlserver", entryPoints: [webhook], external: ["@aws-sdk/*"] } as const;
     const metafile = await bundle({ ...settings, entra: true, outFolder: join(folder, "entra") });
@@ -141,7 +141,7 @@ describe("bundles for Lambda", () => {
   };
   const nowhere = "postgres://u:p@127.0.0.1:9/x";
 
-  it("FUN-09 each bundle runs with nothing on the module path, as far as a database that is not there", async () => {
+  it("FUN-09 each bundle runs with nothing on the module path, until it fails to reach the database", async () => {
     expect((await invoke(["postgres", "dispatch"], nowhere)).answer).toMatch(/ECONNREFUSED/);
     expect((await invoke(["sqlserver", "dispatch"], "mssql://u:p@127.0.0.1:9/x")).answer).toMatch(
       /127\.0\.0\.1:9/,
@@ -161,13 +161,13 @@ describe("bundles for Lambda", () => {
     });
   });
 
-  it("FUN-03 FUN-09 a bundle checks ONCEBOX_WEBHOOKS also where Node forbids to make code of strings", async () => {
+  it("FUN-03 FUN-09 a bundle checks ONCEBOX_WEBHOOKS also where Node forbids code generation from strings", async () => {
     const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', NODE_OPTIONS: "--disallow-code-generation-from-strings" };
     const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);
     expect(answer).toBe("ONCEBOX_WEBHOOKS: own: Invalid input: expected object, received number.");
   });
 
-  it("FUN-09 a webhook function does without Node's fetch, which takes longer to load than all of its own code", async () => {
+  it("FUN-09 a webhook function does not load Node's fetch, which takes longer than all of its own code", async () => {
     const event = stripeHttpEvent({ id: "evt_1" });
     const { answer, loaded } = await invoke(["postgres", "webhook"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, body: '{"error":"unavailable"}' });
@@ -175,14 +175,14 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
-  it("FUN-09 a bundle says what it was built for when it is given another database", async () => {
+  it("FUN-09 a bundle names the database it was built for when it is given another one", async () => {
     const { answer } = await invoke(["postgres", "dispatch"], "sqlite:app.db");
     expect(answer).toBe(
       "This bundle was built for postgres. Build it with --database sqlite for this database.",
     );
   });
 
-  it("FUN-09 a webhook's function logs what it was built for when it is given another database", async () => {
+  it("FUN-09 a webhook's function logs the database it was built for when it is given another one", async () => {
     const event = stripeHttpEvent({ id: "evt_1" });
     const { answer, logged } = await invoke(["postgres", "webhook"], "sqlite:app.db", event);
     expect(answer).toMatchObject({ statusCode: 503 });

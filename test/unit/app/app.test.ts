@@ -32,7 +32,7 @@ const stripe = (id: string, secret = "whsec_test") => {
 };
 
 describe("defineApp", () => {
-  it("FUN-09 refuses what it does not know, all problems in one error", () => {
+  it("FUN-09 refuses unknown fields and wrong values, all problems in one error", () => {
     const wrong = { handler: {}, retentionMs: -1, sources: [] } as unknown as AppDefinition;
     expect(() => defineApp(wrong)).toThrow(InvalidArgumentError);
     expect(() => defineApp(wrong)).toThrow(/sources.*retentionMs.*handler|handler.*sources/s);
@@ -87,7 +87,7 @@ describe("defineApp", () => {
       expect(() => defineApp(app as unknown as AppDefinition)).toThrow(/^defineApp: .* must be an object/);
   });
 
-  it("FUN-09 refuses two places for messages, and a consumer beside tenants", () => {
+  it("FUN-09 refuses a database beside tenants, and a consumer beside tenants", () => {
     const tenants = { open: () => {} } as unknown as NonNullable<AppDefinition["tenants"]>;
     const consumer = { subscriber: "orders", handle: () => {} };
     expect(() => defineApp({ database: "sqlite:app.db", tenants, consumer })).toThrow(

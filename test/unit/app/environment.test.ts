@@ -30,7 +30,7 @@ describe("the environment", () => {
     expect(sources).toEqual(json);
   });
 
-  it("says everything that is wrong at once, and quotes no value", async () => {
+  it("one error lists everything that is wrong, and quotes no value", async () => {
     const error = await readEnvironment({
       ONCEBOX_WEBHOOKS:
         '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"secrets": {"from": "attic-5"}}}',
@@ -61,7 +61,7 @@ describe("the environment", () => {
     );
   });
 
-  it("a secret that should be in a variable and is not there is an error by the variable's name", async () => {
+  it("a secret whose variable is not set is an error with the variable's name", async () => {
     const resolve = secretsFromEnvironment({ A: "a", EMPTY: "" });
     expect(await resolve({ from: "env", name: "A" })).toBe("a");
     await expect(resolve({ from: "env", name: "EMPTY" })).rejects.toThrow(/EMPTY.*not set/);
@@ -107,7 +107,7 @@ describe("opening a database by its URL", () => {
     "Server=;Password=hunter2;Database=orders",
     "Server=db.example;Database= ;Password=hunter2",
     'Server=db.example;Password="hunter2;x=;y";User Id=',
-  ])("FUN-11 refuses what it cannot read without quoting it: %s", async (url) => {
+  ])("FUN-11 refuses a URL that it cannot read without quoting it: %s", async (url) => {
     const failed = await openDatabase(url).then(
       () => undefined,
       (error: Error) => error,
