@@ -14,7 +14,7 @@ import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
 import { checkDefinition } from "./check-definition.js";
 
-/** What handlers may need to do their work. */
+/** Passed to a function that returns handlers. */
 export interface AppParts {
   readonly db: Database;
   readonly inbox: Inbox;
@@ -25,21 +25,21 @@ type HandlersOf<Message extends QueueMessage> =
   | Handlers<Message, SqlExecutor>
   | ((parts: AppParts) => Handlers<Message, SqlExecutor>);
 
-/** Everything about an app that is not the platform's: one file of the user's. */
+/** Everything about an app that does not depend on the platform. It is the default export of one file. */
 export interface AppDefinition {
-  /** A URL, where the URL is kept, or a function that opens it. `ONCEBOX_DATABASE_URL` wins over it. */
+  /** A URL, a reference to where the URL is kept, or a function that opens the database. `ONCEBOX_DATABASE_URL` overrides it. */
   readonly database?: string | SecretReference | (() => Database | Promise<Database>);
-  /** Many databases instead of one, found at run time: `multiTenant(…)` of `oncebox/tenants`. */
+  /** Many databases instead of one, discovered at run time: `multiTenant(…)` of `oncebox/app`. */
   readonly tenants?: AppTenants;
-  /** Who may send webhooks, by the last part of their path. `ONCEBOX_WEBHOOKS` adds to them, and wins. */
+  /** The senders of webhooks, by the last part of the path. `ONCEBOX_WEBHOOKS` adds sources and overrides those of the same name. */
   readonly sources?: Readonly<Record<string, AppSource>>;
-  /** What is done with messages that came in, by topic. */
+  /** Handlers of inbox messages, by topic. */
   readonly handlers?: HandlersOf<InboxMessage>;
-  /** What is done with messages that go out, by topic. Without any, the outbox is left to others. */
+  /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
   readonly publishers?: HandlersOf<OutboxMessage>;
   /**
-   * What is done with messages of a queue that others fill, each in a transaction with the note that `subscriber` has
-   * had it, and with the messages that `handle` returns, which go into the outbox. Needs the one database.
+   * Handles messages of a queue service. One transaction records that `subscriber` has handled the message and enqueues
+   * the messages that `handle` returns in the outbox. Not available with `tenants`.
    */
   readonly consumer?: {
     readonly subscriber: string;
@@ -47,7 +47,7 @@ export interface AppDefinition {
   };
   readonly inbox?: Omit<InboxOptions, "logger" | "schema">;
   readonly outbox?: Omit<OutboxOptions, "logger" | "schema">;
-  /** The tables' schema, for both. */
+  /** The database schema of the tables of inbox and outbox. */
   readonly schema?: string;
   readonly dispatch?: Pick<
     DispatcherOptions<QueueMessage>,
@@ -57,15 +57,15 @@ export interface AppDefinition {
     WebhookRouteOptions,
     "maxBodyBytes" | "toleranceMs" | "receiveMs" | "secretsMaxAgeMs" | "publicUrl" | "trustForwardedHeaders"
   >;
-  /** How long Done messages are kept: 30 days by default. */
+  /** How long Done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
-  /** Lines of JSON to the standard output by default. */
+  /** Writes lines of JSON to the standard output by default. */
   readonly logger?: Logger;
   readonly metrics?: Metrics;
 }
 
 /**
- * Says what the app is; nothing is opened yet.
+ * Checks and returns the definition of an app. Opens nothing.
  *
  * @example
  * export default defineApp({

@@ -28,7 +28,7 @@ it("FUN-09 a linked package (npm link, workspaces) makes bundles of one database
   const app = join(place, "app");
   const linked = dirname(packed.tarball);
   await link("oncebox", linked, app);
-  // Neither SQL Server's driver nor SQLite's.
+  // The drivers of SQL Server and SQLite are not installed.
   for (const name of ["esbuild", "fflate", "pg", "@middy/core"]) {
     await link(name, join(root, "node_modules", name), linked);
   }

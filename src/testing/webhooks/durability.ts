@@ -5,9 +5,9 @@ import type { CallerTransaction, TestDatabase } from "../harness.js";
 import { claimAll, type InboxContext, isBabelfish, rowCount, watched } from "../inbox/support.js";
 import { send, stripeEvent, stripeRoute } from "./support.js";
 
-/** A transaction that lets nobody write to the table until it ends. */
+/** Begins a transaction that blocks all writes to the table until it ends. */
 async function lockOut(database: TestDatabase, table: string): Promise<CallerTransaction> {
-  const transaction = await database.begin(); // on SQLite that alone holds the only writer
+  const transaction = await database.begin(); // on SQLite this alone blocks other writers
   const { name } = database.db.dialect;
   if (name === "postgres") await transaction.run(`lock table ${table} in access exclusive mode`);
   if (name === "sqlserver") await transaction.run(`select top (1) 1 from ${table} with (tablockx, holdlock)`);
@@ -15,8 +15,8 @@ async function lockOut(database: TestDatabase, table: string): Promise<CallerTra
 }
 
 export function durabilityTests({ database, freshInbox }: InboxContext): void {
-  describe("an id is never burned", () => {
-    it("FUN-01 a database that does not answer in time: 503, and the retry is accepted", async (test) => {
+  describe("a webhook that was not stored is accepted when it is sent again", () => {
+    it("FUN-01 a database that does not respond in time: 503, and the retry is accepted", async (test) => {
       test.skip(await isBabelfish(database()), "Babelfish ignores lock hints");
       const { inbox, names, owner } = await freshInbox();
       const lock = await lockOut(database(), names.message);
@@ -25,7 +25,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
       expect(await refused.json()).toEqual({ error: "unavailable" });
       await lock.rollback();
-      // The statement that was given up may still get the lock before it is cancelled: then the retry is a duplicate.
+      // The aborted statement may get the lock before it is cancelled. The retry is then a duplicate.
       const retried = await send(stripeRoute(inbox), stripeEvent("evt_1"));
       expect(retried).toEqual({ status: 200, outcome: expect.stringMatching(/^(enqueued|duplicate)$/) });
       expect(await rowCount(database(), names.message)).toBe(1);
@@ -46,7 +46,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect((await inbox.stats()).due).toBe(1);
     });
 
-    it("FUN-01 a commit whose answer is lost: 503, and the retry is a duplicate of what is waiting", async () => {
+    it("FUN-01 a commit whose response is lost: 503, and the retry is a duplicate of the stored message", async () => {
       const { on, inbox, owner } = await freshInbox();
       const lost = Object.assign(new Error("the answer is lost"), { code: "XX000" });
       const route = stripeRoute(on(watched(database().db, [{ loseAnswer: lost }])));
@@ -55,7 +55,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(await claimAll(inbox, owner)).toHaveLength(1);
     });
 
-    it("FUN-01 a schema that is not there yet: 503, and after the migration the retry is accepted", async () => {
+    it("FUN-01 a missing schema: 503, and after the migration the retry is accepted", async () => {
       const { db, schema: name } = database();
       const schema = name === undefined ? {} : { schema: name };
       const table = "LateInbox";

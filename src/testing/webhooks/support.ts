@@ -4,7 +4,7 @@ import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 
 const secrets = "whsec_contract";
 
-/** A route with one source, Stripe. */
+/** A route with Stripe as its one source. */
 export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>
   createWebhookRoute({ inbox, sources: { stripe: { scheme: "stripe", secrets } }, ...options });
 

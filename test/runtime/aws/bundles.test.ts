@@ -6,12 +6,8 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  type BundledDatabase,
-  bundle,
-  bundleFunctions,
-  databases,
-} from "../../../src/packaging/bundle-functions.js";
+import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { type BundledDatabase, databases } from "../../../src/packaging/databases.js";
 import { stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);
