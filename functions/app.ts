@@ -12,10 +12,7 @@ export default defineApp({
     "payment.received": {
       transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
       handle: ({ payload, messageId }, { tx }) =>
-        outbox.enqueue(
-          { topic: "receipt.send", payload, correlationId: messageId },
-          tx === undefined ? {} : { tx },
-        ),
+        outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),
     },
   }),
   // Handles messages of a queue that other services fill.
