@@ -74,7 +74,7 @@ export function checkDefinition(app: unknown): void {
   if (unknown.length > 0)
     problems.push(`unknown: ${unknown.join(", ")}. Known: ${Object.keys(fields).join(", ")}`);
   if (app.database !== undefined && app.tenants !== undefined)
-    problems.push("database and tenants both say where messages are stored; give one of them");
+    problems.push("database and tenants both define where messages are stored; give one of them");
   if (app.consumer !== undefined && app.tenants !== undefined)
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);

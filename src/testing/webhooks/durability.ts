@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { defined } from "../../base/defined.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { migrate } from "../../sql/migrate.js";
 import type { CallerTransaction, TestDatabase } from "../harness.js";
@@ -57,7 +58,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
 
     it("FUN-01 a missing schema: 503, and after the migration the retry is accepted", async () => {
       const { db, schema: name } = database();
-      const schema = name === undefined ? {} : { schema: name };
+      const schema = defined({ schema: name });
       const table = "LateInbox";
       const route = stripeRoute(createInbox(db, { ...schema, table }));
       expect((await send(route, stripeEvent("evt_1"))).status).toBe(503);

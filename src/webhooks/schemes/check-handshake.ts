@@ -18,7 +18,7 @@ export interface CheckedHandshake {
   readonly text: readonly TemplatePart[] | undefined;
   readonly json: NamedTemplates | undefined;
   readonly headers: NamedTemplates;
-  /** The challenge that `{hmac}` answers. */
+  /** The challenge of which `{hmac}` is the HMAC. */
   readonly hmac: readonly TemplatePart[] | undefined;
 }
 

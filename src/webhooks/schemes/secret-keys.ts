@@ -9,7 +9,7 @@ type SecretText = string | readonly string[];
 export type Secrets = Secret | readonly Secret[];
 
 export interface SecretKeys<Key> {
-  /** Returns the keys of all secrets. Fetches those that are functions at the first call, and keeps them for `maxAgeMs`. */
+  /** Returns the keys of all secrets. Calls secrets that are functions at the first use, and keeps their results for `maxAgeMs`. */
   get(): Promise<readonly Key[]>;
 }
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type AppDefinition, createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { defined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -27,7 +28,7 @@ async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<
     defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
     {
       environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-      ...(wake === undefined ? {} : { wakeUp: { wake } }),
+      ...defined({ wakeUp: wake && { wake } }),
     },
   );
   await app.migrate();

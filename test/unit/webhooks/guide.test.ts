@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { defined } from "../../../src/base/defined.js";
 import { type Handshake, schemeNames, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { address, reception, signed } from "./support.js";
 
@@ -119,7 +120,7 @@ describe("the guide to webhooks", () => {
     const secret = "s3cret";
     const sources = Object.fromEntries(
       Object.entries(handshakes).map(([name, handshake]) => {
-        const verifyToken = handshake.verifyToken === undefined ? {} : { verifyToken: secret };
+        const verifyToken = defined({ verifyToken: handshake.verifyToken && secret });
         return [
           name,
           { scheme: { verify: verifies[name]!, handshakes: [handshake] }, secrets: secret, ...verifyToken },
@@ -130,7 +131,7 @@ describe("the guide to webhooks", () => {
     for (const [name, { request, answer }] of Object.entries(asked)) {
       const { method, query = "", headers = {}, body } = request;
       const url = `${address(name)}?${query}`;
-      const plain = new Request(url, { method, headers, ...(body === undefined ? {} : { body }) });
+      const plain = new Request(url, { method, headers, ...defined({ body }) });
       const scheme = sources[name]!.scheme;
       const isSigned =
         scheme.verify === hmacOfBody && handshakes[name]!.method === "POST" && body !== undefined;
