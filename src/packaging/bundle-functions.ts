@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
-import { entraWhenUsed, leanPg } from "./lean-drivers.js";
+import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
 
@@ -83,6 +83,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       ...(isSource ? [ownPackage] : []),
       onlyDatabases([database].flat()),
       leanPg,
+      leanMiddy,
       entraWhenUsed(entra, folder),
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],
