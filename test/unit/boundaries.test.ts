@@ -97,6 +97,17 @@ describe("boundaries of the code", () => {
     expect(readers).toEqual([]);
   });
 
+  it("webhook schemes know nothing of the route", () => {
+    const outside = imports.filter(
+      (entry) =>
+        inFolder("webhooks/schemes")(entry) &&
+        isRelative(entry) &&
+        /^webhooks\/(?!schemes\/)/.test(target(entry)),
+    );
+    expect(imports.some(inFolder("webhooks/schemes"))).toBe(true);
+    expect(outside).toEqual([]);
+  });
+
   it("only config uses zod, the one runtime dependency, and only its small variant", () => {
     const manifest = JSON.parse(readFileSync(join(root, "../package.json"), "utf8")) as {
       dependencies?: object;
