@@ -62,7 +62,7 @@ describe("the functions' user on PostgreSQL", () => {
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
         retentionMs: 1,
       },
-      { environment: readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
+      { environment: await readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
     );
     const message = { source: "s", topic: "paid", payload: "{}" };
     expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("enqueued");

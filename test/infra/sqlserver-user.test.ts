@@ -151,7 +151,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         publishers: { receipt: ({ correlationId }) => void sent.push(correlationId!) },
         retentionMs: 1,
       },
-      { environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }) },
+      { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }) },
     );
     const message = { source: "s", topic: "paid", payload: "{}" };
     expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("enqueued");

@@ -1,6 +1,6 @@
-/** The parts of `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, as they stand in a URL. */
+/** The parts of `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, still percent-encoded. */
 export interface WebhookPath {
-  /** Without what a gateway puts before it. */
+  /** Without the prefix that a gateway adds. */
   readonly path: string;
   readonly source: string;
   readonly tenant: string | undefined;
@@ -12,7 +12,7 @@ export function webhookPath(url: string): WebhookPath {
   return { path, source, tenant };
 }
 
-/** undefined when it is not well encoded: nobody's name. */
+/** Returns undefined when the text is not valid percent-encoding. */
 export function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text);

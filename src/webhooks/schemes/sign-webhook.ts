@@ -1,22 +1,20 @@
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
-import { createDelivery, type Delivery } from "../delivery.js";
-import { isHeaderValue } from "../http.js";
-import { schemeOf } from "../sources.js";
 import { checkScheme } from "./check-scheme.js";
-import { isHeaderName } from "./field-checks.js";
+import { createDelivery, type Delivery } from "./delivery.js";
+import { isHeaderName, isHeaderValue } from "./field-checks.js";
+import { type SchemeName, schemeOf } from "./known-schemes.js";
 import type { SignatureRule, WebhookScheme } from "./scheme.js";
-import type { SchemeName } from "./schemes.js";
-import { signedBytes, sortedForm } from "./signature.js";
+import { signedBytes, sortedForm } from "./signed-content.js";
 import { type SigningKey, toSigningKey } from "./signing-key.js";
 import type { TemplatePart } from "./template.js";
 
 export interface SignOptions {
   readonly url: string;
   readonly body: string | Uint8Array;
-  /** Several make several signatures, where the scheme has a place for them. */
+  /** Several secrets make several signatures, where the scheme allows a list of them. */
   readonly secrets: string | readonly string[];
-  /** Goes into the header that the scheme reads it from, if it does. */
+  /** Set in the header that the scheme reads the id from, if it reads it from one. */
   readonly messageId?: string;
   readonly topic?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -24,7 +22,7 @@ export interface SignOptions {
   readonly timestamp?: Date;
 }
 
-/** As `fetch` and `new Request` take it: `fetch(signed.url, signed)`. */
+/** In the form that `fetch` and `new Request` take: `fetch(signed.url, signed)`. */
 export interface SignedRequest {
   readonly url: string;
   readonly method: "POST";
@@ -33,7 +31,7 @@ export interface SignedRequest {
 }
 
 /**
- * A request as the provider would send it: for tests, and for trying things out.
+ * Returns a request that is signed as the provider would sign it, for tests and for trying things out.
  *
  * @example
  * const signed = signWebhook("stripe", { url, body: '{"id":"evt_1","type":"ping"}', secrets: "whsec_test" });
@@ -45,11 +43,10 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
     schemeOf(scheme, (problem) => problems.push(problem)),
     problems,
   );
-  if (!URL.canParse(options.url))
-    problems.push("url must be a whole one, like https://example.com/webhooks/x");
+  if (!URL.canParse(options.url)) problems.push("url must be absolute, like https://example.com/webhooks/x");
   const texts = { ...options.headers, messageId: options.messageId ?? "", topic: options.topic ?? "" };
   for (const [name, value] of Object.entries(texts)) {
-    if (!isHeaderName(name) || !isHeaderValue(value)) problems.push(`${name} cannot stand in a header`);
+    if (!isHeaderName(name) || !isHeaderValue(value)) problems.push(`${name} is not allowed in a header`);
   }
   if (problems.length > 0) throw new InvalidArgumentError(`sign: ${problems.join("; ")}.`);
   const headers = new Headers({ "content-type": "application/json", ...options.headers });
@@ -63,7 +60,7 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
   if (verify.kind === "token") url = withToken(headers, url, checked.proof[0]!, secrets[0]);
   else {
     const keys = secrets.map((secret, index) => keyOf(verify, secret, index));
-    if (keys.length === 0) throw new InvalidArgumentError("sign: there is no secret.");
+    if (keys.length === 0) throw new InvalidArgumentError("sign: secrets is empty.");
     url = withDigest(createDelivery({ method: "POST", url, headers, body: bytes }), verify);
     const delivery = createDelivery({ method: "POST", url, headers, body: bytes });
     addSignature(
@@ -79,7 +76,7 @@ interface Signing {
   readonly rule: SignatureRule;
   readonly keys: readonly SigningKey[];
   readonly signed: readonly TemplatePart[];
-  /** Of the delivery, to be added to. */
+  /** The delivery's headers, to which the signature is added. */
   readonly headers: Headers;
 }
 
@@ -90,7 +87,7 @@ function addSignature(delivery: Delivery, { rule, keys, signed, headers }: Signi
   const form = hasDigest ? "" : (sortedForm(delivery) ?? "");
   const content = signedBytes(signed, delivery, { timestamp, url, sortedForm: form });
   if (content === undefined) {
-    throw new InvalidArgumentError("sign: a header that is signed is missing: give messageId or headers.");
+    throw new InvalidArgumentError("sign: a signed header is missing. Give messageId or headers.");
   }
   const entries = (rule.separator === undefined ? keys.slice(0, 1) : keys).map(
     (key) => key.prefix + Buffer.from(key.sign(content)).toString(rule.encoding ?? "hex"),
@@ -110,7 +107,7 @@ function keyOf(rule: SignatureRule, secret: string, index: number): SigningKey {
   return key;
 }
 
-/** What is no form is signed by its digest in the URL, where the scheme has that. */
+/** Adds the body's digest to the URL where the scheme signs a body that is not a form in that way. */
 function withDigest(delivery: Delivery, { bodyDigestQuery }: SignatureRule): string {
   const { url, body } = delivery;
   if (bodyDigestQuery === undefined || sortedForm(delivery) !== undefined) return url;
@@ -125,21 +122,21 @@ function withToken(
   at: readonly TemplatePart[],
   token: string | undefined,
 ): string {
-  if (!token) throw new InvalidArgumentError("sign: there is no secret.");
+  if (!token) throw new InvalidArgumentError("sign: secrets is empty.");
   const [part] = at;
-  if (part?.place === "header") headers.set(part.text, token);
-  if (part?.place !== "query") return url;
+  if (part?.placeholder === "header") headers.set(part.text, token);
+  if (part?.placeholder !== "query") return url;
   const target = new URL(url);
   target.searchParams.set(part.text, token);
   return target.href;
 }
 
-/** Where a template is one header and nothing else, the value goes there. */
+/** Sets the header when the template is one header and nothing else. */
 function setFrom(
   headers: Headers,
   parts: readonly TemplatePart[] | undefined,
   value: string | undefined,
 ): void {
   const only = parts?.length === 1 ? parts[0] : undefined;
-  if (value !== undefined && only?.place === "header") headers.set(only.text, value);
+  if (value !== undefined && only?.placeholder === "header") headers.set(only.text, value);
 }

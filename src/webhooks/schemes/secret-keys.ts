@@ -1,34 +1,34 @@
-import { answeredWithin } from "../base/answered-within.js";
-import { InvalidOperationError } from "../errors.js";
+import { withinTime } from "../../base/within-time.js";
+import { InvalidOperationError } from "../../errors.js";
 
-/** A secret, or what fetches it from where it is kept. */
+/** A secret, or a function that fetches it from a secret store. */
 export type Secret = string | (() => SecretText | Promise<SecretText>);
 type SecretText = string | readonly string[];
 
-/** One secret, or several that are all valid while they are rotated. */
+/** One secret, or several that are valid at the same time during a rotation. */
 export type Secrets = Secret | readonly Secret[];
 
 export interface SecretKeys<Key> {
-  /** All of them. What has to be fetched is fetched when it is first asked for, and kept for a while. */
+  /** Returns the keys of all secrets. Calls secrets that are functions at the first use, and keeps their results for `maxAgeMs`. */
   get(): Promise<readonly Key[]>;
 }
 
 export interface SecretKeysOptions<Key> {
-  /** The key, or what is wrong with the secret. */
+  /** Returns the key, or what is wrong with the secret. */
   readonly toKey: (secret: unknown) => Key | string;
-  /** How long fetched secrets are used before they are asked for again. */
+  /** How long fetched secrets are used before they are fetched again. */
   readonly maxAgeMs: number;
-  /** How long fetching them may take. */
+  /** How long a fetch may take. */
   readonly fetchMs: number;
   readonly clock: () => Date;
-  /** A refresh failed, and the secrets from before are used on. */
+  /** Called when a refresh failed and the previous secrets stay in use. */
   readonly onStale: () => void;
 }
 
-/** While they cannot be fetched the last ones are used for so long, so that not every webhook waits for a store that is away. */
+/** How long the previous secrets stay in use after a failed refresh, so that not every webhook waits for an unavailable store. */
 const staleMs = 30_000;
 
-/** The problems of the secrets that are given as text; those to be fetched show theirs later. */
+/** Returns the problems of secrets that are given as text. A fetched secret is checked when it is fetched. */
 export function secretsProblems(
   secrets: unknown,
   toKey: (secret: unknown) => unknown,
@@ -65,14 +65,14 @@ export function createSecretKeys<Key extends object>(
 
   const refresh = async (): Promise<readonly Key[]> => {
     const before = kept;
-    // What comes too late for this webhook is there for the next one, unless somebody else was quicker.
+    // A fetch that is too late for this webhook serves the next one, unless a newer fetch has finished before.
     const fetched = fetchAll().then((keys) => {
       if (kept?.keys === before?.keys)
         kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
       return keys;
     });
     try {
-      return await answeredWithin(options.fetchMs, "The secret store", fetched);
+      return await withinTime(options.fetchMs, fetched, () => tooSlow(options.fetchMs));
     } catch (error) {
       if (before === undefined) throw error;
       options.onStale();
@@ -84,7 +84,7 @@ export function createSecretKeys<Key extends object>(
   return {
     async get() {
       if (kept !== undefined && options.clock().getTime() < kept.until) return kept.keys;
-      // one fetch for all who wait; a failure is not kept
+      // One fetch serves all webhooks that wait. A failure is not kept.
       fetching ??= refresh().finally(() => {
         fetching = undefined;
       });
@@ -98,3 +98,6 @@ const listOf = (value: unknown): readonly unknown[] =>
 
 const badSecret = (problem: string) =>
   new InvalidOperationError(`A webhook secret that was fetched ${problem}.`);
+
+const tooSlow = (ms: number) =>
+  new InvalidOperationError(`The secret store did not respond within ${ms} ms.`);

@@ -1,9 +1,11 @@
 import { createHash } from "node:crypto";
-import type { IncomingMessage } from "../../inbox/inbox.js";
-import { maxNameLength } from "../../queue/arguments.js";
-import type { Delivery } from "../delivery.js";
-import type { ResolvedSource } from "../sources.js";
-import { fillFirst } from "./template.js";
+import { defined } from "../base/defined.js";
+import type { IncomingMessage } from "../inbox/inbox.js";
+import { maxNameLength } from "../queue/arguments.js";
+import type { Delivery } from "./schemes/delivery.js";
+import type { Alternatives } from "./schemes/field-checks.js";
+import { fillFirst } from "./schemes/template.js";
+import type { ResolvedSource } from "./sources.js";
 
 export interface WebhookMessage extends IncomingMessage {
   readonly tenant: string | null;
@@ -11,35 +13,38 @@ export interface WebhookMessage extends IncomingMessage {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Says that the payload is not the body's text but its bytes in base64. */
+/** Says that the payload is the body in base64, because the body is not UTF-8. */
 export const payloadEncodingHeader = "oncebox-payload-encoding";
 export const tenantHeader = "oncebox-tenant";
 
 const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
 const maxKeptLength = 1_024;
 
-/** What a verified delivery becomes; undefined when it has neither an id nor a body to make one of. */
+/** Returns the message of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
 export function extractMessage(delivery: Delivery, source: ResolvedSource): WebhookMessage | undefined {
   const messageId = messageIdOf(delivery, source);
   if (messageId === undefined) return undefined;
-  const topic = fillFirst(source.topic, delivery);
-  const tenant = fillFirst(source.tenant, delivery);
+  const topic = nameOf(source.topic, delivery);
+  const tenant = nameOf(source.tenant, delivery);
   const text = delivery.text();
   return {
     source: source.name,
     messageId,
-    topic: topic !== undefined && isName(topic) ? topic : source.name,
-    tenant: tenant !== undefined && isName(tenant) ? tenant : null,
+    topic: topic ?? source.name,
+    tenant: tenant ?? null,
     payload: text ?? Buffer.from(delivery.body).toString("base64"),
     hash: contentHash(delivery, source.scheme.volatileFields ?? []),
-    headers: keptHeaders(delivery, source, {
-      ...(text === undefined ? { [payloadEncodingHeader]: "base64" } : {}),
-      ...(tenant !== undefined && isName(tenant) ? { [tenantHeader]: tenant } : {}),
-    }),
+    headers: {
+      ...keptHeaders(delivery, source),
+      ...defined({
+        [payloadEncodingHeader]: text === undefined ? "base64" : undefined,
+        [tenantHeader]: tenant,
+      }),
+    },
   };
 }
 
-/** The bytes as they were sent. */
+/** Returns the body of a stored message, byte for byte as it was sent. */
 export function webhookBody(message: {
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
@@ -49,24 +54,30 @@ export function webhookBody(message: {
 }
 
 /**
- * Never random: the same delivery must get the same id when it comes again. An id that cannot be stored is
+ * Never random: the same delivery must get the same id when it is sent again. An id that cannot be stored is
  * replaced by its hash, a missing one by the hash of the body.
  */
 function messageIdOf(delivery: Delivery, source: ResolvedSource): string | undefined {
   const id = fillFirst(source.messageId, delivery);
   if (id !== undefined) return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
-  if (delivery.body.length === 0) return undefined; // all such deliveries would be one
+  if (delivery.body.length === 0) return undefined; // all such deliveries would have the same id
   return `body-sha256:${namedHash(source.name, delivery.body)}`;
 }
 
-/** As JSON, which tells lone surrogates apart; as UTF-8 they are all the same. */
+/** As JSON, which keeps lone surrogates different. In UTF-8 they all become U+FFFD. */
 const exactBytes = (text: string): Uint8Array => Buffer.from(JSON.stringify(text));
 
-/** A name holds no NUL, so no two pairs of name and content are hashed as the same bytes. */
+/** A name contains no NUL, so two different pairs of name and content are never hashed as the same bytes. */
 const namedHash = (name: string, content: Uint8Array): string =>
   createHash("sha256").update(name).update("\0").update(content).digest("hex");
 
-/** What `receive` takes as an id, a topic or a name. */
+/** Returns undefined for a name that cannot be stored. */
+function nameOf(templates: Alternatives, delivery: Delivery): string | undefined {
+  const text = fillFirst(templates, delivery);
+  return text !== undefined && isName(text) ? text : undefined;
+}
+
+/** The names that `receive` accepts as an id, a topic or a source. */
 const isName = (text: string): boolean =>
   text !== "" &&
   text.length <= maxNameLength &&
@@ -86,19 +97,15 @@ function withoutFields(json: unknown, fields: readonly string[]): string | undef
   try {
     return JSON.stringify(Object.entries(json).filter(([name]) => !fields.includes(name)));
   } catch {
-    return undefined; // nested too deeply to be written
+    return undefined; // nested too deeply to be serialised
   }
 }
 
-function keptHeaders(
-  delivery: Delivery,
-  source: ResolvedSource,
-  own: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
+function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Record<string, string>> {
   const names = [...alwaysKept, ...(source.scheme.keepHeaders ?? []).map((name) => name.toLowerCase())];
   const kept = names.flatMap((name) => {
     const value = delivery.headers.get(name);
     return value === null || value.length > maxKeptLength ? [] : [[name, value] as const];
   });
-  return { ...Object.fromEntries(kept), ...own };
+  return Object.fromEntries(kept);
 }

@@ -1,3 +1,4 @@
+import type { Report } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
 
 const slackUrlVerification = {
@@ -12,7 +13,7 @@ const eventGridValidation = {
   answer: { json: { validationResponse: "{json:0.data.validationCode}" } },
 } as const;
 
-/** The CloudEvents way: may you be sent events from this origin? */
+/** The handshake of CloudEvents: may events from this origin be sent here? */
 const cloudEventsPermission = {
   method: "OPTIONS",
   when: {},
@@ -28,7 +29,7 @@ const metaSubscription = {
   answer: { text: "{query:hub.challenge}" },
 } as const;
 
-/** The providers that are known by name. */
+/** Providers that a source can name. */
 export const schemes = {
   stripe: {
     verify: {
@@ -42,7 +43,7 @@ export const schemes = {
     messageId: "{json:id}",
     topic: "{json:type}",
     tenant: "{json:account}",
-    // how many endpoints have not answered yet: it differs between two attempts
+    // the number of endpoints that have not answered yet, which differs between two attempts
     volatileFields: ["pending_webhooks"],
     contentTypes: ["application/json"],
   },
@@ -82,7 +83,7 @@ export const schemes = {
     keepHeaders: ["x-slack-retry-num", "x-slack-retry-reason"],
     contentTypes: ["application/json", "application/x-www-form-urlencoded"],
     handshakes: [slackUrlVerification],
-    // Slack shows what a slash command answers to the user
+    // Slack shows the answer to a slash command to the user
     answer: { contentType: "text/plain", body: "" },
   },
   twilio: {
@@ -94,7 +95,7 @@ export const schemes = {
       signed: "{url}{sortedForm}",
       bodyDigestQuery: "bodySHA256",
     },
-    // not MessageSid or CallSid: every change of status has the same
+    // not MessageSid or CallSid, which are the same for every change of status
     messageId: "{header:i-twilio-idempotency-token}",
     topic: [
       "message.{form:MessageStatus}",
@@ -126,7 +127,7 @@ export const schemes = {
   },
   meta: {
     verify: { kind: "signature", header: "x-hub-signature-256", prefix: "sha256=" },
-    // a delivery is a batch without an id of its own
+    // a delivery is a batch without an id
     topic: "{json:object}",
     tenant: "{json:entry.0.id}",
     contentTypes: ["application/json"],
@@ -134,7 +135,7 @@ export const schemes = {
   },
   eventgrid: {
     verify: { kind: "token", token: ["{header:x-webhook-token}", "{query:token}"] },
-    // only where one event comes alone, as a CloudEvent; a list may be cut differently when it is sent again
+    // only for a single CloudEvent; a list of events may be divided differently when it is sent again
     messageId: "{json:id}",
     topic: ["{json:type}", "{json:0.eventType}", "{json:0.type}"],
     keepHeaders: ["aeg-subscription-name", "aeg-event-type"],
@@ -145,3 +146,11 @@ export const schemes = {
 export type SchemeName = keyof typeof schemes;
 
 export const schemeNames = Object.keys(schemes) as readonly SchemeName[];
+
+/** Returns the scheme itself, or the known scheme of that name. */
+export function schemeOf(scheme: unknown, report: Report): WebhookScheme | Record<string, unknown> {
+  if (typeof scheme !== "string") return scheme as WebhookScheme;
+  if (Object.hasOwn(schemes, scheme)) return schemes[scheme as SchemeName];
+  report(`the scheme ${JSON.stringify(scheme)} is not known; known: ${schemeNames.join(", ")}`);
+  return { verify: { kind: "token", token: "{header:unknown}" } };
+}

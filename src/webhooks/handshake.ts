@@ -1,11 +1,12 @@
-import type { Delivery } from "../delivery.js";
-import { type Answer, isHeaderValue } from "../http.js";
-import { jsonAnswer, textAnswer } from "../responses.js";
-import type { ResolvedHandshake, ResolvedSource } from "../sources.js";
-import type { NamedTemplates } from "./check-handshake.js";
-import { fill, type TemplatePart } from "./template.js";
+import type { Answer } from "./http.js";
+import { jsonAnswer, textAnswer } from "./responses.js";
+import type { NamedTemplates } from "./schemes/check-handshake.js";
+import type { Delivery } from "./schemes/delivery.js";
+import { isHeaderValue } from "./schemes/field-checks.js";
+import { fill, type TemplatePart } from "./schemes/template.js";
+import type { ResolvedHandshake, ResolvedSource } from "./sources.js";
 
-/** The handshake that the delivery says it is, among those in the head or among the others. */
+/** Returns the handshake that the delivery matches: one of those in the head, or one of those with a verified body. */
 export const findHandshake = (
   { handshakes }: ResolvedSource,
   delivery: Delivery,
@@ -21,7 +22,7 @@ export const findHandshake = (
       }),
   );
 
-/** undefined when the delivery lacks something of it, or has what cannot be said. */
+/** Returns undefined when the delivery lacks a value of the answer, or has one that is not allowed in a header. */
 export async function answerHandshake(
   handshake: ResolvedHandshake,
   delivery: Delivery,
@@ -30,7 +31,7 @@ export async function answerHandshake(
   const hmac = challenge && (await handshake.signChallenge?.(challenge));
   const filled = (parts: readonly TemplatePart[]) =>
     fill(
-      parts.map((part) => (part.place === "hmac" ? { text: hmac ?? "" } : part)),
+      parts.map((part) => (part.placeholder === "hmac" ? { text: hmac ?? "" } : part)),
       delivery,
     );
   const headers = fillAll(handshake.headers, filled);

@@ -1,7 +1,7 @@
 import type { AppSource } from "../app/app-sources.js";
+import { schemeNames, schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { schemeNames } from "../webhooks/schemes/schemes.js";
-import { schemeOf, withOverrides } from "../webhooks/sources.js";
+import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { developmentSecrets } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
@@ -9,16 +9,16 @@ import { definitionFor } from "./load-app.js";
 export interface KnownSource {
   readonly name: string;
   readonly scheme: WebhookScheme;
-  /** Where it is a source, and no scheme's name alone. */
+  /** Undefined for a scheme that is not a source of the app. */
   readonly secrets: AppSource["secrets"] | undefined;
-  /** Of the local run. */
+  /** The port of the local run. */
   readonly port: number;
-  /** With the secrets that the local run has for variables that are not set. */
+  /** The environment with the development secrets of the local run. */
   readonly localEnv: NodeJS.ProcessEnv;
 }
 
-/** What is called so: a source of the app or of ONCEBOX_WEBHOOKS, or else a scheme. */
-export async function findSource(input: CommandInput, name = ""): Promise<KnownSource> {
+/** Finds the source of the app or of ONCEBOX_WEBHOOKS with this name, or else the known scheme. */
+export async function findSourceOrScheme(input: CommandInput, name = ""): Promise<KnownSource> {
   const { definition, environment } = await definitionFor(input);
   const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
   const source = Object.hasOwn(sources, name) ? sources[name] : undefined;

@@ -1,20 +1,25 @@
-import type { IncomingHeaders } from "./http.js";
+import { isUtf8 } from "node:buffer";
 
-/** A request with its whole body, read but not yet trusted. What is parsed is parsed on demand, once. */
+/** Header names in any case. Values that were sent more than once are joined by commas. */
+export interface IncomingHeaders {
+  get(name: string): string | null;
+}
+
+/** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
 export interface Delivery {
   readonly method: string;
-  /** As the provider called it: what some schemes sign. */
+  /** The URL that the provider called. Some schemes sign it. */
   readonly url: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHeaders;
   readonly body: Uint8Array;
-  /** Without parameters, in lower case; empty when none was sent. */
+  /** Without parameters, in lower case. Empty when the header is absent. */
   readonly contentType: string;
-  /** undefined when the body is not UTF-8. */
+  /** Returns undefined when the body is not UTF-8. */
   text(): string | undefined;
-  /** undefined when the body is neither JSON nor a form with JSON in its field `payload`, as GitHub and Slack send it. */
+  /** Returns undefined when the body is neither JSON nor a form with JSON in its field `payload`, as GitHub and Slack send it. */
   json(): unknown;
-  /** undefined when the body is no form. */
+  /** Returns undefined when the body is not a form. */
   form(): URLSearchParams | undefined;
 }
 
@@ -62,15 +67,9 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-/**
- * A byte order mark is kept: the text must become the same bytes again. What is no UTF-8 becomes U+FFFD, which a text may
- * also hold by itself. (A TextDecoder, or `isUtf8` of `node:buffer`, takes longer to load than to use.)
- */
-function decodeUtf8(bytes: Uint8Array): string | undefined {
-  const raw = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const text = raw.toString("utf8");
-  return text.includes("\uFFFD") && !Buffer.from(text).equals(raw) ? undefined : text;
-}
+/** Keeps a byte order mark, which a TextDecoder drops: the text must encode to the same bytes again. */
+const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
+  isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8") : undefined;
 
 function parseJson(text: string | undefined): unknown {
   if (text === undefined) return undefined;

@@ -1,13 +1,13 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { Delivery } from "../delivery.js";
-import type { IncomingHeaders } from "../http.js";
 import { isChallenge } from "./challenge.js";
 import { decodeExactly } from "./decode-exactly.js";
+import type { Delivery, IncomingHeaders } from "./delivery.js";
 import type { HeaderPart, SignatureRule } from "./scheme.js";
+import { signedBytes, sortedForm } from "./signed-content.js";
 import type { SigningKey } from "./signing-key.js";
-import { fill, type TemplatePart } from "./template.js";
+import type { TemplatePart } from "./template.js";
 
-/** Why a delivery is not believed: for the log, never for the sender. */
+/** Why a delivery is refused. It is logged and never sent to the caller. */
 export type Refusal =
   | "signature missing"
   | "signature malformed"
@@ -23,20 +23,19 @@ export type Refusal =
 
 export interface SignatureCheck {
   readonly rule: SignatureRule;
-  /** The alternatives of what is signed. */
+  /** The alternative templates of the signed content. */
   readonly signed: readonly (readonly TemplatePart[])[];
-  /** Whether strangers are told the HMAC of what `isChallenge`. */
+  /** Whether the source answers challenges with an HMAC under the same key. */
   readonly signsChallenges: boolean;
   readonly toleranceMs: number;
   readonly nowMs: number;
 }
 
-/** No provider sends more, and each costs work before anybody is believed. */
+/** No provider sends more, and each costs work before the signature is verified. */
 const maxHeaderLength = 8_192;
 const maxSignatures = 10;
-const maxFields = 1_000;
 
-/** undefined when one of the keys signed the delivery, and in time. */
+/** Returns undefined when one of the keys signed the delivery and its timestamp is within the tolerance. */
 export function refusalOf(
   delivery: Delivery,
   keys: readonly SigningKey[],
@@ -66,8 +65,8 @@ export function refusalOf(
   return found ? "signature wrong" : "signature malformed";
 }
 
-/** The entries of a header's list that have the prefix, without it. */
-export function entriesOf(header: string, { separator, prefix = "" }: Omit<HeaderPart, "header">): string[] {
+/** Returns the entries of a header's list that have the prefix, without the prefix. */
+function entriesOf(header: string, { separator, prefix = "" }: Omit<HeaderPart, "header">): string[] {
   const entries = separator === undefined ? [header] : header.split(separator);
   return entries
     .map((entry) => entry.trim())
@@ -80,7 +79,7 @@ interface Timestamp {
   readonly ms: number;
 }
 
-/** Two different times in one delivery are none. A scheme without a timestamp has always the right one. */
+/** Refuses a delivery with two different timestamps. NaN, for a scheme without a timestamp, is always within the tolerance. */
 function readTimestamp(headers: IncomingHeaders, rule: SignatureRule["timestamp"]): Timestamp | undefined {
   if (rule === undefined) return { text: "", ms: Number.NaN };
   const header = headers.get(rule.header);
@@ -91,7 +90,7 @@ function readTimestamp(headers: IncomingHeaders, rule: SignatureRule["timestamp"
   return { text, ms: Number(text) * (rule.unit === "ms" ? 1 : 1_000) };
 }
 
-/** What may have been signed: the bytes of each alternative. */
+/** Returns the bytes of each alternative that the provider may have signed. */
 function signedContents(
   delivery: Delivery,
   { rule, signed }: Pick<SignatureCheck, "rule" | "signed">,
@@ -101,7 +100,7 @@ function signedContents(
   if (digest !== null && !isDigestOf(delivery.body, digest)) return "signature wrong";
   const contents: Uint8Array[] = [];
   for (const parts of signed) {
-    const needsForm = digest === null && parts.some((part) => part.place === "sortedForm");
+    const needsForm = digest === null && parts.some((part) => part.placeholder === "sortedForm");
     const form = needsForm ? sortedForm(delivery) : "";
     if (form === undefined) return "body not signed";
     for (const url of urlsOf(delivery, parts)) {
@@ -113,57 +112,9 @@ function signedContents(
   return contents;
 }
 
-/** What is filled in beside what the delivery itself has. */
-export interface SignedValues {
-  readonly timestamp: string;
-  readonly url: string;
-  readonly sortedForm: string;
-}
-
-export function signedBytes(
-  parts: readonly TemplatePart[],
-  delivery: Delivery,
-  values: SignedValues,
-): Uint8Array | undefined {
-  const pieces: Uint8Array[] = [];
-  for (const part of parts) {
-    const { place } = part;
-    if (place === "body") pieces.push(delivery.body);
-    else {
-      const given = place === "timestamp" || place === "url" || place === "sortedForm";
-      const text = given ? values[place] : fill([part], delivery);
-      if (text === undefined) return undefined;
-      pieces.push(Buffer.from(text));
-    }
-  }
-  return Buffer.concat(pieces);
-}
-
-/** Every field and its values in order, without anything between them; undefined when a body is no form, or an absurdly long one. */
-export function sortedForm(delivery: Delivery): string | undefined {
-  if (delivery.body.length === 0) return "";
-  if (hasManyFields(delivery.body)) return undefined;
-  const form = delivery.form();
-  if (form === undefined) return undefined;
-  const names = [...new Set(form.keys())].sort();
-  return names
-    .flatMap((name) => [...new Set(form.getAll(name))].sort().map((value) => name + value))
-    .join("");
-}
-
-/** Told before it is taken apart: taking each field's values takes time by the square of their number. */
-function hasManyFields(body: Uint8Array): boolean {
-  let at = -1;
-  for (let fields = 1; fields <= maxFields; fields++) {
-    at = body.indexOf(0x26, at + 1); // &
-    if (at < 0) return false;
-  }
-  return true;
-}
-
-/** With and without the standard port: providers do not agree on whether it is part of what they called. */
+/** With and without the standard port: providers do not agree on whether it is part of the signed URL. */
 function urlsOf(delivery: Delivery, parts: readonly TemplatePart[]): readonly string[] {
-  if (!parts.some((part) => part.place === "url")) return [delivery.url];
+  if (!parts.some((part) => part.placeholder === "url")) return [delivery.url];
   const [, start = "", host = "", port, rest = ""] =
     /^(https?:\/\/)([^/?#]*?)(:\d+)?([/?#].*)?$/.exec(delivery.url) ?? [];
   if (start === "") return [delivery.url];

@@ -2,14 +2,14 @@ import type * as z from "zod/mini";
 import en from "zod/v4/locales/en.js";
 import { InvalidArgumentError } from "../errors.js";
 
-/** zod/mini has no words of its own. Given with each call, so that the user's own zod keeps the language it was set to. */
+/** zod/mini has no error texts of its own. They are passed with each call, so that the user's zod keeps its own language. */
 const inEnglish: z.core.$ZodErrorMap = (issue) => en().localeError(issue);
 
 /**
- * The value as the schema gives it back, or one error with all that is wrong and where. No value is quoted. `others` are
- * problems that a schema cannot tell.
+ * Returns the value as the schema parses it, or throws one error that lists all problems with their paths. The error
+ * quotes no value. `others` are problems that the schema cannot express.
  */
-export function checked<Schema extends z.ZodMiniType>(
+export function validated<Schema extends z.ZodMiniType>(
   schema: Schema,
   value: unknown,
   what: string,
