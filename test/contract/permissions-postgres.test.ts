@@ -136,7 +136,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
       await expect(outbox.enqueue(messages)).rejects.toMatchObject({ code: "42501" });
 
       const names = admin.db.dialect.names("outbox", admin.schema!, table);
-      for (const table of ["_lane", "_line", "_arrived"])
+      for (const table of ["_partition_lock", "_partition_queue", "_pending_arrivals"])
         await admin.raw(`grant select, insert, update, delete on ${names.object(table)} to ${role}`);
       await outbox.enqueue(messages);
       const [first] = await outbox.claim({ owner });

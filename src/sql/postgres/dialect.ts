@@ -13,6 +13,6 @@ export const postgresDialect: Dialect = {
   routines,
   ledger,
   batchSeparator: ";\n",
-  // a Date cuts off microseconds; 0.0005 is what a double of epoch seconds may lack to the whole millisecond
+  // A Date cuts off fractions; a double of epoch seconds may be up to 0.0005 ms below the whole millisecond.
   fromTime: (value) => new Date((value as number) + 0.0005),
 };

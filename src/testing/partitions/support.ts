@@ -115,7 +115,7 @@ export async function lines(
 /** The tables that hold lines and their locks; nothing is left in them when all messages are finished. */
 export const lineTables = (names: QueueNames, dialect: Database["dialect"]["name"]): readonly string[] =>
   dialect === "postgres"
-    ? ["_line", "_lane", "_arrived"].map(names.object)
+    ? ["_partition_queue", "_partition_lock", "_pending_arrivals"].map(names.object)
     : dialect === "sqlserver"
-      ? ["Line", "Lane", "Arrived"].map(names.object)
+      ? ["PartitionQueue", "PartitionLock", "PendingArrivals"].map(names.object)
       : [names.object("Line")];
