@@ -2,24 +2,33 @@ import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import type { ParameterName } from "./signatures.js";
 
-/** Calls a procedure with the parameters of the same names; `given` says otherwise for some. */
-export function call(
+/** What to pass instead of the statement's parameter of the same name. */
+type Given = Partial<Record<ParameterName, string>>;
+
+const execText = (n: QueueNames, procedure: string, parameters: readonly ParameterName[], given: Given) =>
+  `exec ${n.object(`_${procedure}`)} ${parameters
+    .map((parameter) => `@${parameter} = ${given[parameter] ?? `@${parameter}`}`)
+    .join(", ")}`;
+
+/** A statement that calls a procedure with the statement's parameters of the same names. */
+export const callProcedure = (
   n: QueueNames,
   name: string,
   procedure: string,
   parameters: readonly ParameterName[],
-  given: Partial<Record<ParameterName, string>> = {},
-): SqlStatement {
-  const list = parameters
-    .map((parameter) => `@${parameter} = ${given[parameter] ?? `@${parameter}`}`)
-    .join(", ");
-  return statement(name, `exec ${n.object(`_${procedure}`)} ${list}`);
-}
+  given: Given = {},
+): SqlStatement => statement(name, execText(n, procedure, parameters, given));
 
-/** `@bytes` is the hash. An absent one comes as a null of type nvarchar, which becomes no varbinary unless it is converted. */
-export const withHash = (called: SqlStatement): SqlStatement =>
+/** The same with a hash. A missing hash comes as a null of type nvarchar, which must be converted to varbinary explicitly. */
+export const callProcedureWithHash = (
+  n: QueueNames,
+  name: string,
+  procedure: string,
+  parameters: readonly ParameterName[],
+  given: Given = {},
+): SqlStatement =>
   statement(
-    called.name,
+    name,
     `declare @bytes varbinary(max) = convert(varbinary(max), @hash);
-${called.steps[0]}`,
+${execText(n, procedure, parameters, { ...given, hash: "@bytes" })}`,
   );
