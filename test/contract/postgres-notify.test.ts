@@ -61,7 +61,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
   const untilListening = (count: number) =>
     expect.poll(async () => (await listeners()).length, { timeout: 20_000 }).toBe(count);
 
-  /** A worker that would not look again for an hour, and what it has handled. */
+  /** A worker that would not poll again for an hour. `handled` gets what it handles. */
   const startWorker = (handled: string[]): void => {
     const dispatcher = createDispatcher<OutboxMessage>({
       handlers: { t: (message) => void handled.push(message.payload) },
@@ -74,7 +74,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
   const untilHandled = (handled: readonly string[], payloads: readonly string[]) =>
     expect.poll(() => [...handled].sort(), { timeout: 20_000 }).toEqual([...payloads].sort());
 
-  /** Everything that is notified until `work` is done. */
+  /** The number of notifications until `work` is done. */
   const notifiedBy = async (kind: "inbox" | "outbox", work: () => Promise<unknown>): Promise<number> => {
     const client = await connected();
     const name = channel(kind);
@@ -87,7 +87,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     });
     await client.query(`listen "${name}"`);
     await work();
-    await query("select pg_notify($1, 'end')", [name]); // they come in the order of their commits
+    await query("select pg_notify($1, 'end')", [name]); // notifications come in the order of commits
     await ended;
     return count;
   };
@@ -103,7 +103,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilHandled(handled, ["first", "second"]);
   });
 
-  it("ADD-09 a message of the caller's own transaction wakes with its commit, and one rolled back never", async () => {
+  it("ADD-09 a message of the caller's own transaction notifies at its commit, and never after a rollback", async () => {
     await enableNotify(db, { kind: "outbox", schema });
     const outbox = createOutbox(db, { schema });
     const notified = await notifiedBy("outbox", async () => {
@@ -125,12 +125,12 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilListening(1);
     const [pid] = await listeners();
     await query("select pg_terminate_backend($1)", [pid]);
-    await enqueue("while nobody listened");
-    await untilHandled(handled, ["while nobody listened"]);
+    await enqueue("while it did not listen");
+    await untilHandled(handled, ["while it did not listen"]);
     await untilListening(1);
     expect(await listeners()).not.toEqual([pid]);
     await enqueue("again");
-    await untilHandled(handled, ["while nobody listened", "again"]);
+    await untilHandled(handled, ["while it did not listen", "again"]);
   });
 
   it("ADD-09 two workers are both woken, and share the messages", async () => {
@@ -152,7 +152,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilListening(0);
   });
 
-  it("ADD-09 only what can be claimed notifies, once per transaction", async () => {
+  it("ADD-09 only claimable messages notify, once per transaction", async () => {
     await enableNotify(db, { kind: "inbox", schema });
     await enableNotify(db, { kind: "inbox", schema }); // again, harmlessly
     const inbox = createInbox(db, { schema });
@@ -164,7 +164,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.enqueue([message("3"), message("4")]))).toBe(0);
   });
 
-  it("ADD-09 ADD-01 ADD-02 what becomes claimable later notifies too: the next in line, what was only seen, a replay", async () => {
+  it("ADD-09 ADD-01 ADD-02 a message that becomes claimable later notifies too: the next head, one that was only seen, a replayed one", async () => {
     await enableNotify(db, { kind: "inbox", schema });
     const inbox = createInbox(db, { schema });
     const keyed = (messageId: string) => ({
@@ -175,9 +175,9 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
       partitionKey: "key",
     });
     expect(await notifiedBy("inbox", () => inbox.receive(keyed("1")))).toBe(1);
-    expect(await notifiedBy("inbox", () => inbox.receive(keyed("2")))).toBe(0); // it is behind
+    expect(await notifiedBy("inbox", () => inbox.receive(keyed("2")))).toBe(0); // it is blocked
     expect(await notifiedBy("inbox", () => inbox.markDead(keyed("1"), "no"))).toBe(1);
-    expect(await notifiedBy("inbox", () => inbox.replay([keyed("1")]))).toBe(0); // behind again
+    expect(await notifiedBy("inbox", () => inbox.replay([keyed("1")]))).toBe(0); // blocked again
     const seen = { source: "k", messageId: "seen", topic: "t", payload: "p" };
     await inbox.alreadyProcessed(seen);
     expect(await notifiedBy("inbox", () => inbox.receive(seen))).toBe(1);
@@ -187,7 +187,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.claim({ owner }))).toBe(0);
   });
 
-  it("ADD-09 without it, or after it was taken back, nothing is notified", async () => {
+  it("ADD-09 without enableNotify, or after disableNotify, nothing is notified", async () => {
     expect(await notifiedBy("outbox", () => enqueue("before"))).toBe(0);
     await enableNotify(db, { kind: "outbox", schema });
     expect(await notifiedBy("outbox", () => enqueue("with"))).toBe(1);
@@ -196,7 +196,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await disableNotify(db, { kind: "outbox", schema });
   });
 
-  it("ADD-09 a server that is away is reported, keeps nobody waiting, and can be given up", async () => {
+  it("ADD-09 a server that is away is reported, does not block the start, and can be stopped", async () => {
     const warnings: string[] = [];
     const note = (message: string): void => void warnings.push(message);
     const logger = { debug: note, info: note, warn: note, error: note };
@@ -206,7 +206,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await stop();
   });
 
-  it("refuses what it does not know", () => {
+  it("refuses missing and unknown options", () => {
     expect(() => wakeUpOnNotify({ kind: "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "queue" as "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "inbox", chanel: "x" } as never)).toThrow(InvalidArgumentError);
