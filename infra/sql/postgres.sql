@@ -341,7 +341,7 @@ begin
       v_key := p_partition_key;
     end if;
     update "infra"."inbox_state" s
-    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0,
+    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, lost_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;

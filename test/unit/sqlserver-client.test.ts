@@ -171,7 +171,7 @@ describe("SQL Server faults", () => {
     expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("unknown");
   });
 
-  it("looks at every error of a statement", () => {
+  it("checks every error of a statement", () => {
     expect(fault({ number: 3621, precedingErrors: [{ number: 1205 }] })).toBe("rolledBack");
   });
 

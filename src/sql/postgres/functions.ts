@@ -124,7 +124,7 @@ begin
       v_key := p_partition_key;
     end if;
     update ${n.state} s
-    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0,
+    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, lost_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
