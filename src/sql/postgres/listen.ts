@@ -34,8 +34,6 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     throw new InvalidArgumentError("wakeUpOnNotify needs a url or a config.");
   if (options.kind !== "inbox" && options.kind !== "outbox")
     throw new InvalidArgumentError('wakeUpOnNotify: kind must be "inbox" or "outbox".');
-  const channel = channelOf(namesOf(options));
-  const logger = guardedLogger(options.logger ?? silentLogger);
   const config: ClientConfig = {
     connectionTimeoutMillis: 15_000,
     query_timeout: 15_000,
@@ -43,7 +41,11 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     ...options.config,
     ...defined({ connectionString: options.url }),
   };
+  return listener(config, channelOf(namesOf(options)), guardedLogger(options.logger ?? silentLogger));
+}
 
+/** One connection that listens on the channel, and is made again when it is lost. */
+function listener(config: ClientConfig, channel: string, logger: Logger): WakeUpSource {
   return async (wake) => {
     let stopped = false;
     let client: Client | undefined;

@@ -5,7 +5,7 @@ import type {
   QueueStatements,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { callProcedure, callProcedureWithHash } from "./call-procedure.js";
+import { callProcedure } from "./call-procedure.js";
 import { signatures } from "./signatures.js";
 
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
@@ -33,12 +33,7 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
   const blocks = options.blockOnDead ? "1" : "0";
   return {
     ...queueStatements(n, options),
-    alreadyProcessed: callProcedureWithHash(
-      n,
-      "already processed",
-      "AlreadyProcessed",
-      signatures.AlreadyProcessed,
-    ),
+    alreadyProcessed: callProcedure(n, "already processed", "AlreadyProcessed", signatures.AlreadyProcessed),
     mark: callProcedure(n, "mark", "Mark", signatures.Mark, { blocks }),
   };
 }
