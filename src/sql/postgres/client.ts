@@ -7,7 +7,7 @@ import type { SqlDriver } from "../driver.js";
 import { closedError } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
 import { isConnectionError } from "./faults.js";
-import { pgQuery } from "./pg-query.js";
+import { pgClientQuery } from "./pg-query.js";
 import { runTransaction } from "./transaction.js";
 import { type WatchedPool, watchPool } from "./watched-pool.js";
 
@@ -63,7 +63,7 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
 
   return {
     query: (statement, params, { signal } = {}) =>
-      withClient((client) => pgQuery(client, statement, params, { prepare }), signal),
+      withClient((client) => pgClientQuery(client, statement, params, prepare), signal),
     async transaction(work, { signal } = {}) {
       const release = await slots.take(signal);
       try {

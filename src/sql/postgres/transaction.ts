@@ -2,7 +2,7 @@ import type { PoolClient } from "pg";
 import { InvalidOperationError } from "../../errors.js";
 import type { SqlExecutor } from "../driver.js";
 import { transactionScope } from "../transaction-scope.js";
-import { pgQuery } from "./pg-query.js";
+import { pgClientQuery } from "./pg-query.js";
 
 /**
  * Runs `work` in a transaction on the client. BEGIN is sent together with the first statement: one round trip less where
@@ -21,7 +21,7 @@ export async function runTransaction<T>(
     async query(statement, params) {
       const begin = begun ? undefined : client.query("begin");
       begun = true;
-      const [rows] = await Promise.all([pgQuery(client, statement, params, { prepare }), begin]);
+      const [rows] = await Promise.all([pgClientQuery(client, statement, params, prepare), begin]);
       return rows;
     },
   });
