@@ -85,7 +85,7 @@ function requireDistinct(queues: readonly QueueNames[]): void {
       queue.message,
       queue.state,
       queue.view,
-      ...["Cursor", "Line", "Lane", "Arrived"].map(queue.object),
+      ...["Cursor", "Line", "PartitionQueue", "PartitionLock", "PendingArrivals"].map(queue.object),
     ])
     .map((name) => name.toLowerCase());
   if (new Set(objects).size === objects.length) return;

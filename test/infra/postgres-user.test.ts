@@ -83,7 +83,7 @@ describe("the functions' user on PostgreSQL", () => {
     await app.close();
   });
 
-  it("FUN-10 does what people do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const [inbox, outbox] = [createInbox(db, { clock }), createOutbox(db, { clock })];

@@ -22,7 +22,7 @@ import { root } from "./aws-stack.js";
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
 
-/** By any statement of the package, as `[infra].[Inbox_Claim]`. */
+/** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
   const { names, receiving, inbox, outbox, due, defaults } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
@@ -94,8 +94,9 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     ).map(({ name }) => `[${admin.schema}].[${String(name)}]`);
 
   /**
-   * In SQL Server a procedure may use what its owner owns, whoever calls it. Babelfish asks for the caller's own rights
-   * instead, so there what follows shows that no procedure was forgotten, and only what came before that no table is open.
+   * In SQL Server a procedure may use everything that its owner owns, whichever user calls it (ownership chaining).
+   * Babelfish checks the caller's own rights instead. There the tests after this show that no procedure was forgotten, and
+   * only the test before it shows that no table is accessible.
    */
   async function grantWhatOwnershipGives(): Promise<void> {
     for (const table of await objects("U")) {
@@ -175,7 +176,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });
 
-  it("FUN-10 does what people do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const options = { clock, schema: admin.schema! };
