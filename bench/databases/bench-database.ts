@@ -35,4 +35,4 @@ export interface BenchDatabase {
 
 /** Runs one statement of the bench's own. */
 export const runSql = (db: Database, text: string): Promise<unknown> =>
-  db.driver.query({ name: "bench", steps: [text], unprepared: true }, {});
+  db.driver.query({ name: "bench", text, unprepared: true }, {});

@@ -22,7 +22,7 @@ describe("fresh messages on SQLite: due at once, and without a state row until t
   const message = (id: string, more: object = {}) => ({ ...key(id), topic: "t", payload: id, ...more });
   const at = (ms: number) => new Date(start + ms);
   const value = async (sql: string) =>
-    Object.values((await db.driver.query({ name: "raw", steps: [sql] }, {}))[0]!)[0];
+    Object.values((await db.driver.query({ name: "raw", text: sql }, {}))[0]!)[0];
   const stateRows = () => value(`select count(*) from "InboxState"`);
   const cursor = () => value(`select seq from "InboxCursor"`);
   const claimIds = async (batchSize = 50) =>
@@ -170,7 +170,7 @@ describe("fresh messages on SQLite: due at once, and without a state row until t
 
   it("IBX-102 fresh messages are claimed whole or not at all", async () => {
     await inbox.enqueue([message("1"), message("2"), message("3")]);
-    const run = (sql: string) => db.driver.query({ name: "raw", steps: [sql] }, {});
+    const run = (sql: string) => db.driver.query({ name: "raw", text: sql }, {});
     await run(
       `create trigger forbid before insert on "InboxLeases" when new.seqs like '%3]' begin select raise(abort, 'no'); end`,
     );

@@ -24,7 +24,7 @@ describe("leases on SQLite: one row for a batch of fresh messages, unpacked when
   const message = (id: string, more: object = {}) => ({ ...key(id), topic: "t", payload: id, ...more });
   const at = (ms: number) => new Date(start + ms);
   const value = async (sql: string) =>
-    Object.values((await db.driver.query({ name: "raw", steps: [sql] }, {}))[0]!)[0];
+    Object.values((await db.driver.query({ name: "raw", text: sql }, {}))[0]!)[0];
   const rows = async () => [
     await value(`select count(*) from "InboxLeases"`),
     await value(`select count(*) from "InboxState"`),

@@ -16,7 +16,7 @@ async function open(url: string): Promise<TestDatabase> {
   const another = () => openSqlServer({ url, maxConnections: 4, config: patient });
   const opened = [another()];
   const db = opened[0]!;
-  const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  const raw = (sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
   return {
     db,
     schema,

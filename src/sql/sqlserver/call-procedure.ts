@@ -21,5 +21,5 @@ export const withHash = (called: SqlStatement): SqlStatement =>
   statement(
     called.name,
     `declare @bytes varbinary(max) = convert(varbinary(max), @hash);
-${called.steps[0]}`,
+${called.text}`,
   );

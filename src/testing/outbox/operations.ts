@@ -324,7 +324,7 @@ export function operationsContract(harness: ContractHarness): void {
       const holding = database().db.driver.transaction(async (tx) => {
         if (!embedded) {
           const lock = `update ${names.state} set attempt = attempt where seq = ${message!.seq}`;
-          await tx.query({ name: "lock", steps: [lock], unprepared: true }, {});
+          await tx.query({ name: "lock", text: lock, unprepared: true }, {});
         }
         locked();
         await finished;

@@ -232,7 +232,7 @@ export function transactionContract(harness: ContractHarness): void {
         .transaction(async (tx) => {
           id = await outbox.enqueue({ topic: "t", payload: "p" }, { tx });
           await tx
-            .query({ name: "broken", steps: ["select * from no_such_table"], unprepared: true }, {})
+            .query({ name: "broken", text: "select * from no_such_table", unprepared: true }, {})
             .catch(() => {});
         })
         .then(
@@ -278,7 +278,7 @@ export function transactionContract(harness: ContractHarness): void {
       if (db === database().db) return; // in memory, the one connection is everybody's
       const outbox = on(db);
       const under = outbox.enqueue({ topic: "t", payload: "" });
-      await db.driver.query({ name: "opened", steps: ["select 1 as one"] }, {});
+      await db.driver.query({ name: "opened", text: "select 1 as one" }, {});
       await under;
       await db.close();
       await expect(outbox.stats()).rejects.toThrow(/closed/i);

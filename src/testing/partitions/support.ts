@@ -118,4 +118,4 @@ export const lineTables = (names: QueueNames, dialect: Database["dialect"]["name
     ? ["_line", "_lane", "_arrived"].map(names.object)
     : dialect === "sqlserver"
       ? ["Line", "Lane", "Arrived"].map(names.object)
-      : [names.object("Line")];
+      : [names.object("PartitionQueue")];
