@@ -6,11 +6,9 @@ import type { Rows } from "./dialect.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { reasonOf } from "./reasons.js";
 
-export function claimOperation<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, "claim"> {
+export function claimOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueParts<Key, Message, State>,
+): Operations<Key, Message, State, "claim"> {
   const { db, shape, statements, options, runner, announceDead } = parts;
 
   /** The claimed messages of the rows. The other rows died under the claim and are announced. */

@@ -51,7 +51,12 @@ export function toOccurrences(
   return { order, text: replaced(text, tokens, (name) => placeholder(order.push(name))) };
 }
 
-const variableTokens = tokensOf(bracketed, ...Object.values(everywhere), "@@\\w+", "[:@]([A-Za-z_][A-Za-z0-9_]*)");
+const variableTokens = tokensOf(
+  bracketed,
+  ...Object.values(everywhere),
+  "@@\\w+",
+  "[:@]([A-Za-z_][A-Za-z0-9_]*)",
+);
 
 /**
  * SQL Server: `@name` for `:name`. The order is that of the first occurrences. A text may also write `@name` itself, as

@@ -10,11 +10,9 @@ import type { Operations, QueueParts } from "./queue-parts.js";
 type ReadNames = "get" | "list" | "stats" | "oldestDueAgeMs";
 
 /** The operations that change nothing. */
-export function readOperations<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, ReadNames> {
+export function readOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueParts<Key, Message, State>,
+): Operations<Key, Message, State, ReadNames> {
   const { db, shape, statements, runner } = parts;
 
   const filterParams = (filter: ListFilter<State>): SqlParams => {

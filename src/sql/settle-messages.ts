@@ -22,11 +22,12 @@ export type SettleMessages<Key> = (
 ) => Promise<Settlement<Key>>;
 
 /** Runs a statement on the state rows of messages, and tells which of them it changed. See docs/decisions/0003. */
-export function settleMessages<
-  Key extends object,
-  Message extends QueueMessage & Key,
-  State extends string,
->({ shape, statements, options: { logger }, runner }: QueueParts<Key, Message, State>): SettleMessages<Key> {
+export function settleMessages<Key extends object, Message extends QueueMessage & Key, State extends string>({
+  shape,
+  statements,
+  options: { logger },
+  runner,
+}: QueueParts<Key, Message, State>): SettleMessages<Key> {
   /** By row number, ascending, each message once. A claimed message brings its row number; a plain key is looked up. */
   const byRowNumber = async (
     messages: readonly Key[],

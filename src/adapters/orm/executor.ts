@@ -79,7 +79,8 @@ function sqlServerText(
   const { text, order } = toVariables(statement, params);
   if (order.length === 0) return { text, order };
   const declared = order.map(
-    (name, index) => `@${name} ${parameterKind(params[name] ?? null)} = ${placeholder(index + 1, "sqlserver")}`,
+    (name, index) =>
+      `@${name} ${parameterKind(params[name] ?? null)} = ${placeholder(index + 1, "sqlserver")}`,
   );
   return { text: `declare ${declared.join(", ")};\n${text}`, order };
 }

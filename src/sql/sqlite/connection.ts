@@ -17,31 +17,55 @@ export interface SqliteConnection {
 
 export type RunStatement = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];
 
+type RunValues = (values: readonly unknown[]) => readonly SqlRow[];
+
 /** Runs statements on one connection, in whatever transaction is open on it. Keeps their texts prepared. */
 export function statementsOn(connection: SqliteConnection): RunStatement {
-  const kept = new Map<string, PreparedText>();
-  const prepare = ({ text, isReusable }: BoundText): PreparedText => {
+  const kept = new Map<string, RunValues>();
+  const prepare = ({ text, returnsRows, isReusable }: BoundText): RunValues => {
     let prepared = kept.get(text);
     if (prepared === undefined) {
-      prepared = withNumbers(connection.prepare(text));
+      prepared = runner(withNumbers(connection.prepare(text)), returnsRows);
       if (isReusable) kept.set(text, prepared);
     }
     return prepared;
   };
-  const run = (bound: BoundText): readonly SqlRow[] => {
-    const prepared = prepare(bound);
-    if (bound.returnsRows) return prepared.all(...bound.values) as SqlRow[];
-    prepared.run(...bound.values);
-    return noRows;
-  };
-  return (statement, params) => runSteps(statement, params, run);
+  return (statement, params) => runSteps(statement, params, (bound) => prepare(bound)(bound.values));
 }
-
-const noRows: readonly SqlRow[] = [];
 
 /** A caller's connection may return integers as BigInts, by node:sqlite's setting or by better-sqlite3's. */
 function withNumbers(prepared: PreparedText): PreparedText {
   prepared.setReadBigInts?.(false);
   prepared.safeIntegers?.(false);
   return prepared;
+}
+
+function runner(prepared: PreparedText, returnsRows: boolean): RunValues {
+  if (!returnsRows) {
+    return (values) => {
+      prepared.run(...values);
+      return noRows;
+    };
+  }
+  const names = arrayColumns(prepared);
+  if (names === undefined) return (values) => prepared.all(...values) as SqlRow[];
+  return (values) => (prepared.all(...values) as unknown[][]).map((cells) => namedRow(names, cells));
+}
+
+const noRows: readonly SqlRow[] = [];
+
+/**
+ * Makes the binding return rows as arrays, where it can, and returns the names of the columns. To set each property from
+ * C++ takes longer: a drain was a sixth slower with objects.
+ */
+function arrayColumns(prepared: PreparedText): readonly string[] | undefined {
+  if (prepared.setReturnArrays === undefined || prepared.columns === undefined) return undefined;
+  prepared.setReturnArrays(true);
+  return prepared.columns().map((column) => column.name);
+}
+
+function namedRow(names: readonly string[], cells: readonly unknown[]): SqlRow {
+  const row: Record<string, unknown> = {};
+  for (let index = 0; index < names.length; index++) row[names[index]!] = cells[index];
+  return row;
 }

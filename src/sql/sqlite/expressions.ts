@@ -1,5 +1,5 @@
 import { status } from "../dialect.js";
-import { bornAt, type QueueNames } from "../names.js";
+import { bornAt, keyColumns, type QueueNames } from "../names.js";
 import { cursorTable } from "./names.js";
 
 /** In milliseconds, provided by the runner of steps: the database's clock, unless a test passes a time. */
@@ -10,6 +10,9 @@ export const whole = (expression: string) => `cast(${expression} as integer)`;
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
 export const backoff = (attempts: string, random = "abs(random() % 1000000) / 1e6") =>
   whole(`round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + ${random} * :jitter_ms)`);
+
+/** With the plus: SQLite plans by a bare `limit ?`, and so compiles the whole text again for every execution. */
+export const limit = "+:limit";
 
 export const lease = whole(":lease_ms");
 
@@ -33,6 +36,12 @@ export const stateOf = {
   crashes: "coalesce(s.crashes, 0)",
 } as const;
 export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n)})`;
+
+/** The key columns of a message `m`. */
+export const keysOf = (n: QueueNames) =>
+  keyColumns(n)
+    .map((column) => `m.${column}`)
+    .join(", ");
 
 /** Every message `m` with its state `s`. */
 export const messages = (n: QueueNames) => `from ${n.message} m

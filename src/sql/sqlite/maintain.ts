@@ -2,8 +2,8 @@ import { type QueueStatements, status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { dies, isLost, keysOf } from "./claim.js";
-import { now, stepSeqs, whole } from "./expressions.js";
+import { dies, isLost } from "./claim.js";
+import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -25,16 +25,16 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
 where s.seq in (
   select seq from (
-    select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit :limit
+    select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit ${limit}
   )
   union all
   select seq from (
     select seq from ${n.state}
     where expires_at <= ${now} and expires_at is not null
       and status in (${status.ready}, ${status.held}, ${status.blocked}) and locked_until is null
-    limit :limit
+    limit ${limit}
   )
-  limit :limit
+  limit ${limit}
 )
 returning seq`,
     ...removeDead(n, blockOnDead),
@@ -53,7 +53,7 @@ where s.seq in ${stepSeqs}`,
   ) as more
 from (
   select max(seq) as last_seq, count(*) as rows
-  from (select seq from ${n.state} where seq > :after_seq order by seq limit :limit)
+  from (select seq from ${n.state} where seq > :after_seq order by seq limit ${limit})
 ) w`,
     `delete from ${n.message}
 where seq in (

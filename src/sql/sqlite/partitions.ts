@@ -29,9 +29,12 @@ export const isBlocked = (n: QueueNames, seq: string) => `exists (
     where q.seq = ${seq}
   )`;
 
-/** A step: the messages that the step before returned leave their partition queues. */
+/** A step: the messages that the step before returned leave their partition queues. Where there are none, it reads nothing. */
 export const leave = (n: QueueNames, condition = "true") => `delete from ${partitionQueue(n)}
-where seq in ${stepSeqs} and ${condition}`;
+where seq in (
+    select value from json_each(case when exists (select 1 from ${partitionQueue(n)}) then :seqs else '[]' end)
+  )
+  and ${condition}`;
 
 /** A step: those of them that are dead leave their partition queues, unless dead messages block theirs. */
 export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string[] =>

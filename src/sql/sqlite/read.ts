@@ -1,7 +1,6 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { keysOf } from "./claim.js";
-import { messages, now, stateOf, unclaimed, visibleAt } from "./expressions.js";
+import { keysOf, limit, messages, now, stateOf, unclaimed, visibleAt } from "./expressions.js";
 import { cursorTable } from "./names.js";
 import { steps } from "./steps.js";
 
@@ -65,7 +64,7 @@ where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
   and :error is null
   and ${wanted(n)}
 order by 1
-limit :limit`,
+limit ${limit}`,
   ),
   // Every state has its message, so the unclaimed messages are counted without reading any of them.
   stats: steps(

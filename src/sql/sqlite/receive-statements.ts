@@ -1,15 +1,7 @@
 import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import {
-  awaitsDelivery,
-  field,
-  foundStatus,
-  nextSeq,
-  now,
-  readFirstSeq,
-  seqInBatch,
-} from "./expressions.js";
+import { awaitsDelivery, field, foundStatus, nextSeq, now, readFirstSeq, seqInBatch } from "./expressions.js";
 import { steps } from "./steps.js";
 
 /** The values of new messages: scalar parameters, or a JSON array of objects with the same names. */
@@ -32,9 +24,7 @@ export function receiveStatements(n: QueueNames, options: ReceiveStatementOption
   correlation_id, headers, due_at, expires_at${more}, first_seen_at, last_seen_at)
 ${values}`;
   const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${now}, ${now})`);
-  const many = add(
-    `select ${seqInBatch}, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`,
-  );
+  const many = add(`select ${seqInBatch}, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`);
   const manyKeyed = add(
     `select ${seqInBatch}, ${jsonInbox}, ${field("partition_key")}, ${now}, ${now} from json_each(:items) i where true`,
     ", partition_key",
