@@ -1,3 +1,4 @@
+import { ownStatementsContract } from "./driver/own-statements.js";
 import type { ContractHarness } from "./harness.js";
 import { claimContract } from "./outbox/claim.js";
 import { concurrencyContract } from "./outbox/concurrency.js";
@@ -19,6 +20,7 @@ import { transactionContract } from "./outbox/transaction.js";
 export function outboxContract(harness: ContractHarness): void {
   enqueueContract(harness);
   transactionContract(harness);
+  ownStatementsContract(harness);
   claimContract(harness);
   settleContract(harness);
   leaseContract(harness);

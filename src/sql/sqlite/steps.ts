@@ -75,7 +75,7 @@ function* stepsOf(statement: SqlStatement, params: SqlParams): Steps {
       now = row!.now as number;
     }
     const provided = isStepped ? { now, random, rows } : undefined;
-    const values = order.map((name) => valueOf(name, params, provided));
+    const values = order.map((name) => boundValue(name, params, provided));
     const returned = yield { text, values, returnsRows, isReusable };
     if (returnsRows) rows = returned;
   }
@@ -88,7 +88,7 @@ interface Provided {
   readonly rows: Rows;
 }
 
-function valueOf(name: string, params: SqlParams, provided: Provided | undefined): unknown {
+function boundValue(name: string, params: SqlParams, provided: Provided | undefined): unknown {
   if (provided !== undefined) {
     if (name === "now") return provided.now;
     if (name === "random") return provided.random;
