@@ -9,7 +9,7 @@ import type { ReceivingDialect } from "./dialect.js";
 import type { SqlParams, SqlValue } from "./driver.js";
 import { toStoredText } from "./stored-text.js";
 
-/** What messages of both queues have beside their keys. */
+/** The fields that messages of both queues have beside their keys. */
 export interface MessageContent {
   readonly topic: string;
   readonly payload: string;
@@ -36,6 +36,6 @@ export function withContent(
   params.headers = headers === null ? null : toStoredText(JSON.stringify(headers));
   params.due_at = time(optionalDate(message.dueAt, "dueAt"));
   params.expires_at = time(optionalDate(message.expiresAt, "expiresAt"));
-  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
+  if (partitionKey !== null) params.partition_key = partitionKey; // absent for nearly every message, and then not sent
   return params;
 }
