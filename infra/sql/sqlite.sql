@@ -99,7 +99,10 @@ end;
 
 create trigger "InboxApplyRedelivery"
 after update of topic on "Inbox"
-when new.topic <> ''
+when new.topic <> '' and (
+  old.due_at is not new.due_at or old.expires_at is not new.expires_at
+  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0)))
+)
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
   select new.seq, 1, coalesce(new.due_at, new.first_seen_at), new.expires_at

@@ -54,7 +54,8 @@ export function statementRunner(
 
   /** Outside of a caller's transaction. */
   const repeated = async <T>(what: string, work: () => Promise<T>, call: CallOptions): Promise<T> => {
-    await ready(call);
+    call.signal?.throwIfAborted();
+    if (!isDeployed) await deploy();
     const warn = (error: unknown, retry: number) =>
       options.logger.warn("database fault, trying again", {
         statement: what,
@@ -63,14 +64,16 @@ export function statementRunner(
       });
     const retries = { classify: dialect.classify, signal: call.signal, onRetry: warn };
     try {
-      return await work().catch((error: unknown) => retryTransient(error, work, retries));
-    } catch (error) {
-      throw readable(error);
+      return await work();
+    } catch (failure) {
+      return retryTransient(failure, work, retries).catch((error: unknown) => {
+        throw readable(error);
+      });
     }
   };
 
   const execute: StatementRunner["execute"] = (statement, params, call = {}) =>
-    repeated(statement.name, async () => driver.query(statement, withPolicy(params), call), call);
+    repeated(statement.name, () => driver.query(statement, withPolicy(params), call), call);
 
   /** In a caller's transaction nothing is repeated: the caller decides what to do about a fault. */
   const executeInside = async (
@@ -96,7 +99,7 @@ export function statementRunner(
     execute,
     executeIn: (tx, statement, params, call) =>
       tx === undefined ? execute(statement, params, call) : executeInside(tx, statement, params, call),
-    atomically: (work, call) => repeated("transaction", async () => driver.transaction(work, call), call),
+    atomically: (work, call) => repeated("transaction", () => driver.transaction(work, call), call),
     ready,
   };
 }

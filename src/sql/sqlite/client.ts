@@ -34,12 +34,14 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   const isInTransaction = new AsyncLocalStorage<{ open: boolean }>();
   const runAlone = oneAtATime();
   let isUsed = false;
+  let opened: Opened | undefined;
   let closing: Promise<void> | undefined;
 
-  const open = (): Promise<Opened> => {
+  const open = async (): Promise<Opened> => {
     if (closing !== undefined) throw closedError();
     isUsed = true;
-    return opening();
+    opened ??= await opening();
+    return opened;
   };
 
   const alone = async <T>(
@@ -48,13 +50,13 @@ export function sqliteClient(options: SqliteClientOptions): SqlDriver {
   ): Promise<T> => {
     signal?.throwIfAborted();
     if (isInTransaction.getStore()?.open) throw waitsForItself();
-    const opened = await open();
-    return runAlone(() => work(opened), signal);
+    const current = closing === undefined && opened !== undefined ? opened : await open();
+    return runAlone(() => work(current), signal);
   };
 
   const close = async (): Promise<void> => {
-    const opened = isUsed ? await opening().catch(() => undefined) : undefined;
-    if (opened !== undefined) await runAlone(() => opened.handle.close());
+    const last = isUsed ? await opening().catch(() => undefined) : undefined;
+    if (last !== undefined) await runAlone(() => last.handle.close());
   };
 
   return {

@@ -1,9 +1,13 @@
 import { status } from "../dialect.js";
 import { bornAt, keyColumns, type QueueNames } from "../names.js";
 import { cursorTable } from "./names.js";
+import { databaseClock } from "./steps.js";
 
 /** In milliseconds, provided by the runner of steps: the database's clock, unless a test passes a time. */
 export const now = ":now";
+
+/** The same for a statement of one step, where reading the clock first would take a tenth of the statement's time. */
+export const ownNow = `coalesce(:given_now, ${databaseClock})`;
 
 export const whole = (expression: string) => `cast(${expression} as integer)`;
 

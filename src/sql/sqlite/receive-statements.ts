@@ -1,7 +1,16 @@
 import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { awaitsDelivery, field, foundStatus, nextSeq, now, readFirstSeq, seqInBatch } from "./expressions.js";
+import {
+  awaitsDelivery,
+  field,
+  foundStatus,
+  nextSeq,
+  now,
+  ownNow,
+  readFirstSeq,
+  seqInBatch,
+} from "./expressions.js";
 import { steps } from "./steps.js";
 
 /** The values of new messages: scalar parameters, or a JSON array of objects with the same names. */
@@ -12,18 +21,22 @@ const jsonInbox = `${field("source")}, ${field("message_id")}, ${field("topic")}
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const m = n.message;
   const statusBefore = foundStatus(n);
-  // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029).
+  // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029). As one row, so that
+  // the status is looked up once.
+  const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
   const newest = (column: string) =>
     column === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${column}`;
-  const unlessDone = (column: string) =>
-    `${column} = case when ${statusBefore} = ${status.done} then ${m}.${column} else ${newest(column)} end`;
-  const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
+  const takeContent = `(${contents.join(", ")}) = (
+    select ${contents.map((column) => `iif(is_done, ${m}.${column}, ${newest(column)})`).join(",\n      ")}
+    from (select coalesce(${statusBefore} = ${status.done}, false) as is_done)
+  )`;
+  const isAwaited = `exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery})`;
 
   // RETURNING is computed before the AFTER triggers run, so it reads the status from before the delivery.
   const add = (values: string, more = "") => `insert into ${m} (seq, source, message_id, topic, payload, hash,
   correlation_id, headers, due_at, expires_at${more}, first_seen_at, last_seen_at)
 ${values}`;
-  const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${now}, ${now})`);
+  const one = add(`values (${nextSeq(n)}, ${scalarInbox}, ${ownNow}, ${ownNow})`);
   const many = add(`select ${seqInBatch}, ${jsonInbox}, ${now}, ${now} from json_each(:items) i where true`);
   const manyKeyed = add(
     `select ${seqInBatch}, ${jsonInbox}, ${field("partition_key")}, ${now}, ${now} from json_each(:items) i where true`,
@@ -31,18 +44,17 @@ ${values}`;
   );
   // Only a message that was never enqueued takes the key. A revived one has the same status, but keeps its own key.
   const takeKey = `partition_key = case
-    when ${statusBefore} = ${status.seen} or exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery})
-      then coalesce(${m}.partition_key, excluded.partition_key)
+    when ${isAwaited} then coalesce(${m}.partition_key, excluded.partition_key)
     else ${m}.partition_key
   end,
   `;
-  const receive = (insert: string, more = "") => `${insert}
+  const receive = (insert: string, keys: string, more = "") => `${insert}
 on conflict (source, message_id) do update
-set ${more}${contents.map(unlessDone).join(",\n  ")},
+set ${more}${takeContent},
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
-returning source, message_id, content_changed, deliveries = 1 or exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery}) as enqueued, ${statusBefore} as old_status`;
+returning ${keys}content_changed, deliveries = 1 or ${isAwaited} as enqueued, ${statusBefore} as old_status`;
 
   // A dead message is revived by making it Seen: the delivery in the next step then makes it claimable.
   const revive = (keys: string) => `update ${n.state}
@@ -50,11 +62,17 @@ set status = ${status.seen}, attempt = 0, crashes = 0
 where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.source, m.message_id) in (${keys}))`;
   const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
 
+  const keys = "source, message_id, ";
   const sentKeys = `select ${field("source")}, ${field("message_id")} from json_each(:items) i`;
 
   return {
-    receive: steps("receive", ...reviving("values (:source, :message_id)"), receive(one)),
-    receiveMany: steps("receive many", ...reviving(sentKeys), readFirstSeq(n), receive(many)),
-    receiveKeyed: steps("receive keyed", ...reviving(sentKeys), readFirstSeq(n), receive(manyKeyed, takeKey)),
+    receive: steps("receive", ...reviving("values (:source, :message_id)"), receive(one, "")),
+    receiveMany: steps("receive many", ...reviving(sentKeys), readFirstSeq(n), receive(many, keys)),
+    receiveKeyed: steps(
+      "receive keyed",
+      ...reviving(sentKeys),
+      readFirstSeq(n),
+      receive(manyKeyed, keys, takeKey),
+    ),
   };
 }

@@ -72,7 +72,10 @@ end`;
 /** Another delivery of a known message: a Seen one becomes claimable, one without a lease takes the new times. */
 const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("ApplyRedelivery")}
 after update of topic on ${n.message}
-when new.topic <> ''
+when new.topic <> '' and (
+  old.due_at is not new.due_at or old.expires_at is not new.expires_at
+  or exists (select 1 from ${n.state} where seq = new.seq and ${awaitsDelivery})
+)
 begin
   insert into ${n.state} (seq, status, visible_at, expires_at)
   select new.seq, ${status.ready}, coalesce(new.due_at, new.first_seen_at), new.expires_at

@@ -13,6 +13,7 @@ import {
   isUnclaimed,
   nextSeq,
   now,
+  ownNow,
   readFirstSeq,
   seqInBatch,
   stepSeqs,
@@ -96,7 +97,7 @@ on conflict (id) do nothing`;
 
   return {
     ...queueStatements(n, options),
-    enqueue: steps("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${now})`)),
+    enqueue: steps("enqueue", enqueue(`values (${nextSeq(n)}, ${scalarOutbox}, ${ownNow})`)),
     enqueueMany: steps("enqueue many", readFirstSeq(n), enqueue(many(jsonOutbox))),
     enqueueKeyed: steps(
       "enqueue keyed",

@@ -5,6 +5,7 @@ import { keywordsOf, toAnonymous } from "../named-parameters.js";
  * A statement of several texts, which run in order in one transaction: SQLite has no procedures and no
  * data-modifying CTEs. See docs/decisions/0004. Beside the caller's parameters, a step may use:
  * - `:now`: the database's clock in milliseconds, read once for all steps
+ * - `:given_now`: the time that a test passes instead, else null
  * - `:random`: a number from 0 to 1, the same for all steps
  * - `:rows`: the rows that the last step with rows returned, as a JSON array of objects
  * - `:seqs`: their `seq` columns, as a JSON array
@@ -91,6 +92,7 @@ interface Provided {
 function boundValue(name: string, params: SqlParams, provided: Provided | undefined): unknown {
   if (provided !== undefined) {
     if (name === "now") return provided.now;
+    if (name === "given_now") return params.now ?? null;
     if (name === "random") return provided.random;
     if (name === "rows") return JSON.stringify(provided.rows);
     if (name === "seqs") return JSON.stringify(provided.rows.map((row) => row.seq));
