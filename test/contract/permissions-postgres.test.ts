@@ -49,8 +49,7 @@ const everyday = {
 };
 const withPurge = { ...everyday, message: `${everyday.message}, delete`, done: `${everyday.done}, delete` };
 
-const run = (db: Database, sql: string) =>
-  db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+const run = (db: Database, sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
 
 describe("inbox and outbox on PostgreSQL with a role that may only read and write the tables", () => {
   let admin: TestDatabase;

@@ -46,7 +46,7 @@ describe("the functions' user on PostgreSQL", () => {
   });
 
   const runScript = (sql: string) =>
-    database.db.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    database.db.driver.query({ name: "script", text: sql, unprepared: true }, {});
 
   it("FUN-10 does all that the functions do: webhook to clean-up", async () => {
     const handled: string[] = [];

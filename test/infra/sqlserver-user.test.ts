@@ -34,10 +34,8 @@ function calledProcedures(): readonly string[] {
     outbox(outboxNames, options),
     [due!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
-  return statements.flatMap(({ steps }) =>
-    steps.flatMap((sql) =>
-      [...sql.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
-    ),
+  return statements.flatMap(({ text }) =>
+    [...text.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
   );
 }
 
@@ -82,7 +80,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   });
 
   const run = (on: Database, sql: string) =>
-    on.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    on.driver.query({ name: "script", text: sql, unprepared: true }, {});
 
   const isBabelfish = async () =>
     (await admin.raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;

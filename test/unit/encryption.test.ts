@@ -19,7 +19,7 @@ describe("encrypted connections", () => {
   it("IBX-128 the same server is used when the URL does not ask for encryption", async () => {
     const db = openPostgres({ url: url("sslmode=disable") });
     try {
-      const rows = await db.driver.query({ name: "raw", steps: ["select 1 as one"], unprepared: true }, {});
+      const rows = await db.driver.query({ name: "raw", text: "select 1 as one", unprepared: true }, {});
       expect(rows).toEqual([{ one: 1 }]);
     } finally {
       await db.close();

@@ -2,6 +2,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
+import { toVariables } from "../../src/sql/named-parameters.js";
 import {
   type MssqlRequest,
   type MssqlTransaction,
@@ -11,9 +12,9 @@ import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { addMs, backoffMs, differs, text } from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { parameterKind, parameterValue, usedParameters } from "../../src/sql/sqlserver/parameters.js";
+import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
 
-const select: SqlStatement = { name: "select", steps: ["select @a as a"] };
+const select: SqlStatement = { name: "select", text: "select @a as a" };
 
 const messageOf = (work: () => unknown): string => {
   try {
@@ -129,8 +130,9 @@ describe("SQL Server parameters", () => {
 
   it("sends only what the text uses, and takes no name in brackets, literal or comment for a parameter", () => {
     const params = { owner: "o", items: "[]", now: null, rowcount: 1 };
-    expect(usedParameters("exec [a@items].[b]]@items] @owner = @owner -- @items", params)).toEqual(["owner"]);
-    expect(usedParameters("select '@items', @@rowcount, @now, @other", params)).toEqual(["now"]);
+    const used = (text: string) => toVariables(text, params).order;
+    expect(used("exec [a@items].[b]]@items] @owner = @owner -- @items")).toEqual(["owner"]);
+    expect(used("select '@items', @@rowcount, @now, @other")).toEqual(["now"]);
   });
 });
 

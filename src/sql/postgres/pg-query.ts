@@ -28,7 +28,7 @@ const compiled = new WeakMap<SqlStatement, Compiled>();
 function compile(statement: SqlStatement): Compiled {
   let entry = compiled.get(statement);
   if (entry === undefined) {
-    const positional = toPositional(statement.steps[0]!);
+    const positional = toPositional(statement.text);
     const digest = createHash("sha256").update(positional.text).digest("hex").slice(0, 16);
     entry = { ...positional, name: `oncebox_${digest}` };
     compiled.set(statement, entry);

@@ -102,4 +102,4 @@ export const partitionTables = (
     ? ["_partition_queue", "_partition_lock", "_pending_arrivals"].map(names.object)
     : dialect === "sqlserver"
       ? ["PartitionQueue", "PartitionLock", "PendingArrivals"].map(names.object)
-      : [names.object("Line")];
+      : [names.object("PartitionQueue")];

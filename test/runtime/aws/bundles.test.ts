@@ -104,7 +104,8 @@ describe("bundles for Lambda", () => {
   });
 
   it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
-    const rest = /src\/(sql\/(queue-operations|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
+    const rest =
+      /src\/(sql\/(queue-store|claim|settle|maintain|read|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
     for (const metafile of built.values()) {
       expect(contentsOf(metafile, "webhook").filter((file) => rest.test(file))).toEqual([]);
       expect(contentsOf(metafile, "dispatch").filter((file) => rest.test(file))).not.toEqual([]);

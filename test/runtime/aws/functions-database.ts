@@ -107,5 +107,5 @@ const looking = (db: Database, table: string): Pick<FunctionsDatabase, "db" | "e
 });
 
 async function run(db: Database, sql: string): Promise<void> {
-  await db.driver.query({ name: "test", steps: [sql], unprepared: true }, {});
+  await db.driver.query({ name: "test", text: sql, unprepared: true }, {});
 }
