@@ -38,30 +38,9 @@ export interface SqlExecutor {
   readonly pipelines?: boolean;
 }
 
-/** A question that is on its way. */
-export interface Asked {
-  /** The first column of each row, as text. */
-  readonly answers: Promise<readonly string[]>;
-  /** Rejects `answers` with this reason, unless they have come. */
-  cancel(reason: Error): void;
-}
-
 export interface SqlDriver extends SqlExecutor {
-  /** A statement without parameters. A driver has it where `query` with a signal takes noticeably longer. */
-  ask?(statement: SqlStatement): Asked;
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
   /** Connects ahead of the first call. A call that comes meanwhile waits for that connection. */
   open?(): Promise<void>;
   close(): Promise<void>;
 }
-
-/** Uses the driver's own `ask` where it has one, and `query` otherwise. */
-export function ask(driver: Pick<SqlDriver, "ask" | "query">, question: SqlStatement): Asked {
-  if (driver.ask !== undefined) return driver.ask(question);
-  const over = new AbortController();
-  const answers = driver.query(question, {}, { signal: over.signal }).then(firstColumn);
-  return { answers, cancel: (reason) => over.abort(reason) };
-}
-
-const firstColumn = (rows: readonly SqlRow[]): readonly string[] =>
-  rows.map((row) => String(Object.values(row)[0]));
