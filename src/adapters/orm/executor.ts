@@ -5,14 +5,14 @@ import { type PositionalText, toOccurrences, toPositional, toVariables } from ".
 import { runStepsAsync } from "../../sql/sqlite/steps.js";
 import { parameterKind, parameterValue } from "../../sql/sqlserver/parameters.js";
 
-/** How a library writes placeholders for a database, and runs a text with its values in that order. */
+/** How a library runs a text, with the values in the order of its placeholders. */
 export interface TextRunner {
   run(text: string, values: readonly unknown[]): Promise<readonly SqlRow[]>;
-  /** Where `$1`, `@p1` and `?` will not do: the library's own way, for PostgreSQL and SQL Server. */
+  /** The library's own placeholders for PostgreSQL and SQL Server, where these are not `$1` and `@p1`. */
   readonly placeholder?: (index: number, dialect: Dialect["name"]) => string;
 }
 
-/** A caller's transaction in another library as what the stores take. */
+/** A caller's transaction in another library, as the executor that stores take. */
 export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExecutor {
   return {
     async query(statement, params) {
@@ -53,7 +53,7 @@ interface DriverError {
   readonly number?: unknown;
 }
 
-/** The one that the database's driver threw, which libraries wrap. */
+/** Libraries wrap the error that the database's driver threw. */
 function driverError(error: unknown): DriverError {
   const {
     cause,
