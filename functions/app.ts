@@ -1,6 +1,6 @@
 /**
- * The example app, and the composition root of every function in this folder: who may send webhooks, what is done
- * with what they and a queue bring, and what is sent on. Replace it by your own.
+ * The example app, which every function in this folder runs: its webhook sources, the handlers of received messages, the
+ * consumer of a queue and the publishers of outgoing messages. Replace it by your own.
  */
 import { defineApp } from "../src/app/index.js";
 
@@ -12,19 +12,16 @@ export default defineApp({
     "payment.received": {
       transactional: true, // the receipt is enqueued if and only if the payment is acknowledged
       handle: ({ payload, messageId }, { tx }) =>
-        outbox.enqueue(
-          { topic: "receipt.send", payload, correlationId: messageId },
-          tx === undefined ? {} : { tx },
-        ),
+        outbox.enqueue({ topic: "receipt.send", payload, correlationId: messageId }, { tx }),
     },
   }),
-  // Messages of a queue that other services fill.
+  // Handles messages of a queue that other services fill.
   consumer: {
     subscriber: "orders",
     handle: ({ messageId, payload }) => ({ topic: "receipt.send", payload, correlationId: messageId }),
   },
   publishers: {
-    // Where a mail service would be called.
+    // A real app would call a mail service here.
     "receipt.send": ({ correlationId }) => console.log(`sending the receipt of ${correlationId}`),
   },
 });

@@ -6,7 +6,7 @@ import { Language, type Node, Parser } from "web-tree-sitter";
 
 export const azureFolder = fileURLToPath(new URL("../infra/azure", import.meta.url));
 
-/** A value as it is written: objects, lists and texts taken apart, every other expression as its text. */
+/** A parsed value: objects, lists and strings. Every other expression is its source text. */
 export type BicepValue = string | readonly BicepValue[] | { readonly [name: string]: BicepValue };
 export type BicepObject = { readonly [name: string]: BicepValue };
 
@@ -22,7 +22,7 @@ export interface BicepResource {
 export interface BicepFile {
   readonly name: string;
   readonly text: string;
-  /** Where it cannot be read, as `line:column text`. */
+  /** Syntax errors, as `line:column text`. */
   readonly errors: readonly string[];
   readonly resources: readonly BicepResource[];
   readonly variables: BicepObject;
@@ -81,7 +81,7 @@ function toModule(node: Node) {
   return [symbol!.text, { file: textOf(file!), params: bodyOf(node).params as BicepObject }] as const;
 }
 
-/** The object of a declaration, whether it stands alone, behind a condition or in a loop; without nested resources. */
+/** Returns the object of a declaration, also of one with a condition or a loop. Leaves out nested resources. */
 function bodyOf(node: Node): BicepObject {
   const last = node.namedChildren.at(-1)!;
   if (last.type === "object") return toValue(last) as BicepObject;

@@ -2,17 +2,19 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { bundleFunctions, clouds, databases } from "../src/packaging/bundle-functions.js";
+import { defined } from "../src/base/defined.js";
+import { bundleFunctions, clouds } from "../src/packaging/bundle-functions.js";
+import { databases } from "../src/packaging/databases.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 
 const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--entra]
 
-  --cloud NAME     ${cloudNames.join(", ")}; each by default
-  --database NAME  ${databases.join(", ")}, or several with commas between; postgres by default
-  --app FILE       your app's definition; functions/app.ts by default
-  --out FOLDER     gets a folder per cloud; build by default
-  --entra          with the packages for signing in to SQL Server by Microsoft Entra`;
+  --cloud NAME     ${cloudNames.join(", ")}; all of them by default
+  --database NAME  ${databases.join(", ")}, or several, separated by commas; postgres by default
+  --app FILE       the app's definition; functions/app.ts by default
+  --out FOLDER     the output folder, with a folder per cloud; build by default
+  --entra          include the packages for SQL Server sign-in with Microsoft Entra`;
 
 async function run(): Promise<void> {
   const { values } = parseArgs({
@@ -36,7 +38,7 @@ async function run(): Promise<void> {
       database,
       outFolder: resolve(values.out, cloud),
       entra: values.entra,
-      ...(app === undefined ? {} : { app }),
+      ...defined({ app }),
     });
     for (const [file, { bytes }] of Object.entries(outputs)) {
       if (file.endsWith(".mjs")) console.log(`${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);

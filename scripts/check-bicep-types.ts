@@ -1,6 +1,6 @@
 /**
- * `npm run check:bicep`: every property in infra/azure against Azure's resource types, with Microsoft's own catalogue of
- * them. It is 137 MB, so it is fetched when asked for and is not among the packages of this project.
+ * `npm run check:bicep` checks every property in infra/azure against Microsoft's catalogue of Azure's resource types. The
+ * catalogue has 137 MB, so it is fetched on demand and is not a dependency of this project.
  */
 import { execFile } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ interface Schema {
   readonly types: ReadonlyMap<string, ObjectType>;
 }
 
-/** Undefined for a type that the catalogue does not have. */
+/** Returns undefined for a type that the catalogue does not have. */
 async function schemaOf(type: string): Promise<Schema | undefined> {
   const command = ["exec", "--yes", `--package=${catalogue}`, "--", "azmcp", "bicepschema", "get"];
   const { stdout } = await run("npm", [...command, "--resource-type", type], {
@@ -49,7 +49,7 @@ async function schemaOf(type: string): Promise<Schema | undefined> {
   return { body, types: new Map(all.map((one) => [one.name, one])) };
 }
 
-/** What Bicep itself understands beside a type's own properties. */
+/** Properties of the language Bicep, which no type lists. */
 const ofBicep = new Set(["parent", "scope", "dependsOn"]);
 
 function problemsIn(value: BicepValue, type: ObjectType | undefined, schema: Schema, path: string): string[] {
@@ -65,7 +65,7 @@ function problemsIn(value: BicepValue, type: ObjectType | undefined, schema: Sch
     const at = `${path}.${name}`;
     if (path === "" && ofBicep.has(name)) continue;
     if (property === undefined) {
-      if (type.additionalProperties === undefined) problems.push(`${at} is no property of ${type.name}`);
+      if (type.additionalProperties === undefined) problems.push(`${at} is not a property of ${type.name}`);
     } else if (property.flags?.includes("ReadOnly")) problems.push(`${at} cannot be written`);
     else problems.push(...problemsOf(inner, property.type, schema, at));
   }

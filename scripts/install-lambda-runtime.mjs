@@ -1,5 +1,6 @@
-// Amazon's Lambda runtime for the tests, in a folder of its own and without its install scripts: they would compile
-// for minutes. `npm install` ends with this. Without a network it only complains; the tests that need it then say so.
+// Installs Amazon's Lambda runtime for the tests, in a folder of its own and without its install scripts, which would
+// compile for minutes. `npm install` runs this last. Without a network it prints an error, and the tests that need the
+// runtime report that it is missing.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,4 @@
-/** Writes the schema of each dialect as text, for reading and for a DBA to run. A test compares. */
+/** Writes the schema of each dialect to infra/sql, for a DBA to read and run. A test compares the files. */
 import { writeFileSync } from "node:fs";
 import { renderedSchemas } from "./rendered-schemas.js";
 

@@ -1,4 +1,4 @@
-// The test of killed SQS consumers at its full size: 5,000 messages.
+// Runs the test of killed SQS consumers at full size: 5,000 messages.
 import { spawnSync } from "node:child_process";
 
 const { status } = spawnSync(

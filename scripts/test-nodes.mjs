@@ -1,10 +1,10 @@
-// Runs the unit and contract suites on the other supported Node versions. The npm package "node"
-// brings the binaries, so nothing needs to be installed beforehand.
+// Runs the unit and contract suites on the other supported Node versions. The npm package "node" has the binaries, so
+// nothing needs to be installed beforehand.
 import { spawnSync } from "node:child_process";
 
 const versions = ["22", "24"];
 const suites = process.argv.slice(2);
-// A SQLite file differs from memory by what the operating system does, which is the same for every Node.
+// SQLite in a file differs from SQLite in memory only in the operating system, which is the same for every Node.
 const contract = ["sqlite-memory", "postgres"].map((name) => `test/contract/${name}.test.ts`);
 const what = suites.length > 0 ? suites : ["test/unit", ...contract];
 

@@ -1,10 +1,10 @@
-// Runs the README's first command as a newcomer would, waits until its example has gone all the way, and stops it.
+// Runs the README's first command, waits until its example webhook is handled and published, and stops it.
 import { spawn } from "node:child_process";
 
 const child = spawn("npm", ["start"], {
   env: { ...process.env, PORT: "0" },
   stdio: ["ignore", "pipe", "inherit"],
-  detached: process.platform !== "win32", // a group of its own, so that Ctrl-C reaches what npm started
+  detached: process.platform !== "win32", // a process group, so that the signal reaches the child of npm
   shell: process.platform === "win32",
 });
 
@@ -21,6 +21,6 @@ child.stdout.on("data", (data) => {
 
 child.on("exit", () => {
   const wentWell = stopping && output.includes("Stopping");
-  if (!wentWell) console.error("npm start did not get through its example.");
+  if (!wentWell) console.error("npm start did not finish its example.");
   process.exit(wentWell ? 0 : 1);
 });

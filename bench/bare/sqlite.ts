@@ -105,7 +105,7 @@ analyze;
 pragma wal_checkpoint (truncate);`);
   const owner = randomUUID();
   const select = database.prepare(`select q.id, m.source, m.message_id, m.topic, m.payload, q.attempt
-from (select id, attempt from queue where status = 0 and visible_at <= ? order by visible_at, id limit ?) q
+from (select id, attempt from queue where status = 0 and visible_at <= ? order by visible_at, id limit +?) q
 join message m on m.id = q.id`);
   const lease = database.prepare(
     "update queue set status = 1, owner = ?, locked_until = ? where id in (select value from json_each(?))",

@@ -1,7 +1,8 @@
 import { defineApp } from "../../src/app/app-definition.js";
+import { defined } from "../../src/base/defined.js";
 
-/** One source, nothing else. */
+/** An app with one source and no handlers. */
 export default defineApp({
-  ...(process.env.BENCH_SCHEMA === undefined ? {} : { schema: process.env.BENCH_SCHEMA }),
+  ...defined({ schema: process.env.BENCH_SCHEMA }),
   sources: { stripe: { scheme: "stripe", secrets: { from: "env", name: "BENCH_SECRET" } } },
 });

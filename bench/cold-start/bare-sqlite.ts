@@ -9,7 +9,7 @@ interface SqliteModule {
   };
 }
 
-/** Node's own, or the same package that oncebox takes on Node 20. */
+/** Node's own module, or the package that oncebox uses on Node 20. */
 const names: readonly string[] = ["node:sqlite", "@photostructure/sqlite"];
 
 async function load(): Promise<SqliteModule> {

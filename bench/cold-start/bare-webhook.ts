@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 
-/** What a webhook function is without oncebox: check Stripe's signature, insert a row, answer. */
+/** A webhook function without oncebox: checks Stripe's signature, inserts a row, answers. */
 export const bareWebhook =
   (insert: (id: string, payload: string) => Promise<unknown>) =>
   async (event: APIGatewayProxyEventV2): Promise<APIGatewayProxyStructuredResultV2> => {

@@ -26,8 +26,9 @@ export interface BenchDatabase {
   openBareIngest(connections: number): Promise<BareIngest>;
   openBareQueue(pending: number): Promise<BareQueue>;
   openForFunctions(): Promise<FunctionsTarget>;
-  /** Another queue on the same server; where there is none on such a database, undefined. */
-  readonly startPeer?: (name: PeerName) => Promise<StartedPeer>;
+  /** Other queues on such a database. */
+  readonly peers: readonly PeerName[];
+  startPeer(name: PeerName): Promise<StartedPeer>;
   /** How often `work` went to the database with anything. */
   countRoundTrips(opened: OpenInbox, work: () => Promise<unknown>): Promise<number>;
   close(): Promise<void>;
@@ -35,4 +36,4 @@ export interface BenchDatabase {
 
 /** Runs one statement of the bench's own. */
 export const runSql = (db: Database, text: string): Promise<unknown> =>
-  db.driver.query({ name: "bench", steps: [text], unprepared: true }, {});
+  db.driver.query({ name: "bench", text, unprepared: true }, {});

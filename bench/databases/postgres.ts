@@ -55,6 +55,7 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
       const env = { ONCEBOX_DATABASE_URL: url, BENCH_SCHEMA: schema };
       return droppingAfter({ env, close: () => db.close() }, schema);
     },
+    peers: ["pg-boss", "graphile-worker"],
     async startPeer(name) {
       const schema = newSchema();
       return droppingAfter(await startPeer(name, url, schema), schema);

@@ -8,6 +8,7 @@ import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { cursorTable } from "../../src/sql/sqlite/names.js";
 import { bareIngest, bareQueue, type SqliteBinding } from "../bare/sqlite.js";
 import { payloadBytes } from "../messages.js";
+import { startPeer } from "../peers/start-peer.js";
 import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
 
 /** Files in a temporary folder, with the pragmas that oncebox sets by default. */
@@ -38,6 +39,8 @@ export async function openSqliteBench(): Promise<BenchDatabase> {
       await runSql(db, "create table bare (id text primary key, payload text not null)");
       return { env: { ONCEBOX_DATABASE_URL: `sqlite:${file}` }, close: () => db.close() };
     },
+    peers: ["plainjob"],
+    startPeer: (name) => startPeer(name, newFile()),
     async countRoundTrips(opened, work) {
       const count = queries.get(opened)!;
       const before = count();
@@ -69,7 +72,7 @@ async function fill(db: Database, { pending, done }: Backlog): Promise<void> {
 insert into ${names.message} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
 select i, 'bench', 'm-' || i, 'order.created', printf('%.*c', ${payloadBytes}, 'x'), ${start} + i, ${start} + i
 from numbers`;
-  // The older ones are done, as they would be; those that wait are fresh and have no state row.
+  // The older messages are done. The pending ones are unclaimed: they have no state row.
   if (done > 0) {
     await runSql(db, insert(1, done));
     await runSql(

@@ -1,15 +1,16 @@
 import type { OpenPeer, PeerName } from "./peer.js";
 
-// A process of its own, because the peers need a newer Node than oncebox does: for every number that it is sent, it
-// adds so many jobs, handles them, and answers the rate.
+// A process of its own, because some peers need a newer Node than oncebox does. For every number that it is sent, it
+// adds so many jobs, handles them, and sends the rate back.
 const openers: Readonly<Record<PeerName, () => Promise<OpenPeer>>> = {
   "pg-boss": async () => (await import("./pg-boss.js")).openPgBoss,
   "graphile-worker": async () => (await import("./graphile-worker.js")).openGraphileWorker,
+  plainjob: async () => (await import("./plainjob.js")).openPlainjob,
 };
 
-const [name, url, schema] = process.argv.slice(2) as [PeerName, string, string];
+const [name, database, schema] = process.argv.slice(2) as [PeerName, string, string];
 const open = await openers[name]();
-const peer = await open(url, schema);
+const peer = await open(database, schema);
 
 process.on("message", async (count: number) => {
   if (count === 0) {

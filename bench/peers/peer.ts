@@ -1,17 +1,16 @@
-/** Another queue on PostgreSQL, at the settings that its documentation gives for speed. */
+/** Another queue, at the settings that its documentation gives for speed. */
 export interface Peer {
   /** Adds so many jobs of 1 KB. */
   fill(count: number): Promise<void>;
-  /** Handles all of them with a handler that does nothing, and answers the rate. */
+  /** Handles all of them with a handler that does nothing, and returns the rate. */
   drain(count: number): Promise<number>;
   close(): Promise<void>;
 }
 
-/** In a schema of its own. */
-export type OpenPeer = (url: string, schema: string) => Promise<Peer>;
+/** In a schema of its own, or in a file of its own. */
+export type OpenPeer = (database: string, schema: string) => Promise<Peer>;
 
-export const peerNames = ["pg-boss", "graphile-worker"] as const;
-export type PeerName = (typeof peerNames)[number];
+export type PeerName = "pg-boss" | "graphile-worker" | "plainjob";
 
 /** Counts jobs as they are handled. The clock starts now and stops with the last job; its acknowledgement is not waited for. */
 export function jobCounter(total: number) {

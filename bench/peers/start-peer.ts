@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { PeerName } from "./peer.js";
 
 export interface StartedPeer {
-  /** Adds and handles so many jobs, and answers the rate at which they were handled. */
+  /** Adds and handles so many jobs, and returns the rate at which they were handled. */
   drain(count: number): Promise<number>;
   close(): Promise<void>;
 }
@@ -26,9 +26,11 @@ function newNode(): string {
 }
 
 /** Throws when the peer, or a Node that is new enough for it, cannot be had here. */
-export async function startPeer(name: PeerName, url: string, schema: string): Promise<StartedPeer> {
+export async function startPeer(name: PeerName, database: string, schema = ""): Promise<StartedPeer> {
   const file = fileURLToPath(new URL("peer-process.ts", import.meta.url));
-  const child = fork(file, [name, url, schema], { execPath: newNode(), execArgv: ["--import", typescript] });
+  // plainjob runs on any Node, and its embedded database must run on the same one as oncebox's.
+  const execPath = name === "plainjob" ? process.execPath : newNode();
+  const child = fork(file, [name, database, schema], { execPath, execArgv: ["--import", typescript] });
   const ended = once(child, "exit");
   const answer = async (): Promise<number> => {
     const first = await Promise.race([once(child, "message"), ended.then(() => undefined)]);

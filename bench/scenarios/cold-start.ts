@@ -14,8 +14,8 @@ const inBench = (file: string) => fileURLToPath(new URL(`../cold-start/${file}`,
 const packages = fileURLToPath(new URL("../../node_modules", import.meta.url));
 
 /**
- * From the start of a process to the first answer of a webhook function, both sides under Amazon's own runtime, as
- * Lambda starts them.
+ * Measures from the start of a process to the first answer of a webhook function. Both sides run under Amazon's own
+ * runtime, as Lambda starts them.
  */
 export const coldStart: Scenario = async ({ database, databaseName, sizes }) => {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-cold-start-"));
@@ -41,7 +41,7 @@ export const coldStart: Scenario = async ({ database, databaseName, sizes }) => 
         ratio,
         ratioTo: "a bare handler with the same driver",
         spread,
-        target: { atMost: 1.25 },
+        ...(databaseName === "postgres" ? { target: { atMost: 1.25 } } : {}), // SQLite is not deployed to a cloud
       },
     ];
   } finally {
@@ -50,7 +50,7 @@ export const coldStart: Scenario = async ({ database, databaseName, sizes }) => 
   }
 };
 
-/** Each as it would be deployed: ours by `npm run build:functions`, the other by esbuild with the same settings. */
+/** Bundles both as they would be deployed: ours as `npm run build:functions` does, the bare one with the same settings. */
 async function bundleBoth(database: DatabaseName, folder: string): Promise<void> {
   const external = ["@aws-sdk/*"];
   await bundle({ database, entryPoints: [inBench("webhook.ts")], external, outFolder: folder });

@@ -25,7 +25,7 @@ create table "infra"."inbox" (
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the hash of the last delivery differs from the one before it
   content_changed boolean not null default false,
   constraint "inbox_key" unique (source, message_id)
 );
@@ -40,11 +40,11 @@ create table "infra"."inbox_state" (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
-  -- true when it has a partition key, else null, which takes no room
+  -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
   last_error text
 )
--- vacuum before dead versions pile up
+-- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "inbox_claim" on "infra"."inbox_state" (status, visible_at, seq);
@@ -57,29 +57,29 @@ create table "infra"."inbox_done" (
   last_error text
 );
 
-create table "infra"."inbox_lane" (
+create table "infra"."inbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
-  turns bigint not null default 0
+  version bigint not null default 0
 )
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create table "infra"."inbox_line" (
-  place bigint generated always as identity,
+create table "infra"."inbox_partition_queue" (
+  position bigint generated always as identity,
   partition_key varchar(255) collate "C" not null,
   seq bigint not null unique,
-  primary key (partition_key, place)
+  primary key (partition_key, position)
 )
 with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create table "infra"."inbox_arrived" (
+create table "infra"."inbox_pending_arrivals" (
   xid bigint not null default txid_current(),
   seqs bigint[] not null
 )
 with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create index "inbox_arrived_xid" on "infra"."inbox_arrived" (xid);
+create index "inbox_pending_arrivals_xid" on "infra"."inbox_pending_arrivals" (xid);
 
-create or replace function "infra"."inbox_arrive"() returns trigger
+create or replace function "infra"."inbox_enqueue_arrivals"() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -89,34 +89,34 @@ declare
   v_new_keys text[];
 begin
   with mine as (
-    delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
+    delete from "infra"."inbox_pending_arrivals" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
-  -- without those that were finished by hand in the same transaction
+  -- without messages that were marked by hand in the same transaction
   select array_agg(s.seq) into v_seqs from "infra"."inbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
   with locked as (
-    insert into "infra"."inbox_lane" as lane (partition_key)
+    insert into "infra"."inbox_partition_lock" as l (partition_key)
     select k.key
     from unnest(v_keys) as k(key)
     order by k.key collate "C"
-    on conflict (partition_key) do update set turns = lane.turns + 1
-    returning lane.partition_key, lane.turns
+    on conflict (partition_key) do update set version = l.version + 1
+    returning l.partition_key, l.version
   )
-  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.version = 0;
 
-  insert into "infra"."inbox_line" (partition_key, seq)
+  insert into "infra"."inbox_partition_queue" (partition_key, seq)
   select m.partition_key, m.seq
   from "infra"."inbox" m
   where m.seq = any (v_seqs)
   order by m.seq
-  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  on conflict (seq) do nothing; -- a dead message that kept its position and was replayed
   update "infra"."inbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."inbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
       union all
       select min(m.seq) from "infra"."inbox" m
@@ -127,10 +127,10 @@ begin
 end
 $body$;
 
-create constraint trigger "inbox_arrive"
-after insert on "infra"."inbox_arrived"
+create constraint trigger "inbox_enqueue_arrivals"
+after insert on "infra"."inbox_pending_arrivals"
 deferrable initially deferred
-for each row execute function "infra"."inbox_arrive"();
+for each row execute function "infra"."inbox_enqueue_arrivals"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('inbox:inbox', 1, 'inbox');
 
@@ -164,7 +164,7 @@ from "infra"."inbox" m
 left join "infra"."inbox_state" s on s.seq = m.seq
 left join "infra"."inbox_done" d on d.seq = m.seq;
 
-create or replace function "infra"."inbox_arrive"() returns trigger
+create or replace function "infra"."inbox_enqueue_arrivals"() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -174,34 +174,34 @@ declare
   v_new_keys text[];
 begin
   with mine as (
-    delete from "infra"."inbox_arrived" a where a.xid = txid_current() returning a.seqs
+    delete from "infra"."inbox_pending_arrivals" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
-  -- without those that were finished by hand in the same transaction
+  -- without messages that were marked by hand in the same transaction
   select array_agg(s.seq) into v_seqs from "infra"."inbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."inbox" m where m.seq = any (v_seqs);
 
   with locked as (
-    insert into "infra"."inbox_lane" as lane (partition_key)
+    insert into "infra"."inbox_partition_lock" as l (partition_key)
     select k.key
     from unnest(v_keys) as k(key)
     order by k.key collate "C"
-    on conflict (partition_key) do update set turns = lane.turns + 1
-    returning lane.partition_key, lane.turns
+    on conflict (partition_key) do update set version = l.version + 1
+    returning l.partition_key, l.version
   )
-  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.version = 0;
 
-  insert into "infra"."inbox_line" (partition_key, seq)
+  insert into "infra"."inbox_partition_queue" (partition_key, seq)
   select m.partition_key, m.seq
   from "infra"."inbox" m
   where m.seq = any (v_seqs)
   order by m.seq
-  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  on conflict (seq) do nothing; -- a dead message that kept its position and was replayed
   update "infra"."inbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."inbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
       union all
       select min(m.seq) from "infra"."inbox" m
@@ -214,7 +214,7 @@ $body$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_leave"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_leave_partition"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -222,53 +222,53 @@ as $body$
 declare
   v_keys text[];
 begin
-  select array_agg(l.partition_key::text) into v_keys from "infra"."inbox_line" l where l.seq = any (p_seqs);
+  select array_agg(q.partition_key::text) into v_keys from "infra"."inbox_partition_queue" q where q.seq = any (p_seqs);
   if v_keys is null then return false; end if;
-  perform from "infra"."inbox_lane" where partition_key = any (v_keys) order by partition_key for update;
+  perform from "infra"."inbox_partition_lock" where partition_key = any (v_keys) order by partition_key for update;
 
-  delete from "infra"."inbox_line" where seq = any (p_seqs);
+  delete from "infra"."inbox_partition_queue" where seq = any (p_seqs);
   update "infra"."inbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."inbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."inbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
     ));
-  delete from "infra"."inbox_lane" lane
-  where lane.partition_key = any (v_keys)
-    and not exists (select from "infra"."inbox_line" l where l.partition_key = lane.partition_key);
+  delete from "infra"."inbox_partition_lock" l
+  where l.partition_key = any (v_keys)
+    and not exists (select from "infra"."inbox_partition_queue" q where q.partition_key = l.partition_key);
   return false;
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_leave"(bigint[])';
-  execute made;
+  execute 'drop function if exists "infra"."inbox_leave_partition"(bigint[])';
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_return"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."inbox_rejoin_partition"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 as $body$
 begin
-  insert into "infra"."inbox_arrived" (seqs) values (p_seqs);
+  insert into "infra"."inbox_pending_arrivals" (seqs) values (p_seqs);
   return false;
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_return"(bigint[])';
-  execute made;
+  execute 'drop function if exists "infra"."inbox_rejoin_partition"(bigint[])';
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
+  definition constant text := 'create or replace function "infra"."inbox_receive"(p_source text, p_message_id text, p_topic text, p_payload text, p_hash bytea, p_correlation_id text, p_headers text, p_due_at timestamptz, p_expires_at timestamptz, p_partition_key text, p_revive boolean, p_now timestamptz) returns text
 language plpgsql
 volatile
 as $body$
@@ -286,7 +286,7 @@ declare
   v_enqueued boolean;
 begin
   loop
-    -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
+    -- Nearly always the message is known. A concurrent receive of the same message waits here.
     select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, m.topic is not distinct from p_topic and m.payload is not distinct from p_payload and m.correlation_id is not distinct from p_correlation_id and m.headers is not distinct from p_headers and m.due_at is not distinct from p_due_at and m.expires_at is not distinct from p_expires_at and coalesce(m.hash = p_hash, p_hash is null)
     into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
     from "infra"."inbox" m
@@ -301,22 +301,22 @@ begin
     if found then
       insert into "infra"."inbox_state" (seq, status, visible_at, expires_at, keyed)
       values (v_seq, case when p_partition_key is null then 1 else 5 end, coalesce(p_due_at, v_now), p_expires_at, case when p_partition_key is not null then true end);
-      if p_partition_key is not null then insert into "infra"."inbox_arrived" (seqs) values (array[v_seq]); end if;
+      if p_partition_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
       return ''enqueued'';
     end if;
   end loop;
 
-  -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
+  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed.
   select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq;
   if found and (not v_is_same or v_status in (0, 2, 4)) then
-    -- Only to change it: the caller''s transaction may be long, and whoever settles the message would wait for it.
+    -- Lock the row only to change it: the caller''s transaction may be long, and a settlement would wait for it.
     select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
   end if;
   if not found then v_status := 3; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
 
-  if v_status = 3 then -- it keeps the content that was handled
+  if v_status = 3 then -- a done message keeps the content that was handled
     update "infra"."inbox" m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
@@ -336,19 +336,19 @@ begin
   where m.seq = v_seq;
 
   if v_enqueued then
-    if v_status <> 4 then -- only now it is enqueued for the first time
+    if v_status <> 4 then -- it is enqueued for the first time
       update "infra"."inbox" m set partition_key = p_partition_key where m.seq = v_seq;
       v_key := p_partition_key;
     end if;
     update "infra"."inbox_state" s
-    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0,
+    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, lost_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-    if v_key is not null then insert into "infra"."inbox_arrived" (seqs) values (array[v_seq]); end if;
+    if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
   elsif v_status in (1, 5)
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
-    -- A lease stays as it is, a back-off that has begun is not cut short, and an expiry that a replay took away does
-    -- not come back with the same delivery.
+    -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
+    -- set again by the same delivery.
     update "infra"."inbox_state" s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -367,16 +367,16 @@ begin
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_receive"(text, text, text, text, bytea, text, text, timestamptz, timestamptz, text, boolean, timestamptz)';
-  execute made;
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
+  definition constant text := 'create or replace function "infra"."inbox_receive_many"(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)
 language plpgsql
 volatile
@@ -394,13 +394,13 @@ begin
     from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz)
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at
-  ), placed as (
+  ), states as (
     insert into "infra"."inbox_state" (seq, status, visible_at, expires_at)
     select a.seq, 1, coalesce(a.due_at, v_now), a.expires_at
     from added a
     returning seq
   )
-  select coalesce(array_agg(p.seq), ''{}'') into v_new from placed p;
+  select coalesce(array_agg(s.seq), ''{}'') into v_new from states s;
 
   return query
   select m.source::text, m.message_id::text, ''enqueued''
@@ -423,16 +423,16 @@ begin
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_receive_many"(json, boolean, timestamptz)';
-  execute made;
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
+  definition constant text := 'create or replace function "infra"."inbox_receive_keyed"(p_items json, p_revive boolean, p_now timestamptz)
 returns table (source text, message_id text, outcome text)
 language plpgsql
 volatile
@@ -450,16 +450,16 @@ begin
     from json_to_recordset(p_items) as i(source text, message_id text, topic text, payload text, hash text, correlation_id text, headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at, m.partition_key
-  ), lined as (
-    insert into "infra"."inbox_arrived" (seqs)
+  ), arrivals as (
+    insert into "infra"."inbox_pending_arrivals" (seqs)
     select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
-  ), placed as (
+  ), states as (
     insert into "infra"."inbox_state" (seq, status, visible_at, expires_at, keyed)
     select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, v_now), a.expires_at, case when a.partition_key is not null then true end
     from added a
     returning seq
   )
-  select coalesce(array_agg(p.seq), ''{}'') into v_new from placed p;
+  select coalesce(array_agg(s.seq), ''{}'') into v_new from states s;
 
   return query
   select m.source::text, m.message_id::text, ''enqueued''
@@ -482,16 +482,16 @@ begin
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_receive_keyed"(json, boolean, timestamptz)';
-  execute made;
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
+  definition constant text := 'create or replace function "infra"."inbox_already_processed"(p_source text, p_message_id text, p_hash bytea, p_now timestamptz, out processed boolean, out content_changed boolean)
 language plpgsql
 volatile
 as $body$
@@ -527,16 +527,16 @@ begin
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_already_processed"(text, text, bytea, timestamptz)';
-  execute made;
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
+  definition constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
 language plpgsql
 volatile
 as $body$
@@ -570,15 +570,15 @@ begin
     set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
-  if v_keyed and (p_status = 3 or not p_blocks) then perform "infra"."inbox_leave"(array[v_seq]); end if;
+  if v_keyed and (p_status = 3 or not p_blocks) then perform "infra"."inbox_leave_partition"(array[v_seq]); end if;
   return v_seq;
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
-  execute made;
+  execute definition;
 end
 $body1$;
 
@@ -607,11 +607,11 @@ create table "infra"."outbox_state" (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
-  -- true when it has a partition key, else null, which takes no room
+  -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
   last_error text
 )
--- vacuum before dead versions pile up
+-- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "outbox_claim" on "infra"."outbox_state" (status, visible_at, seq);
@@ -624,29 +624,29 @@ create table "infra"."outbox_done" (
   last_error text
 );
 
-create table "infra"."outbox_lane" (
+create table "infra"."outbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
-  turns bigint not null default 0
+  version bigint not null default 0
 )
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create table "infra"."outbox_line" (
-  place bigint generated always as identity,
+create table "infra"."outbox_partition_queue" (
+  position bigint generated always as identity,
   partition_key varchar(255) collate "C" not null,
   seq bigint not null unique,
-  primary key (partition_key, place)
+  primary key (partition_key, position)
 )
 with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create table "infra"."outbox_arrived" (
+create table "infra"."outbox_pending_arrivals" (
   xid bigint not null default txid_current(),
   seqs bigint[] not null
 )
 with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
-create index "outbox_arrived_xid" on "infra"."outbox_arrived" (xid);
+create index "outbox_pending_arrivals_xid" on "infra"."outbox_pending_arrivals" (xid);
 
-create or replace function "infra"."outbox_arrive"() returns trigger
+create or replace function "infra"."outbox_enqueue_arrivals"() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -656,34 +656,34 @@ declare
   v_new_keys text[];
 begin
   with mine as (
-    delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
+    delete from "infra"."outbox_pending_arrivals" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
-  -- without those that were finished by hand in the same transaction
+  -- without messages that were marked by hand in the same transaction
   select array_agg(s.seq) into v_seqs from "infra"."outbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
   with locked as (
-    insert into "infra"."outbox_lane" as lane (partition_key)
+    insert into "infra"."outbox_partition_lock" as l (partition_key)
     select k.key
     from unnest(v_keys) as k(key)
     order by k.key collate "C"
-    on conflict (partition_key) do update set turns = lane.turns + 1
-    returning lane.partition_key, lane.turns
+    on conflict (partition_key) do update set version = l.version + 1
+    returning l.partition_key, l.version
   )
-  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.version = 0;
 
-  insert into "infra"."outbox_line" (partition_key, seq)
+  insert into "infra"."outbox_partition_queue" (partition_key, seq)
   select m.partition_key, m.seq
   from "infra"."outbox" m
   where m.seq = any (v_seqs)
   order by m.seq
-  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  on conflict (seq) do nothing; -- a dead message that kept its position and was replayed
   update "infra"."outbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."outbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
       union all
       select min(m.seq) from "infra"."outbox" m
@@ -694,10 +694,10 @@ begin
 end
 $body$;
 
-create constraint trigger "outbox_arrive"
-after insert on "infra"."outbox_arrived"
+create constraint trigger "outbox_enqueue_arrivals"
+after insert on "infra"."outbox_pending_arrivals"
 deferrable initially deferred
-for each row execute function "infra"."outbox_arrive"();
+for each row execute function "infra"."outbox_enqueue_arrivals"();
 
 insert into "infra"."oncebox_migrations" (queue, number, name) values ('outbox:outbox', 1, 'outbox');
 
@@ -730,7 +730,7 @@ from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
 left join "infra"."outbox_done" d on d.seq = m.seq;
 
-create or replace function "infra"."outbox_arrive"() returns trigger
+create or replace function "infra"."outbox_enqueue_arrivals"() returns trigger
 language plpgsql
 set enable_seqscan = off
 as $body$
@@ -740,34 +740,34 @@ declare
   v_new_keys text[];
 begin
   with mine as (
-    delete from "infra"."outbox_arrived" a where a.xid = txid_current() returning a.seqs
+    delete from "infra"."outbox_pending_arrivals" a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
-  -- without those that were finished by hand in the same transaction
+  -- without messages that were marked by hand in the same transaction
   select array_agg(s.seq) into v_seqs from "infra"."outbox_state" s where s.seq = any (v_seqs) and s.status = 5;
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from "infra"."outbox" m where m.seq = any (v_seqs);
 
   with locked as (
-    insert into "infra"."outbox_lane" as lane (partition_key)
+    insert into "infra"."outbox_partition_lock" as l (partition_key)
     select k.key
     from unnest(v_keys) as k(key)
     order by k.key collate "C"
-    on conflict (partition_key) do update set turns = lane.turns + 1
-    returning lane.partition_key, lane.turns
+    on conflict (partition_key) do update set version = l.version + 1
+    returning l.partition_key, l.version
   )
-  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.version = 0;
 
-  insert into "infra"."outbox_line" (partition_key, seq)
+  insert into "infra"."outbox_partition_queue" (partition_key, seq)
   select m.partition_key, m.seq
   from "infra"."outbox" m
   where m.seq = any (v_seqs)
   order by m.seq
-  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
+  on conflict (seq) do nothing; -- a dead message that kept its position and was replayed
   update "infra"."outbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."outbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
       union all
       select min(m.seq) from "infra"."outbox" m
@@ -780,7 +780,7 @@ $body$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."outbox_leave"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_leave_partition"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 set enable_seqscan = off
@@ -788,46 +788,46 @@ as $body$
 declare
   v_keys text[];
 begin
-  select array_agg(l.partition_key::text) into v_keys from "infra"."outbox_line" l where l.seq = any (p_seqs);
+  select array_agg(q.partition_key::text) into v_keys from "infra"."outbox_partition_queue" q where q.seq = any (p_seqs);
   if v_keys is null then return false; end if;
-  perform from "infra"."outbox_lane" where partition_key = any (v_keys) order by partition_key for update;
+  perform from "infra"."outbox_partition_lock" where partition_key = any (v_keys) order by partition_key for update;
 
-  delete from "infra"."outbox_line" where seq = any (p_seqs);
+  delete from "infra"."outbox_partition_queue" where seq = any (p_seqs);
   update "infra"."outbox_state" s
   set status = 1
   where s.status = 5 and s.seq = any (array(
-      select (select l.seq from "infra"."outbox_line" l where l.partition_key = k.key order by l.place limit 1)
+      select (select q.seq from "infra"."outbox_partition_queue" q where q.partition_key = k.key order by q.position limit 1)
       from unnest(v_keys) as k(key)
     ));
-  delete from "infra"."outbox_lane" lane
-  where lane.partition_key = any (v_keys)
-    and not exists (select from "infra"."outbox_line" l where l.partition_key = lane.partition_key);
+  delete from "infra"."outbox_partition_lock" l
+  where l.partition_key = any (v_keys)
+    and not exists (select from "infra"."outbox_partition_queue" q where q.partition_key = l.partition_key);
   return false;
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_leave"(bigint[])';
-  execute made;
+  execute 'drop function if exists "infra"."outbox_leave_partition"(bigint[])';
+  execute definition;
 end
 $body1$;
 
 do $body1$
 declare
-  made constant text := 'create or replace function "infra"."outbox_return"(p_seqs bigint[]) returns boolean
+  definition constant text := 'create or replace function "infra"."outbox_rejoin_partition"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
 as $body$
 begin
-  insert into "infra"."outbox_arrived" (seqs) values (p_seqs);
+  insert into "infra"."outbox_pending_arrivals" (seqs) values (p_seqs);
   return false;
 end
 $body$';
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."outbox_return"(bigint[])';
-  execute made;
+  execute 'drop function if exists "infra"."outbox_rejoin_partition"(bigint[])';
+  execute definition;
 end
 $body1$;

@@ -56,37 +56,29 @@ create table "InboxCursor" (
 
 insert into "InboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
-create table "InboxLeases" (
-  id integer primary key,
-  owner text not null,
-  locked_until integer not null,
-  visible_at integer not null,
-  seqs text not null
-) strict;
-
-create table "InboxLine" (
-  place integer primary key,
+create table "InboxPartitionQueue" (
+  position integer primary key,
   partition_key text not null,
   seq integer not null unique
 ) strict;
 
-create index "InboxTurns" on "InboxLine" (partition_key, place);
+create index "InboxPartitionOrder" on "InboxPartitionQueue" (partition_key, position);
 
-create trigger "InboxLeft"
-after delete on "InboxLine"
+create trigger "InboxMakeHeadReady"
+after delete on "InboxPartitionQueue"
 begin
   update "InboxState"
   set status = 1
   where status = 5 and seq = (
-    select seq from "InboxLine" where partition_key = old.partition_key order by place limit 1
+    select seq from "InboxPartitionQueue" where partition_key = old.partition_key order by position limit 1
   );
 end;
 
-create trigger "InboxPlaced"
+create trigger "InboxAddState"
 after insert on "Inbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
 begin
-  insert into "InboxLine" (partition_key, seq)
+  insert into "InboxPartitionQueue" (partition_key, seq)
   select new.partition_key, new.seq where new.partition_key is not null;
   insert into "InboxState" (seq, status, visible_at, expires_at)
   values (
@@ -94,9 +86,9 @@ begin
     case
       when new.topic = '' then 0
       when new.partition_key is not null and exists (
-    select 1 from "InboxLine" l
-    join "InboxLine" before on before.partition_key = l.partition_key and before.place < l.place
-    where l.seq = new.seq
+    select 1 from "InboxPartitionQueue" q
+    join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = new.seq
   ) then 5
       else 1
     end,
@@ -105,23 +97,26 @@ begin
   );
 end;
 
-create trigger "InboxRedelivered"
+create trigger "InboxApplyRedelivery"
 after update of topic on "Inbox"
-when new.topic <> ''
+when new.topic <> '' and (
+  old.due_at is not new.due_at or old.expires_at is not new.expires_at
+  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0)))
+)
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
   select new.seq, 1, coalesce(new.due_at, new.first_seen_at), new.expires_at
-  where (new.due_at is not null or new.expires_at is not null) and new.seq > (select seq from "InboxCursor") and not exists (select 1 from "InboxState" where seq = new.seq);
+  where (new.due_at is not null or new.expires_at is not null) and not exists (select 1 from "InboxState" where seq = new.seq);
   update "InboxState"
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
-    -- one that a replay took away does not come back with the same delivery
+    -- an expiry that a replay took away stays away when the same delivery comes again
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
   where seq = new.seq and status in (1, 5)
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update "InboxState"
   set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
   where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0));
-  insert into "InboxLine" (partition_key, seq)
+  insert into "InboxPartitionQueue" (partition_key, seq)
   select new.partition_key, new.seq
   where new.partition_key is not null
     and exists (select 1 from "InboxState" where seq = new.seq and status = 1)
@@ -129,28 +124,17 @@ begin
   update "InboxState"
   set status = 5
   where new.partition_key is not null and seq = new.seq and status = 1 and exists (
-    select 1 from "InboxLine" l
-    join "InboxLine" before on before.partition_key = l.partition_key and before.place < l.place
-    where l.seq = new.seq
+    select 1 from "InboxPartitionQueue" q
+    join "InboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = new.seq
   );
 end;
 
-create trigger "InboxUnleased"
-before delete on "Inbox"
-when not exists (select 1 from "InboxState" where seq = old.seq)
-begin
-insert into "InboxState" (seq, status, visible_at, locked_until, owner)
-select j.value, 2, visible_at, locked_until, owner
-from "InboxLeases", json_each(seqs) j
-where old.seq in (select value from json_each(seqs));
-delete from "InboxLeases" where old.seq in (select value from json_each(seqs));
-end;
-
-create trigger "InboxForgotten"
+create trigger "InboxRemoveState"
 after delete on "Inbox"
 begin
   delete from "InboxState" where seq = old.seq;
-  delete from "InboxLine" where old.partition_key is not null and seq = old.seq;
+  delete from "InboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
   update "InboxCursor"
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from "Inbox" where seq > old.seq);
@@ -187,41 +171,7 @@ select
   m.deliveries as Deliveries,
   m.partition_key as PartitionKey
 from "Inbox" m
-left join "InboxState" s on s.seq = m.seq
-where true and (s.seq is not null or m.seq > (select seq from "InboxCursor"))
-union all
-select
-  m.source as Source,
-  m.message_id as MessageId,
-  m.topic as Topic,
-  m.payload as Payload,
-  m.hash as Hash,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
-  case coalesce(s.status, 1)
-    when 0 then 'Seen'
-    when 3 then 'Done'
-    when 4 then 'Dead'
-    else 'Processing'
-  end as Status,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
-  s.owner as OwnerToken,
-  coalesce(s.attempt, 0) as Attempt,
-  s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.first_seen_at) / 1000.0, 'unixepoch') as NextAttemptAt,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
-  m.correlation_id as CorrelationId,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
-  m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
-from (
-  select value as seq, 2 as status, 0 as attempt, visible_at, locked_until, owner, 0 as crashes,
-    null as expires_at, null as processed_at, null as processed_by, null as last_error
-  from "InboxLeases", json_each(seqs)
-) s
-join "Inbox" m on m.seq = s.seq
-where true;
+left join "InboxState" s on s.seq = m.seq;
 
 create table "Outbox" (
   seq integer primary key,
@@ -265,37 +215,29 @@ create table "OutboxCursor" (
 
 insert into "OutboxCursor" (id, seq, last_deleted) values (1, 0, 0);
 
-create table "OutboxLeases" (
-  id integer primary key,
-  owner text not null,
-  locked_until integer not null,
-  visible_at integer not null,
-  seqs text not null
-) strict;
-
-create table "OutboxLine" (
-  place integer primary key,
+create table "OutboxPartitionQueue" (
+  position integer primary key,
   partition_key text not null,
   seq integer not null unique
 ) strict;
 
-create index "OutboxTurns" on "OutboxLine" (partition_key, place);
+create index "OutboxPartitionOrder" on "OutboxPartitionQueue" (partition_key, position);
 
-create trigger "OutboxLeft"
-after delete on "OutboxLine"
+create trigger "OutboxMakeHeadReady"
+after delete on "OutboxPartitionQueue"
 begin
   update "OutboxState"
   set status = 1
   where status = 5 and seq = (
-    select seq from "OutboxLine" where partition_key = old.partition_key order by place limit 1
+    select seq from "OutboxPartitionQueue" where partition_key = old.partition_key order by position limit 1
   );
 end;
 
-create trigger "OutboxPlaced"
+create trigger "OutboxAddState"
 after insert on "Outbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
 begin
-  insert into "OutboxLine" (partition_key, seq)
+  insert into "OutboxPartitionQueue" (partition_key, seq)
   select new.partition_key, new.seq where new.partition_key is not null;
   insert into "OutboxState" (seq, status, visible_at, expires_at)
   values (
@@ -303,9 +245,9 @@ begin
     case
       when new.topic = '' then 0
       when new.partition_key is not null and exists (
-    select 1 from "OutboxLine" l
-    join "OutboxLine" before on before.partition_key = l.partition_key and before.place < l.place
-    where l.seq = new.seq
+    select 1 from "OutboxPartitionQueue" q
+    join "OutboxPartitionQueue" before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = new.seq
   ) then 5
       else 1
     end,
@@ -314,22 +256,11 @@ begin
   );
 end;
 
-create trigger "OutboxUnleased"
-before delete on "Outbox"
-when not exists (select 1 from "OutboxState" where seq = old.seq)
-begin
-insert into "OutboxState" (seq, status, visible_at, locked_until, owner)
-select j.value, 2, visible_at, locked_until, owner
-from "OutboxLeases", json_each(seqs) j
-where old.seq in (select value from json_each(seqs));
-delete from "OutboxLeases" where old.seq in (select value from json_each(seqs));
-end;
-
-create trigger "OutboxForgotten"
+create trigger "OutboxRemoveState"
 after delete on "Outbox"
 begin
   delete from "OutboxState" where seq = old.seq;
-  delete from "OutboxLine" where old.partition_key is not null and seq = old.seq;
+  delete from "OutboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
   update "OutboxCursor"
   set last_deleted = old.seq
   where last_deleted < old.seq and not exists (select 1 from "Outbox" where seq > old.seq);
@@ -365,37 +296,4 @@ select
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
   m.partition_key as PartitionKey
 from "Outbox" m
-left join "OutboxState" s on s.seq = m.seq
-where true and (s.seq is not null or m.seq > (select seq from "OutboxCursor"))
-union all
-select
-  m.id as Id,
-  m.topic as Topic,
-  m.payload as Payload,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at / 1000.0, 'unixepoch') as CreatedAt,
-  case
-    when s.status = 3 then 2
-    when s.status = 4 then 3
-    when s.locked_until is not null then 1
-    else 0
-  end as Status,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,
-  s.owner as OwnerToken,
-  coalesce(s.status, 1) = 3 as IsProcessed,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
-  s.processed_by as ProcessedBy,
-  coalesce(s.attempt, 0) as RetryCount,
-  s.last_error as LastError,
-  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.visible_at, m.created_at) / 1000.0, 'unixepoch') as NextAttemptAt,
-  m.message_id as MessageId,
-  m.correlation_id as CorrelationId,
-  strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
-  strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
-  m.partition_key as PartitionKey
-from (
-  select value as seq, 2 as status, 0 as attempt, visible_at, locked_until, owner, 0 as crashes,
-    null as expires_at, null as processed_at, null as processed_by, null as last_error
-  from "OutboxLeases", json_each(seqs)
-) s
-join "Outbox" m on m.seq = s.seq
-where true;
+left join "OutboxState" s on s.seq = m.seq;

@@ -33,7 +33,7 @@ create table [infra].[Inbox] (
   first_seen_at datetime2(3) not null,
   last_seen_at datetime2(3) not null,
   deliveries int not null constraint [Inbox_Deliveries] default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the hash of the last delivery differs from the one before it
   content_changed bit not null constraint [Inbox_ContentChanged] default 0,
   constraint [Inbox_PK] primary key clustered (seq),
   constraint [Inbox_Key] unique nonclustered (source, message_id)
@@ -50,7 +50,7 @@ create table [infra].[InboxState] (
   attempt int not null constraint [InboxState_Attempt] default 0,
   status tinyint not null,
   crashes int not null constraint [InboxState_Crashes] default 0,
-  -- 1 when it has a partition key, else null
+  -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
@@ -70,28 +70,28 @@ go
 create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
 go
 
-create table [infra].[InboxLane] (
+create table [infra].[InboxPartitionLock] (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  side tinyint not null,
-  constraint [InboxLane_PK] primary key clustered (partition_key, side)
+  lock_kind tinyint not null,
+  constraint [InboxPartitionLock_PK] primary key clustered (partition_key, lock_kind)
 )
 go
 
-create table [infra].[InboxLine] (
-  place bigint identity(1, 1) not null,
+create table [infra].[InboxPartitionQueue] (
+  position bigint identity(1, 1) not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
   seq bigint not null,
-  constraint [InboxLine_PK] primary key clustered (partition_key, place),
-  constraint [InboxLine_Seq] unique nonclustered (seq)
+  constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
+  constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
 )
 go
 
-create table [infra].[InboxArrived] (
+create table [infra].[InboxPendingArrivals] (
   number bigint identity(1, 1) not null,
   seq bigint not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  constraint [InboxArrived_PK] primary key clustered (number),
-  constraint [InboxArrived_Seq] unique nonclustered (seq)
+  constraint [InboxPendingArrivals_PK] primary key clustered (number),
+  constraint [InboxPendingArrivals_Seq] unique nonclustered (seq)
 )
 go
 
@@ -129,11 +129,11 @@ from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq')
 go
 
-drop function if exists [infra].[Inbox_Abandoned]
+drop function if exists [infra].[Inbox_AbandonedFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -149,7 +149,7 @@ cross apply openjson(a.value) with (
   attempts int
 ) i')
 else
-  exec(N'create function [infra].[Inbox_Abandoned] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -160,11 +160,11 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
-drop function if exists [infra].[Inbox_Keys]
+drop function if exists [infra].[Inbox_KeysFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -176,7 +176,7 @@ cross apply openjson(a.value) with (
   message_id nvarchar(255)
 ) i')
 else
-  exec(N'create function [infra].[Inbox_Keys] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -185,11 +185,11 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
-drop function if exists [infra].[Inbox_Incoming]
+drop function if exists [infra].[Inbox_MessagesFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -215,7 +215,7 @@ cross apply openjson(a.value) with (
   hash nvarchar(max)
 ) i')
 else
-  exec(N'create function [infra].[Inbox_Incoming] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -231,11 +231,11 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
-drop function if exists [infra].[Inbox_IncomingKeyed]
+drop function if exists [infra].[Inbox_KeyedMessagesFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_IncomingKeyed] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_KeyedMessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -263,7 +263,7 @@ cross apply openjson(a.value) with (
   partition_key nvarchar(255)
 ) i')
 else
-  exec(N'create function [infra].[Inbox_IncomingKeyed] (@items nvarchar(max))
+  exec(N'create function [infra].[Inbox_KeyedMessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -319,12 +319,12 @@ begin
     status tinyint not null
   );
 
-  if exists (select 1 from [infra].[InboxArrived] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_Arrive];
+  if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- one that crashed its worker comes alone
+  -- a message that crashed its worker is claimed alone
   update [infra].[InboxState]
   set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
     attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
@@ -374,9 +374,9 @@ begin
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -426,9 +426,9 @@ begin
 
   if exists (select 1 from @changed c where c.keyed = 1)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -477,15 +477,15 @@ begin
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [InboxState].last_error)
   output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
-  from [infra].[Inbox_Abandoned](@items) i, [infra].[InboxState] with (rowlock)
+  from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -522,9 +522,9 @@ begin
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -621,8 +621,7 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
-  -- reaper or claim, comes to the same time
+  -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[InboxState]
   set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
     attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
@@ -656,9 +655,9 @@ begin
 
   if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -739,7 +738,7 @@ begin
   set xact_abort on;
 
   select m.seq as seq, m.source as source, m.message_id as message_id
-  from [infra].[Inbox_Keys](@items) k
+  from [infra].[Inbox_KeysFromJson](@items) k
   inner join [infra].[Inbox] m on m.source = k.source and m.message_id = k.message_id
   option (loop join, force order);
 end
@@ -874,7 +873,7 @@ begin
     select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[InboxArrived] a with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
   return 0;
 end
 go
@@ -907,39 +906,39 @@ begin
 
   if exists (select 1 from @changed c where c.keyed = 1)
   begin
-    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
-    insert into @back (seq, partition_key)
+    insert into @rejoining (seq, partition_key)
     select c.seq, m.partition_key
     from @changed c
     inner join [infra].[Inbox] m on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null;
 
-    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @back_keys (partition_key)
+    insert into @rejoining_keys (partition_key)
     select distinct f.partition_key
-    from @back f
+    from @rejoining f
     where f.partition_key is not null;
 
-    insert into [infra].[InboxLane] (partition_key, side)
+    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
     select k.partition_key, 0
-    from @back_keys k
+    from @rejoining_keys k
     order by k.partition_key;
 
-    delete from [infra].[InboxLane]
-    from @back_keys k, [infra].[InboxLane]
-    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+    delete from [infra].[InboxPartitionLock]
+    from @rejoining_keys k, [infra].[InboxPartitionLock]
+    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
     update [infra].[InboxState]
     set status = 5, keyed = 1
-    from @back b, [infra].[InboxState] with (rowlock)
+    from @rejoining b, [infra].[InboxState] with (rowlock)
     where [InboxState].seq = b.seq;
 
-    insert into [infra].[InboxArrived] (seq, partition_key)
+    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
     select b.seq, b.partition_key
-    from @back b
-    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    from @rejoining b
+    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
     order by b.seq;
   end
 
@@ -949,11 +948,11 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Arrive]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Arrive] as return 0')
+if object_id(N'[infra].[Inbox_EnqueueArrivals]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_EnqueueArrivals] as return 0')
 go
 
-alter procedure [infra].[Inbox_Arrive]
+alter procedure [infra].[Inbox_EnqueueArrivals]
 as
 begin
   set nocount on;
@@ -964,65 +963,65 @@ begin
 
   declare @upto bigint;
   declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-  declare @arrived table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
   insert into @keys (partition_key)
   select distinct a.partition_key
   from (
     select top (1000) r.partition_key
-    from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock)
+    from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
     order by r.number
   ) a;
 
-  insert into [infra].[InboxLane] (partition_key, side)
+  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 1
   from @keys k
   order by k.partition_key;
 
-  delete from [infra].[InboxLane]
-  from @keys k, [infra].[InboxLane]
-  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 1;
+  delete from [infra].[InboxPartitionLock]
+  from @keys k, [infra].[InboxPartitionLock]
+  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 1;
 
-  select @upto = max(r.number) from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock);
+  select @upto = max(r.number) from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock);
 
-  delete from [infra].[InboxArrived]
-  output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
+  delete from [infra].[InboxPendingArrivals]
+  output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
   from (
     select top (1000) r.number
-    from [infra].[InboxArrived] r with (readpast, rowlock, readcommittedlock)
+    from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
     inner join @keys k on k.partition_key = r.partition_key
     where r.number <= @upto
     order by r.number
-  ) p, [infra].[InboxArrived] with (rowlock)
-  where [InboxArrived].number = p.number;
+  ) p, [infra].[InboxPendingArrivals] with (rowlock)
+  where [InboxPendingArrivals].number = p.number;
 
-  insert into [infra].[InboxLine] (partition_key, seq)
+  insert into [infra].[InboxPartitionQueue] (partition_key, seq)
   select a.partition_key, a.seq
-  from @arrived a
+  from @arrivals a
   inner join [infra].[InboxState] s on s.seq = a.seq
-  where s.status <> 3 -- by hand, before it got in line
-    and not exists (select 1 from [infra].[InboxLine] l where l.seq = a.seq) -- a dead one that was replayed where it stood
+  where s.status <> 3 -- marked by hand before it joined its partition queue
+    and not exists (select 1 from [infra].[InboxPartitionQueue] q where q.seq = a.seq) -- a dead message that kept its position and was replayed
   order by a.number;
 
   update [infra].[InboxState]
   set status = 1
   from (
-    select min(l.place) as place
+    select min(q.position) as position
     from @keys k
-    inner join [infra].[InboxLine] l on l.partition_key = k.partition_key
+    inner join [infra].[InboxPartitionQueue] q on q.partition_key = k.partition_key
     group by k.partition_key
-  ) h, [infra].[InboxLine] f, [infra].[InboxState] with (rowlock)
-  where f.place = h.place and [InboxState].seq = f.seq and [InboxState].status = 5;
+  ) h, [infra].[InboxPartitionQueue] f, [infra].[InboxState] with (rowlock)
+  where f.position = h.position and [InboxState].seq = f.seq and [InboxState].status = 5;
 
   if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Inbox_Leave]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Leave] as return 0')
+if object_id(N'[infra].[Inbox_LeavePartition]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_LeavePartition] as return 0')
 go
 
-alter procedure [infra].[Inbox_Leave]
+alter procedure [infra].[Inbox_LeavePartition]
   @items nvarchar(max)
 as
 begin
@@ -1040,32 +1039,32 @@ begin
   inner join [infra].[Inbox] m on m.seq = i.seq
   where m.partition_key is not null;
 
-  insert into [infra].[InboxLane] (partition_key, side)
+  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 1
   from @keys k
   order by k.partition_key;
 
-  delete from [infra].[InboxLane]
-  from @keys k, [infra].[InboxLane]
-  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 1;
+  delete from [infra].[InboxPartitionLock]
+  from @keys k, [infra].[InboxPartitionLock]
+  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 1;
 
-  delete from [infra].[InboxLine]
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxLine] with (rowlock)
-  where [InboxLine].seq = i.seq;
+  delete from [infra].[InboxPartitionQueue]
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxPartitionQueue] with (rowlock)
+  where [InboxPartitionQueue].seq = i.seq;
 
-  delete from [infra].[InboxArrived]
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxArrived] with (rowlock)
-  where [InboxArrived].seq = i.seq;
+  delete from [infra].[InboxPendingArrivals]
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxPendingArrivals] with (rowlock)
+  where [InboxPendingArrivals].seq = i.seq;
 
   update [infra].[InboxState]
   set status = 1
   from (
-    select min(l.place) as place
+    select min(q.position) as position
     from @keys k
-    inner join [infra].[InboxLine] l on l.partition_key = k.partition_key
+    inner join [infra].[InboxPartitionQueue] q on q.partition_key = k.partition_key
     group by k.partition_key
-  ) h, [infra].[InboxLine] f, [infra].[InboxState] with (rowlock)
-  where f.place = h.place and [InboxState].seq = f.seq and [InboxState].status = 5;
+  ) h, [infra].[InboxPartitionQueue] f, [infra].[InboxState] with (rowlock)
+  where f.position = h.position and [InboxState].seq = f.seq and [InboxState].status = 5;
 
   if @outermost = 1 commit transaction;
 end
@@ -1101,7 +1100,7 @@ begin
     due_at datetime2(3) null,
     expires_at datetime2(3) null
   );
-  declare @arrived table (
+  declare @received table (
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -1112,7 +1111,7 @@ begin
     deliveries int not null,
     content_changed bit not null
   );
-  declare @woken table (seq bigint not null primary key);
+  declare @enqueued table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -1138,15 +1137,15 @@ begin
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   from @known k, (
     select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i, [infra].[Inbox] with (rowlock)
   where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
   option (loop join, force order);
 
-  -- purged between the two, where the server takes no update locks
-  delete from @known where seq not in (select a.seq from @arrived a);
+  -- messages that were purged between the two statements, on a server that ignores updlock
+  delete from @known where seq not in (select a.seq from @received a);
 
   update [infra].[InboxState]
   set visible_at = case
@@ -1154,9 +1153,9 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    -- one that a replay took away does not come back with the same delivery
+    -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  from @received a, @known k, [infra].[InboxState] with (rowlock)
   where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -1167,55 +1166,55 @@ begin
     crashes = 0,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
-  output inserted.seq into @woken (seq)
-  from @arrived a, [infra].[InboxState] with (rowlock)
+  output inserted.seq into @enqueued (seq)
+  from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
-  if exists (select 1 from @woken c where 1 = 1)
+  if exists (select 1 from @enqueued c where 1 = 1)
   begin
-    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
-    insert into @back (seq, partition_key)
+    insert into @rejoining (seq, partition_key)
     select c.seq, m.partition_key
-    from @woken c
+    from @enqueued c
     inner join [infra].[Inbox] m on m.seq = c.seq
     where 1 = 1 and m.partition_key is not null;
 
-    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @back_keys (partition_key)
+    insert into @rejoining_keys (partition_key)
     select distinct f.partition_key
-    from @back f
+    from @rejoining f
     where f.partition_key is not null;
 
-    insert into [infra].[InboxLane] (partition_key, side)
+    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
     select k.partition_key, 0
-    from @back_keys k
+    from @rejoining_keys k
     order by k.partition_key;
 
-    delete from [infra].[InboxLane]
-    from @back_keys k, [infra].[InboxLane]
-    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+    delete from [infra].[InboxPartitionLock]
+    from @rejoining_keys k, [infra].[InboxPartitionLock]
+    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
     update [infra].[InboxState]
     set status = 5, keyed = 1
-    from @back b, [infra].[InboxState] with (rowlock)
+    from @rejoining b, [infra].[InboxState] with (rowlock)
     where [InboxState].seq = b.seq;
 
-    insert into [infra].[InboxArrived] (seq, partition_key)
+    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
     select b.seq, b.partition_key
-    from @back b
-    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    from @rejoining b
+    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
     order by b.seq;
   end
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
   from (
     select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
@@ -1225,15 +1224,15 @@ begin
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
-  from @arrived a
+  from @received a
   where a.deliveries = 1;
 
   if @outermost = 1 commit transaction;
 
   select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
     cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
-  from @arrived a
-  left join @woken w on w.seq = a.seq
+  from @received a
+  left join @enqueued w on w.seq = a.seq
   left join @known k on k.seq = a.seq;
 end
 go
@@ -1252,7 +1251,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @incoming table (
+  declare @messages table (
     position int not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -1265,9 +1264,9 @@ begin
     hash varbinary(max) null
   );
 
-  insert into @incoming (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
   select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash
-  from [infra].[Inbox_Incoming](@items) i;
+  from [infra].[Inbox_MessagesFromJson](@items) i;
 
   declare @known table (
     seq bigint not null primary key,
@@ -1277,7 +1276,7 @@ begin
     due_at datetime2(3) null,
     expires_at datetime2(3) null
   );
-  declare @arrived table (
+  declare @received table (
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -1288,14 +1287,14 @@ begin
     deliveries int not null,
     content_changed bit not null
   );
-  declare @woken table (seq bigint not null primary key);
+  declare @enqueued table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   insert into @known (seq, source, message_id, old_status, due_at, expires_at)
   select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
-  from @incoming i
+  from @messages i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
   option (loop join, force order);
@@ -1312,13 +1311,13 @@ begin
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  from @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  from @known k, @messages i, [infra].[Inbox] with (rowlock)
   where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
   option (loop join, force order);
 
-  -- purged between the two, where the server takes no update locks
-  delete from @known where seq not in (select a.seq from @arrived a);
+  -- messages that were purged between the two statements, on a server that ignores updlock
+  delete from @known where seq not in (select a.seq from @received a);
 
   update [infra].[InboxState]
   set visible_at = case
@@ -1326,9 +1325,9 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    -- one that a replay took away does not come back with the same delivery
+    -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  from @received a, @known k, [infra].[InboxState] with (rowlock)
   where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -1339,71 +1338,71 @@ begin
     crashes = 0,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
-  output inserted.seq into @woken (seq)
-  from @arrived a, [infra].[InboxState] with (rowlock)
+  output inserted.seq into @enqueued (seq)
+  from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
-  if exists (select 1 from @woken c where 1 = 1)
+  if exists (select 1 from @enqueued c where 1 = 1)
   begin
-    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
-    insert into @back (seq, partition_key)
+    insert into @rejoining (seq, partition_key)
     select c.seq, m.partition_key
-    from @woken c
+    from @enqueued c
     inner join [infra].[Inbox] m on m.seq = c.seq
     where 1 = 1 and m.partition_key is not null;
 
-    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @back_keys (partition_key)
+    insert into @rejoining_keys (partition_key)
     select distinct f.partition_key
-    from @back f
+    from @rejoining f
     where f.partition_key is not null;
 
-    insert into [infra].[InboxLane] (partition_key, side)
+    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
     select k.partition_key, 0
-    from @back_keys k
+    from @rejoining_keys k
     order by k.partition_key;
 
-    delete from [infra].[InboxLane]
-    from @back_keys k, [infra].[InboxLane]
-    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+    delete from [infra].[InboxPartitionLock]
+    from @rejoining_keys k, [infra].[InboxPartitionLock]
+    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
     update [infra].[InboxState]
     set status = 5, keyed = 1
-    from @back b, [infra].[InboxState] with (rowlock)
+    from @rejoining b, [infra].[InboxState] with (rowlock)
     where [InboxState].seq = b.seq;
 
-    insert into [infra].[InboxArrived] (seq, partition_key)
+    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
     select b.seq, b.partition_key
-    from @back b
-    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    from @rejoining b
+    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
     order by b.seq;
   end
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
-  from @incoming i
+  from @messages i
   where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
   order by i.position;
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
   select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
-  from @arrived a
+  from @received a
   where a.deliveries = 1;
 
   if @outermost = 1 commit transaction;
 
   select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
     cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
-  from @arrived a
-  left join @woken w on w.seq = a.seq
+  from @received a
+  left join @enqueued w on w.seq = a.seq
   left join @known k on k.seq = a.seq;
 end
 go
@@ -1422,7 +1421,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @incoming table (
+  declare @messages table (
     position int not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -1436,9 +1435,9 @@ begin
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
   );
 
-  insert into @incoming (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key)
+  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key)
   select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key
-  from [infra].[Inbox_IncomingKeyed](@items) i;
+  from [infra].[Inbox_KeyedMessagesFromJson](@items) i;
 
   declare @known table (
     seq bigint not null primary key,
@@ -1448,7 +1447,7 @@ begin
     due_at datetime2(3) null,
     expires_at datetime2(3) null
   );
-  declare @arrived table (
+  declare @received table (
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -1459,30 +1458,30 @@ begin
     deliveries int not null,
     content_changed bit not null
   );
-  declare @woken table (seq bigint not null primary key);
+  declare @enqueued table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  declare @ends table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-  insert into @ends (partition_key)
+  insert into @keys (partition_key)
   select distinct f.partition_key
-  from @incoming f
+  from @messages f
   where f.partition_key is not null;
 
-  insert into [infra].[InboxLane] (partition_key, side)
+  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 0
-  from @ends k
+  from @keys k
   order by k.partition_key;
 
-  delete from [infra].[InboxLane]
-  from @ends k, [infra].[InboxLane]
-  where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+  delete from [infra].[InboxPartitionLock]
+  from @keys k, [infra].[InboxPartitionLock]
+  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
   insert into @known (seq, source, message_id, old_status, due_at, expires_at)
   select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
-  from @incoming i
+  from @messages i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
   option (loop join, force order);
@@ -1499,13 +1498,13 @@ begin
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  from @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  from @known k, @messages i, [infra].[Inbox] with (rowlock)
   where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
   option (loop join, force order);
 
-  -- purged between the two, where the server takes no update locks
-  delete from @known where seq not in (select a.seq from @arrived a);
+  -- messages that were purged between the two statements, on a server that ignores updlock
+  delete from @known where seq not in (select a.seq from @received a);
 
   update [infra].[InboxState]
   set visible_at = case
@@ -1513,9 +1512,9 @@ begin
       when a.due_at > [InboxState].visible_at then a.due_at
       else [InboxState].visible_at
     end,
-    -- one that a replay took away does not come back with the same delivery
+    -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @arrived a, @known k, [infra].[InboxState] with (rowlock)
+  from @received a, @known k, [infra].[InboxState] with (rowlock)
   where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -1526,78 +1525,78 @@ begin
     crashes = 0,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
-  output inserted.seq into @woken (seq)
-  from @arrived a, [infra].[InboxState] with (rowlock)
+  output inserted.seq into @enqueued (seq)
+  from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- Processing by hand only
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
-  -- only now it is enqueued for the first time; one that is revived keeps the key it has
+  -- it is enqueued for the first time; a revived message keeps its key
   update [infra].[Inbox]
   set partition_key = i.partition_key
-  from @woken w, @known k, @incoming i, [infra].[Inbox] with (rowlock)
+  from @enqueued w, @known k, @messages i, [infra].[Inbox] with (rowlock)
   where k.seq = w.seq and k.old_status <> 4 and i.source = k.source and i.message_id = k.message_id
     and [Inbox].seq = w.seq
   option (loop join, force order);
 
-  if exists (select 1 from @woken c where 1 = 1)
+  if exists (select 1 from @enqueued c where 1 = 1)
   begin
-    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
-    insert into @back (seq, partition_key)
+    insert into @rejoining (seq, partition_key)
     select c.seq, m.partition_key
-    from @woken c
+    from @enqueued c
     inner join [infra].[Inbox] m on m.seq = c.seq
     where 1 = 1 and m.partition_key is not null;
 
-    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @back_keys (partition_key)
+    insert into @rejoining_keys (partition_key)
     select distinct f.partition_key
-    from @back f
+    from @rejoining f
     where f.partition_key is not null;
 
-    insert into [infra].[InboxLane] (partition_key, side)
+    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
     select k.partition_key, 0
-    from @back_keys k
+    from @rejoining_keys k
     order by k.partition_key;
 
-    delete from [infra].[InboxLane]
-    from @back_keys k, [infra].[InboxLane]
-    where [InboxLane].partition_key = k.partition_key and [InboxLane].side = 0;
+    delete from [infra].[InboxPartitionLock]
+    from @rejoining_keys k, [infra].[InboxPartitionLock]
+    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
     update [infra].[InboxState]
     set status = 5, keyed = 1
-    from @back b, [infra].[InboxState] with (rowlock)
+    from @rejoining b, [infra].[InboxState] with (rowlock)
     where [InboxState].seq = b.seq;
 
-    insert into [infra].[InboxArrived] (seq, partition_key)
+    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
     select b.seq, b.partition_key
-    from @back b
-    where not exists (select 1 from [infra].[InboxArrived] a where a.seq = b.seq)
+    from @rejoining b
+    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
     order by b.seq;
   end
 
   insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
   output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @arrived (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
+  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
   select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
-  from @incoming i
+  from @messages i
   where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
   order by i.position;
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at, keyed)
   select a.seq, case when i.partition_key is null then 1 else 5 end, coalesce(a.due_at, a.first_seen_at), a.expires_at, case when i.partition_key is not null then 1 end
-  from @arrived a
-  inner join @incoming i on i.source = a.source and i.message_id = a.message_id
+  from @received a
+  inner join @messages i on i.source = a.source and i.message_id = a.message_id
   where a.deliveries = 1;
 
-  insert into [infra].[InboxArrived] (seq, partition_key)
+  insert into [infra].[InboxPendingArrivals] (seq, partition_key)
   select a.seq, i.partition_key
-  from @arrived a
-  inner join @incoming i on i.source = a.source and i.message_id = a.message_id
+  from @received a
+  inner join @messages i on i.source = a.source and i.message_id = a.message_id
   where a.deliveries = 1 and i.partition_key is not null
   order by a.seq;
 
@@ -1605,8 +1604,8 @@ begin
 
   select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
     cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
-  from @arrived a
-  left join @woken w on w.seq = a.seq
+  from @received a
+  left join @enqueued w on w.seq = a.seq
   left join @known k on k.seq = a.seq;
 end
 go
@@ -1729,9 +1728,9 @@ begin
 
   if exists (select 1 from @changed c where @status = 3 or (@status = 4 and @blocks = 0))
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @status = 3 or (@status = 4 and @blocks = 0);
-    exec [infra].[Inbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @status = 3 or (@status = 4 and @blocks = 0);
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -1767,7 +1766,7 @@ create table [infra].[OutboxState] (
   attempt int not null constraint [OutboxState_Attempt] default 0,
   status tinyint not null,
   crashes int not null constraint [OutboxState_Crashes] default 0,
-  -- 1 when it has a partition key, else null
+  -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
@@ -1787,28 +1786,28 @@ go
 create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
 go
 
-create table [infra].[OutboxLane] (
+create table [infra].[OutboxPartitionLock] (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  side tinyint not null,
-  constraint [OutboxLane_PK] primary key clustered (partition_key, side)
+  lock_kind tinyint not null,
+  constraint [OutboxPartitionLock_PK] primary key clustered (partition_key, lock_kind)
 )
 go
 
-create table [infra].[OutboxLine] (
-  place bigint identity(1, 1) not null,
+create table [infra].[OutboxPartitionQueue] (
+  position bigint identity(1, 1) not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
   seq bigint not null,
-  constraint [OutboxLine_PK] primary key clustered (partition_key, place),
-  constraint [OutboxLine_Seq] unique nonclustered (seq)
+  constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
+  constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
 )
 go
 
-create table [infra].[OutboxArrived] (
+create table [infra].[OutboxPendingArrivals] (
   number bigint identity(1, 1) not null,
   seq bigint not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  constraint [OutboxArrived_PK] primary key clustered (number),
-  constraint [OutboxArrived_Seq] unique nonclustered (seq)
+  constraint [OutboxPendingArrivals_PK] primary key clustered (number),
+  constraint [OutboxPendingArrivals_Seq] unique nonclustered (seq)
 )
 go
 
@@ -1845,11 +1844,11 @@ from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq')
 go
 
-drop function if exists [infra].[Outbox_Abandoned]
+drop function if exists [infra].[Outbox_AbandonedFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -1865,7 +1864,7 @@ cross apply openjson(a.value) with (
   attempts int
 ) i')
 else
-  exec(N'create function [infra].[Outbox_Abandoned] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -1876,11 +1875,11 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
-drop function if exists [infra].[Outbox_Incoming]
+drop function if exists [infra].[Outbox_MessagesFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -1904,7 +1903,7 @@ cross apply openjson(a.value) with (
   expires_at datetime2(3)
 ) i')
 else
-  exec(N'create function [infra].[Outbox_Incoming] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -1919,11 +1918,11 @@ return select cast(i.[key] as int) as position,
 from openjson(@items) i')
 go
 
-drop function if exists [infra].[Outbox_IncomingKeyed]
+drop function if exists [infra].[Outbox_KeyedMessagesFromJson]
 go
 
 if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_IncomingKeyed] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_KeyedMessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -1949,7 +1948,7 @@ cross apply openjson(a.value) with (
   partition_key nvarchar(255)
 ) i')
 else
-  exec(N'create function [infra].[Outbox_IncomingKeyed] (@items nvarchar(max))
+  exec(N'create function [infra].[Outbox_KeyedMessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(i.[key] as int) as position,
@@ -2004,12 +2003,12 @@ begin
     status tinyint not null
   );
 
-  if exists (select 1 from [infra].[OutboxArrived] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_Arrive];
+  if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- one that crashed its worker comes alone
+  -- a message that crashed its worker is claimed alone
   update [infra].[OutboxState]
   set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
     attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
@@ -2059,9 +2058,9 @@ begin
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
-    exec [infra].[Outbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -2111,9 +2110,9 @@ begin
 
   if exists (select 1 from @changed c where c.keyed = 1)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
-    exec [infra].[Outbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -2162,15 +2161,15 @@ begin
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [OutboxState].last_error)
   output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
-  from [infra].[Outbox_Abandoned](@items) i, [infra].[OutboxState] with (rowlock)
+  from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
-    exec [infra].[Outbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -2207,9 +2206,9 @@ begin
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
-    exec [infra].[Outbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -2306,8 +2305,7 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
-  -- reaper or claim, comes to the same time
+  -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[OutboxState]
   set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
     attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
@@ -2341,9 +2339,9 @@ begin
 
   if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
   begin
-    declare @left nvarchar(max);
-    select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
-    exec [infra].[Outbox_Leave] @items = @left;
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 
   if @outermost = 1 commit transaction;
@@ -2558,7 +2556,7 @@ begin
     select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[OutboxArrived] a with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
   return 0;
 end
 go
@@ -2591,39 +2589,39 @@ begin
 
   if exists (select 1 from @changed c where c.keyed = 1)
   begin
-    declare @back table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
-    insert into @back (seq, partition_key)
+    insert into @rejoining (seq, partition_key)
     select c.seq, m.partition_key
     from @changed c
     inner join [infra].[Outbox] m on m.seq = c.seq
     where c.keyed = 1 and m.partition_key is not null;
 
-    declare @back_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @back_keys (partition_key)
+    insert into @rejoining_keys (partition_key)
     select distinct f.partition_key
-    from @back f
+    from @rejoining f
     where f.partition_key is not null;
 
-    insert into [infra].[OutboxLane] (partition_key, side)
+    insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
     select k.partition_key, 0
-    from @back_keys k
+    from @rejoining_keys k
     order by k.partition_key;
 
-    delete from [infra].[OutboxLane]
-    from @back_keys k, [infra].[OutboxLane]
-    where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 0;
+    delete from [infra].[OutboxPartitionLock]
+    from @rejoining_keys k, [infra].[OutboxPartitionLock]
+    where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
 
     update [infra].[OutboxState]
     set status = 5, keyed = 1
-    from @back b, [infra].[OutboxState] with (rowlock)
+    from @rejoining b, [infra].[OutboxState] with (rowlock)
     where [OutboxState].seq = b.seq;
 
-    insert into [infra].[OutboxArrived] (seq, partition_key)
+    insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
     select b.seq, b.partition_key
-    from @back b
-    where not exists (select 1 from [infra].[OutboxArrived] a where a.seq = b.seq)
+    from @rejoining b
+    where not exists (select 1 from [infra].[OutboxPendingArrivals] a where a.seq = b.seq)
     order by b.seq;
   end
 
@@ -2633,11 +2631,11 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Arrive]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Arrive] as return 0')
+if object_id(N'[infra].[Outbox_EnqueueArrivals]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_EnqueueArrivals] as return 0')
 go
 
-alter procedure [infra].[Outbox_Arrive]
+alter procedure [infra].[Outbox_EnqueueArrivals]
 as
 begin
   set nocount on;
@@ -2648,65 +2646,65 @@ begin
 
   declare @upto bigint;
   declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-  declare @arrived table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
 
   insert into @keys (partition_key)
   select distinct a.partition_key
   from (
     select top (1000) r.partition_key
-    from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock)
+    from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
     order by r.number
   ) a;
 
-  insert into [infra].[OutboxLane] (partition_key, side)
+  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 1
   from @keys k
   order by k.partition_key;
 
-  delete from [infra].[OutboxLane]
-  from @keys k, [infra].[OutboxLane]
-  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 1;
+  delete from [infra].[OutboxPartitionLock]
+  from @keys k, [infra].[OutboxPartitionLock]
+  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 1;
 
-  select @upto = max(r.number) from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock);
+  select @upto = max(r.number) from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock);
 
-  delete from [infra].[OutboxArrived]
-  output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
+  delete from [infra].[OutboxPendingArrivals]
+  output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
   from (
     select top (1000) r.number
-    from [infra].[OutboxArrived] r with (readpast, rowlock, readcommittedlock)
+    from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
     inner join @keys k on k.partition_key = r.partition_key
     where r.number <= @upto
     order by r.number
-  ) p, [infra].[OutboxArrived] with (rowlock)
-  where [OutboxArrived].number = p.number;
+  ) p, [infra].[OutboxPendingArrivals] with (rowlock)
+  where [OutboxPendingArrivals].number = p.number;
 
-  insert into [infra].[OutboxLine] (partition_key, seq)
+  insert into [infra].[OutboxPartitionQueue] (partition_key, seq)
   select a.partition_key, a.seq
-  from @arrived a
+  from @arrivals a
   inner join [infra].[OutboxState] s on s.seq = a.seq
-  where s.status <> 3 -- by hand, before it got in line
-    and not exists (select 1 from [infra].[OutboxLine] l where l.seq = a.seq) -- a dead one that was replayed where it stood
+  where s.status <> 3 -- marked by hand before it joined its partition queue
+    and not exists (select 1 from [infra].[OutboxPartitionQueue] q where q.seq = a.seq) -- a dead message that kept its position and was replayed
   order by a.number;
 
   update [infra].[OutboxState]
   set status = 1
   from (
-    select min(l.place) as place
+    select min(q.position) as position
     from @keys k
-    inner join [infra].[OutboxLine] l on l.partition_key = k.partition_key
+    inner join [infra].[OutboxPartitionQueue] q on q.partition_key = k.partition_key
     group by k.partition_key
-  ) h, [infra].[OutboxLine] f, [infra].[OutboxState] with (rowlock)
-  where f.place = h.place and [OutboxState].seq = f.seq and [OutboxState].status = 5;
+  ) h, [infra].[OutboxPartitionQueue] f, [infra].[OutboxState] with (rowlock)
+  where f.position = h.position and [OutboxState].seq = f.seq and [OutboxState].status = 5;
 
   if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Outbox_Leave]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Leave] as return 0')
+if object_id(N'[infra].[Outbox_LeavePartition]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_LeavePartition] as return 0')
 go
 
-alter procedure [infra].[Outbox_Leave]
+alter procedure [infra].[Outbox_LeavePartition]
   @items nvarchar(max)
 as
 begin
@@ -2724,32 +2722,32 @@ begin
   inner join [infra].[Outbox] m on m.seq = i.seq
   where m.partition_key is not null;
 
-  insert into [infra].[OutboxLane] (partition_key, side)
+  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 1
   from @keys k
   order by k.partition_key;
 
-  delete from [infra].[OutboxLane]
-  from @keys k, [infra].[OutboxLane]
-  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 1;
+  delete from [infra].[OutboxPartitionLock]
+  from @keys k, [infra].[OutboxPartitionLock]
+  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 1;
 
-  delete from [infra].[OutboxLine]
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxLine] with (rowlock)
-  where [OutboxLine].seq = i.seq;
+  delete from [infra].[OutboxPartitionQueue]
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxPartitionQueue] with (rowlock)
+  where [OutboxPartitionQueue].seq = i.seq;
 
-  delete from [infra].[OutboxArrived]
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxArrived] with (rowlock)
-  where [OutboxArrived].seq = i.seq;
+  delete from [infra].[OutboxPendingArrivals]
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxPendingArrivals] with (rowlock)
+  where [OutboxPendingArrivals].seq = i.seq;
 
   update [infra].[OutboxState]
   set status = 1
   from (
-    select min(l.place) as place
+    select min(q.position) as position
     from @keys k
-    inner join [infra].[OutboxLine] l on l.partition_key = k.partition_key
+    inner join [infra].[OutboxPartitionQueue] q on q.partition_key = k.partition_key
     group by k.partition_key
-  ) h, [infra].[OutboxLine] f, [infra].[OutboxState] with (rowlock)
-  where f.place = h.place and [OutboxState].seq = f.seq and [OutboxState].status = 5;
+  ) h, [infra].[OutboxPartitionQueue] f, [infra].[OutboxState] with (rowlock)
+  where f.position = h.position and [OutboxState].seq = f.seq and [OutboxState].status = 5;
 
   if @outermost = 1 commit transaction;
 end
@@ -2814,7 +2812,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @incoming table (
+  declare @messages table (
     position int not null primary key,
     id uniqueidentifier null,
     message_id uniqueidentifier null,
@@ -2826,9 +2824,9 @@ begin
     expires_at datetime2(3) null
   );
 
-  insert into @incoming (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
   select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
-  from [infra].[Outbox_Incoming](@items) i;
+  from [infra].[Outbox_MessagesFromJson](@items) i;
 
   declare @added table (
     seq bigint not null primary key,
@@ -2842,7 +2840,7 @@ begin
   insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
   output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
-  from @incoming i
+  from @messages i
   where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
   order by i.position;
 
@@ -2867,7 +2865,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @incoming table (
+  declare @messages table (
     position int not null primary key,
     id uniqueidentifier null,
     message_id uniqueidentifier null,
@@ -2880,9 +2878,9 @@ begin
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
   );
 
-  insert into @incoming (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
+  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
   select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
-  from [infra].[Outbox_IncomingKeyed](@items) i;
+  from [infra].[Outbox_KeyedMessagesFromJson](@items) i;
   declare @added table (
     seq bigint not null primary key,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -2893,27 +2891,27 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  declare @ends table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-  insert into @ends (partition_key)
+  insert into @keys (partition_key)
   select distinct f.partition_key
-  from @incoming f
+  from @messages f
   where f.partition_key is not null;
 
-  insert into [infra].[OutboxLane] (partition_key, side)
+  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
   select k.partition_key, 0
-  from @ends k
+  from @keys k
   order by k.partition_key;
 
-  delete from [infra].[OutboxLane]
-  from @ends k, [infra].[OutboxLane]
-  where [OutboxLane].partition_key = k.partition_key and [OutboxLane].side = 0;
+  delete from [infra].[OutboxPartitionLock]
+  from @keys k, [infra].[OutboxPartitionLock]
+  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
 
   insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
   output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at
   into @added (seq, partition_key, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now
-  from @incoming i
+  from @messages i
   where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
   order by i.position;
 
@@ -2921,7 +2919,7 @@ begin
   select i.seq, case when i.partition_key is null then 1 else 5 end, coalesce(i.due_at, @now), i.expires_at, case when i.partition_key is not null then 1 end
   from @added i;
 
-  insert into [infra].[OutboxArrived] (seq, partition_key)
+  insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
   select a.seq, a.partition_key
   from @added a
   where a.partition_key is not null

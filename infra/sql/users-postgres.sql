@@ -1,8 +1,8 @@
--- The user that the functions sign in with: reads and writes the queues' tables, owns nothing, changes no schema.
--- Run it as the tables' owner after every `oncebox migrate`: it may be run again, and grants what is new.
+-- The user that the functions sign in with. It reads and writes the queues' tables, owns nothing and changes no schema.
+-- Run this script as the tables' owner after every `oncebox migrate`. It may be run again: it then grants what is new.
 --   psql "$ADMIN_URL" -f infra/sql/users-postgres.sql
 --   psql "$ADMIN_URL" -c '\password oncebox_functions'
--- Handlers that write tables of yours in the same transaction need grants on those, too.
+-- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 do $$
 begin
@@ -14,13 +14,13 @@ $$;
 
 grant usage on schema "infra" to oncebox_functions;
 
--- Messages; only the clean-up deletes them.
+-- Messages. Only the clean-up deletes them.
 grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_functions;
--- What is claimed, by whom, and until when.
+-- The state of unfinished messages: due time, lease, attempts.
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_functions;
--- What is done is never changed.
+-- Done messages are never changed.
 grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to oncebox_functions;
--- Messages with a partition key, in line.
-grant select, insert, update, delete on "infra"."inbox_lane", "infra"."outbox_lane" to oncebox_functions;
-grant select, insert, delete on "infra"."inbox_line", "infra"."outbox_line" to oncebox_functions;
-grant select, insert, delete on "infra"."inbox_arrived", "infra"."outbox_arrived" to oncebox_functions;
+-- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
+grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
+grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;
+grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_functions;

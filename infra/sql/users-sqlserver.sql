@@ -1,9 +1,10 @@
--- The user that the functions sign in with: EXECUTE on the queues' procedures and nothing else. The procedures read and
--- write the tables for whoever may call them.
--- Run it as the database's administrator after every `oncebox migrate`: it may be run again, and grants what is new.
+-- The user that the functions sign in with. It has EXECUTE on the queues' procedures and nothing else: the procedures
+-- read and write the tables on its behalf.
+-- Run this script as the database's administrator after every `oncebox migrate`. It may be run again: it then grants what
+-- is new.
 --   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
 -- On Azure SQL the user is the functions' managed identity; elsewhere a login of the same name must exist.
--- Handlers that write tables of yours in the same transaction need grants on those, too.
+-- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
 begin

@@ -1,7 +1,7 @@
 import { defined } from "../base/defined.js";
-import type { SourcesFromJson } from "../config/environment.js";
 import type { SecretReference, SecretResolver } from "../config/secret-reference.js";
-import type { Secret, Secrets } from "../webhooks/secrets.js";
+import type { SourcesFromJson } from "../config/sources-from-json.js";
+import type { Secret, Secrets } from "../webhooks/schemes/secret-keys.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 
 type SecretOrReference = Secret | SecretReference;

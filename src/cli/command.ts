@@ -1,30 +1,30 @@
 import type { ParseArgsConfig } from "node:util";
 
-/** What a script can tell apart. */
+/** One exit code per kind of result, for scripts. */
 export const exitCodes = {
   ok: 0,
-  /** It was tried and did not work. */
+  /** The command failed. */
   failed: 1,
-  /** The command line or the configuration is wrong: trying again will not help. */
+  /** The command line or the configuration is wrong. The same command will fail again. */
   usage: 2,
-  /** All right so far, but there is more to do: run it again. */
+  /** The time is used up and work is left. Run the command again. */
   more: 3,
-  /** A limit that was asked for is exceeded. */
+  /** A limit of the command line is exceeded. */
   exceeded: 4,
 } as const;
 
 type Options = NonNullable<ParseArgsConfig["options"]>;
 export type Values = Readonly<Record<string, string | boolean | readonly string[] | undefined>>;
 
-/** The world as a command sees it, so that tests can have one of their own. */
+/** What a command reads and writes besides its arguments. Tests pass their own. */
 export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
-  /** How it is called here, for commands that people are told to try. `npx oncebox` by default. */
+  /** How to call oncebox here, for suggested commands. `npx oncebox` by default. */
   readonly self?: string;
   readonly isInteractive: boolean;
   out(line: string): void;
   err(line: string): void;
-  /** Fires at Ctrl-C. */
+  /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;
 }
 
@@ -38,13 +38,13 @@ export interface CommandInput {
 export interface Command {
   readonly name: string;
   readonly summary: string;
-  /** The help's first line, after `oncebox`. */
+  /** The usage line of the help, after `oncebox`. */
   readonly usage: string;
   readonly options: Options;
-  /** What each option does, by name. */
+  /** The description of each option, by name. */
   readonly help: Readonly<Record<string, string>>;
   readonly examples: readonly string[];
-  /** How many positional arguments it takes at most. */
+  /** The largest number of positional arguments. None by default. */
   readonly positionals?: number;
   run(input: CommandInput): Promise<number>;
 }
@@ -69,7 +69,7 @@ export const databaseHelp = {
 
 export const text = (values: Values, name: string): string | undefined => values[name] as string | undefined;
 
-/** A duration in seconds, as people type it. */
+/** Returns milliseconds for an option in seconds. */
 export function seconds(values: Values, name: string, otherwise: number): number {
   const value = text(values, name);
   if (value === undefined) return otherwise * 1000;

@@ -5,7 +5,7 @@ import type { AppDefinition } from "../app/app-definition.js";
 import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
-import { signWebhook } from "../webhooks/schemes/sign.js";
+import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import {
   type Command,
   type CommandInput,
@@ -23,7 +23,7 @@ import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
   name: "dev",
-  summary: "run the functions on this machine: webhooks by HTTP, timers for the rest",
+  summary: "run the functions on this machine: webhooks by HTTP, the other jobs by timers",
   usage: "dev [--app FILE] [--port N] [--try] [options]",
   options: {
     ...databaseOptions,
@@ -32,11 +32,11 @@ export const devCommand: Command = {
     try: { type: "boolean" },
   },
   help: {
-    port: "instead of PORT; 7071 by default, 0 for any that is free",
-    host: "127.0.0.1 by default: this machine alone",
-    try: "send an example webhook, twice, to see what happens",
+    port: "the port, instead of PORT; 7071 by default, 0 for any free port",
+    host: "the address to listen at; 127.0.0.1 by default, which only this machine can reach",
+    try: "send an example webhook twice",
     ...databaseHelp,
-    json: "log lines of JSON only",
+    json: "print only log lines, as JSON",
   },
   examples: [
     "oncebox dev --app app.js",
@@ -62,11 +62,11 @@ export const devCommand: Command = {
       resolveSecret: secretStores(environment.env),
     });
     try {
-      const known = secretsOf(definition, environment);
-      if (!values.json) introduce(input, local, known);
-      if (values.try) await tryOut(terminal, local.url, known);
+      const sources = devSources(definition, environment);
+      if (!values.json) introduce(input, local, sources);
+      if (values.try) await tryOut(terminal, local.url, sources);
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
-      if (!values.json) terminal.out("Stopping: what runs is finished first.");
+      if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
     } finally {
       await local.stop();
     }
@@ -80,19 +80,19 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
     throw new Error(
-      `The port ${options.environment.port} is taken (EADDRINUSE). Choose another one with --port or PORT.`,
+      `The port ${options.environment.port} is in use (EADDRINUSE). Choose another one with --port or PORT.`,
     );
   }
 }
 
-interface Known {
+interface DevSource {
   readonly source: string;
   readonly scheme: AppSource["scheme"];
   readonly secret: string | undefined;
 }
 
-/** The sources, with the secret when it may be printed: one made for development. */
-function secretsOf(definition: AppDefinition, environment: Environment): readonly Known[] {
+/** Returns the sources, with the secret where it is a development secret and may be printed. */
+function devSources(definition: AppDefinition, environment: Environment): readonly DevSource[] {
   const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
   const made = developmentSecrets(definition, { ...environment, env: {} });
   return Object.entries(sources).map(([source, { scheme, secrets }]) => {
@@ -106,15 +106,15 @@ function secretsOf(definition: AppDefinition, environment: Environment): readonl
 function introduce(
   { terminal, values }: CommandInput,
   { url, app }: LocalRun,
-  sources: readonly Known[],
+  sources: readonly DevSource[],
 ): void {
   const { self = "npx oncebox" } = terminal;
   const file = values.app === undefined ? "" : ` --app ${values.app}`;
-  const database = app.tenants === undefined ? app.db.id : "its tenants' databases";
+  const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
   terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
-  terminal.out(`  how it stands     curl ${url}/status`);
+  terminal.out(`  status            curl ${url}/status`);
   for (const { source, scheme, secret } of sources) {
-    // By the source's name a scheme of one's own is found, and a secret that is not printed.
+    // The source's name finds a scheme of the app's own, and a secret that must not be printed.
     const what =
       typeof scheme === "string" && secret !== undefined
         ? `${scheme} --secret ${secret}`
@@ -124,24 +124,24 @@ function introduce(
     terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${body} --send`);
   }
   if (sources.length === 0) {
-    terminal.out("  There are no webhook sources: give --app FILE, or set ONCEBOX_WEBHOOKS.");
+    terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
   }
 }
 
-/** What the example app handles. */
+/** The topic that the example app handles. */
 const exampleTopic = "payment.received";
 const exampleBody = (id: string): string => JSON.stringify({ id, type: exampleTopic, amount: 4200 });
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 
-/** The main job, shown: a webhook arrives, and again. The rest is in the log lines that follow. */
-async function tryOut(terminal: Terminal, url: string, sources: readonly Known[]): Promise<void> {
-  const known = sources.find(({ secret }) => secret !== undefined);
-  if (known === undefined) return;
+/** Sends a webhook and its duplicate. The log lines that follow show how it is handled. */
+async function tryOut(terminal: Terminal, url: string, sources: readonly DevSource[]): Promise<void> {
+  const source = sources.find(({ secret }) => secret !== undefined);
+  if (source === undefined) return;
   const id = exampleId();
-  const request = signWebhook(known.scheme, {
-    url: `${url}/webhooks/${encodeURIComponent(known.source)}`,
+  const request = signWebhook(source.scheme, {
+    url: `${url}/webhooks/${encodeURIComponent(source.source)}`,
     body: exampleBody(id),
-    secrets: known.secret!,
+    secrets: source.secret!,
     messageId: id,
     topic: exampleTopic,
   });

@@ -1,14 +1,14 @@
 import type { AppDefinition } from "../app/app-definition.js";
 import type { Environment } from "../config/environment.js";
 
-/** Of the form that Stripe's and Standard Webhooks' secrets have; nobody is protected by it. */
+/** Has the form of a secret of Stripe and of Standard Webhooks. It is public and protects nothing. */
 const secret = `whsec_${Buffer.from("oncebox-local-development").toString("base64")}`;
 
-/** Where a run gets such secrets, because nobody else can reach it. */
+/** Only a run that no other machine can reach gets development secrets. */
 export const isThisMachine = (host: string): boolean =>
   host === "localhost" || host === "::1" || host === "[::1]" || host.startsWith("127.");
 
-/** For a run on this machine alone: a secret for each variable that a source refers to and that is not set. */
+/** Returns a secret for each variable that a source refers to and that is not set. */
 export function developmentSecrets(
   { sources = {} }: AppDefinition,
   environment: Environment,

@@ -5,20 +5,21 @@ import { withProgress } from "./progress.js";
 
 export const dispatchCommand: Command = {
   name: "dispatch",
-  summary: "handle what is due, as the timer's function does",
+  summary: "handle the due messages, as the scheduled function does",
   usage: "dispatch --once --app FILE [--time SECONDS] [options]",
   options: { ...databaseOptions, once: { type: "boolean" }, time: { type: "string" } },
   help: {
-    once: "until nothing is left or the time is up (required: `oncebox dev` is what goes on for ever)",
-    time: "at most so long; 60 by default",
+    once: "stop when nothing is left or the time is used up (required; `oncebox dev` runs until it is stopped)",
+    time: "the most seconds to run; 60 by default",
     ...databaseHelp,
   },
   examples: ["oncebox dispatch --once --app dist/app.js --time 300"],
   async run(input) {
     const { values, terminal } = input;
     if (!values.once)
-      throw new UsageError("dispatch needs --once. For a run that goes on, use `oncebox dev`.");
-    if (values.app === undefined) throw new UsageError("dispatch needs --app FILE, which has the handlers.");
+      throw new UsageError("dispatch needs --once. To run until it is stopped, use `oncebox dev`.");
+    if (values.app === undefined)
+      throw new UsageError("dispatch needs --app FILE: the app has the handlers.");
     const budget = timeBudget(seconds(values, "time", 60), terminal.signal);
     return withExistingDatabase(input, async (app) => {
       const report = await withProgress(terminal, "dispatching", () => app.dispatch(budget));

@@ -8,7 +8,7 @@ export const overview = (commands: readonly Command[]): string =>
     "",
     ...commands.map(({ name, summary }) => `  ${name.padEnd(10)} ${summary}`),
     "",
-    "oncebox COMMAND --help says more of each; oncebox --version, which this is.",
+    "oncebox COMMAND --help describes a command. oncebox --version prints the version.",
   ].join("\n");
 
 export function commandHelp(command: Command): string {
@@ -34,8 +34,8 @@ export function commandHelp(command: Command): string {
 
 const meanings: Readonly<Record<number, string>> = {
   [exitCodes.ok]: "done",
-  [exitCodes.failed]: "it did not work; trying again may help",
+  [exitCodes.failed]: "the command failed; trying again may help",
   [exitCodes.usage]: "the command line or the configuration is wrong",
-  [exitCodes.more]: "the time was used up with more to do",
-  [exitCodes.exceeded]: "a limit that was given is exceeded",
+  [exitCodes.more]: "the time is used up and work is left; run it again",
+  [exitCodes.exceeded]: "a limit of the command line is exceeded",
 };

@@ -5,7 +5,7 @@ import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js"
 
 export const initCommand: Command = {
   name: "init",
-  summary: "start an app of your own, ready to be deployed",
+  summary: "create a new app that is ready to deploy",
   usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME]`,
   options: { database: { type: "string" } },
   help: {
@@ -18,11 +18,9 @@ export const initCommand: Command = {
     const otherwise = cloud === "aws" ? "postgres" : "sqlserver";
     const database = oneOf(scaffoldDatabases, text(values, "database") ?? otherwise, "--database");
     const folder = resolve(positionals[1] ?? ".");
-    const there = (await readdir(folder).catch(() => [])).filter((name) => name !== ".git");
-    if (there.length > 0) {
-      throw new UsageError(
-        `${folder} is not empty. Name a folder that is new or empty: nothing is overwritten.`,
-      );
+    const existing = (await readdir(folder).catch(() => [])).filter((name) => name !== ".git");
+    if (existing.length > 0) {
+      throw new UsageError(`${folder} is not empty. Name a new or empty folder: init overwrites nothing.`);
     }
     const files = await writeScaffold({ cloud, database, folder, name: packageName(folder) });
     for (const file of files) terminal.out(relative(folder, file));
@@ -32,7 +30,7 @@ export const initCommand: Command = {
   },
 };
 
-/** Stacks and resource groups are named after it, which begin with a letter. */
+/** The names of stacks and resource groups derive from it and must begin with a letter. */
 const packageName = (folder: string): string =>
   basename(folder)
     .toLowerCase()

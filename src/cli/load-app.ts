@@ -8,14 +8,14 @@ import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
 import { secretStores } from "./secret-stores.js";
 
-/** The app that `--app` names, or one without sources and handlers; and the environment with what the options say. */
+/** Returns the app that `--app` names, or an empty one, and the environment with `--database` applied. */
 export async function definitionFor({ values, terminal }: CommandInput): Promise<{
   readonly definition: AppDefinition;
   readonly environment: Environment;
 }> {
   const database = text(values, "database");
   const env = database === undefined ? terminal.env : { ...terminal.env, ONCEBOX_DATABASE_URL: database };
-  const environment = readEnvironment(env);
+  const environment = await readEnvironment(env);
   const file = text(values, "app");
   const app = file === undefined ? {} : await imported(file);
   const schema = text(values, "schema");
@@ -41,7 +41,7 @@ async function imported(file: string): Promise<AppDefinition> {
   return module.default as AppDefinition;
 }
 
-/** For commands that do one thing and end: their logs go to the error output, so that the output is the answer alone. */
+/** For commands that run once. Logs go to the error output, so that the standard output has only the result. */
 export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
   const { definition, environment } = await definitionFor(input);
   const app = await createApp(definition, {
@@ -61,10 +61,12 @@ export async function withApp(input: CommandInput, work: (app: App) => Promise<n
   }
 }
 
-/** A driver's words for a database that cannot be reached, or is none, do not say which one. */
+/** Adds the database's name to a driver's error, which does not have it. */
 function withDatabase(error: unknown, { id, dialect }: Database): unknown {
   const { message, code } = error as { message?: string; code?: string };
-  if (message === "file is not a database") return new UsageError(`${id} is no SQLite database.`);
+  if (message === "file is not a database") return new UsageError(`${id} is not a SQLite database.`);
   if (dialect.classify(error) === "permanent") return error;
-  return new Error(`${id} does not answer (${message || code}). Is it running, and is the URL right?`);
+  return new Error(
+    `${id} does not respond (${message || code}). Check that it is running and that the URL is right.`,
+  );
 }

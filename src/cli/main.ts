@@ -5,17 +5,17 @@ import { runCli } from "./run.js";
 
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  // The first asks to finish what runs; the second, by Node's default, ends the process.
+  // The first signal lets running work finish. The second ends the process, which is Node's default.
   process.once(signal, () => stopping.abort());
 }
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
-    stopping.abort(); // `| head` has read enough
+    stopping.abort(); // `| head` has closed the pipe
   });
 }
 
-/** In a clone of the repository nothing is built or installed. */
+/** In a clone of the repository the package is not built. */
 const [, file = ""] = process.argv;
 const self = file.endsWith(".ts") ? `npx tsx ${relative("", file)}` : "npx oncebox";
 

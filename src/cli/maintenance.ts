@@ -9,17 +9,17 @@ import { withProgress } from "./progress.js";
 interface Job {
   readonly name: "reap" | "cleanup";
   readonly summary: string;
-  /** What it did, for people. */
+  /** The verb of the printed result. */
   readonly did: string;
 }
 
-/** The two scheduled jobs, which differ in their words alone. */
+/** The two scheduled jobs, which differ only in their names. */
 const maintenanceCommand = ({ name, summary, did }: Job): Command => ({
   name,
   summary,
   usage: `${name} [--time SECONDS] [options]`,
   options: { ...databaseOptions, time: { type: "string" } },
-  help: { time: "at most so long; 60 by default", ...databaseHelp },
+  help: { time: "the most seconds to run; 60 by default", ...databaseHelp },
   examples: [`oncebox ${name} --database postgres://app@localhost/orders`],
   async run(input) {
     const { values, terminal } = input;
@@ -40,8 +40,8 @@ const run = (app: App, name: Job["name"], budget: Budget): Promise<MaintenanceRe
 
 export const reapCommand = maintenanceCommand({
   name: "reap",
-  summary: "end leases that have expired, and messages that have",
-  did: "freed",
+  summary: "release expired leases and end expired messages",
+  did: "released",
 });
 
 export const cleanupCommand = maintenanceCommand({

@@ -1,9 +1,10 @@
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
+import { defined } from "../base/defined.js";
 import { type Command, exitCodes, oneOf, text, UsageError } from "./command.js";
 import { scaffoldClouds, scaffoldDatabases } from "./scaffold.js";
 
-/** What infra/aws and infra/azure deploy: on Azure the database takes no passwords. */
+/** The defaults for infra/aws and infra/azure. On Azure the database accepts no passwords. */
 const otherwise = {
   aws: { database: "postgres", entra: false },
   azure: { database: "sqlserver", entra: true },
@@ -11,7 +12,7 @@ const otherwise = {
 
 export const packageCommand: Command = {
   name: "package",
-  summary: "make the archives that are deployed, of the functions in the current folder",
+  summary: "make the archives to deploy from the functions in the current folder",
   usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--entra|--no-entra]`,
   options: {
     database: { type: "string" },
@@ -21,11 +22,11 @@ export const packageCommand: Command = {
     "no-entra": { type: "boolean" },
   },
   help: {
-    database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants of both; postgres for aws and sqlserver for azure by default`,
+    database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
     app: "a module whose default export is defineApp({ … }), instead of functions/app.ts",
-    out: "build/aws or build/azure by default; it is emptied first",
-    entra: "with the packages for signing in to SQL Server by Microsoft Entra, as azure by default",
-    "no-entra": "without them, as aws by default",
+    out: "the output folder, which is emptied first; build/aws or build/azure by default",
+    entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
+    "no-entra": "leave those packages out; the default for aws",
   },
   examples: ["oncebox package aws", "oncebox package azure --database postgres"],
   positionals: 1,
@@ -36,13 +37,13 @@ export const packageCommand: Command = {
       oneOf(scaffoldDatabases, name.trim(), "--database"),
     );
     const app = text(values, "app");
-    if (app !== undefined) await requireFile(app);
+    if (app !== undefined) await requireAppFile(app);
     const { packageFunctions } = await packaging();
     const archives = await packageFunctions({
       cloud,
       database,
       folder: resolve("."),
-      ...(app === undefined ? {} : { app: resolve(app) }),
+      ...defined({ app: app && resolve(app) }),
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
       entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
     });
@@ -53,7 +54,7 @@ export const packageCommand: Command = {
   },
 };
 
-async function requireFile(name: string): Promise<void> {
+async function requireAppFile(name: string): Promise<void> {
   const found = await stat(name).catch(() => undefined);
   if (!found?.isFile()) throw new UsageError(`--app: there is no file ${name}.`);
 }
@@ -63,6 +64,6 @@ async function packaging() {
     return await import("../packaging/package-functions.js");
   } catch (error) {
     if ((error as { code?: string }).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new UsageError("packaging needs esbuild and fflate: npm install --save-dev esbuild fflate");
+    throw new UsageError("package needs esbuild and fflate. Run: npm install --save-dev esbuild fflate");
   }
 }

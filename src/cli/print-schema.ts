@@ -1,12 +1,12 @@
 import type { App } from "../app/create-app.js";
 import { renderSchema } from "../sql/migrate.js";
 
-/** The schema as text; of an app with many tenants each text once, under the names of those it is for. */
+/** Returns the schema as SQL. For an app with tenants each text appears once, with the ids of its tenants. */
 export async function schemaOf(app: App): Promise<string> {
   if (app.tenants === undefined) return renderSchema(app.db.dialect, app.migrateOptions);
   const tenantsByText = new Map<string, string[]>();
-  for (const place of await app.tenants.distinctStores()) {
-    const { id, db, tables } = await app.tenants.stores(place);
+  for (const store of await app.tenants.distinctStores()) {
+    const { id, db, tables } = await app.tenants.stores(store);
     const given = Object.entries(tables).filter(([, name]) => name !== undefined);
     const text = renderSchema(db.dialect, Object.fromEntries(given));
     tenantsByText.set(text, [...(tenantsByText.get(text) ?? []), id]);

@@ -1,6 +1,6 @@
 import type { Terminal } from "./command.js";
 
-/** Shows on a terminal that something goes on, and for how long; nowhere else. */
+/** Prints the elapsed time every two seconds on an interactive terminal, and nothing elsewhere. */
 export async function withProgress<T>(terminal: Terminal, what: string, work: () => Promise<T>): Promise<T> {
   if (!terminal.isInteractive) return work();
   const start = performance.now();

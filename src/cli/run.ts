@@ -24,7 +24,7 @@ export const commands: readonly Command[] = [
   signCommand,
 ];
 
-/** Runs the command that `args` name, and answers the exit code. Says what went wrong, and what to do, on the error output. */
+/** Runs the command that `args` name and returns the exit code. Prints errors to the error output. */
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
   const [first, ...rest] = args;
   if (first === "--version") {
@@ -81,7 +81,7 @@ function parsed(
 function complain(command: Command, error: unknown, terminal: Terminal): number {
   const isUsage = error instanceof UsageError || error instanceof InvalidArgumentError;
   const { message, code } = error as { message?: string; code?: string };
-  const text = message || code || "failed without saying why"; // a refused connection has a code and no message
+  const text = message || code || "failed without an error message"; // a refused connection has a code and no message
   terminal.err(`oncebox ${command.name}: ${text}`);
   if (isUsage) terminal.err(`Try: oncebox ${command.name} --help`);
   return isUsage ? exitCodes.usage : exitCodes.failed;

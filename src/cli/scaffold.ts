@@ -16,7 +16,7 @@ export interface ScaffoldOptions {
 
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Copied as they are, so that an app of the user's is deployed by the templates that this package is tested with. */
+/** Copied unchanged, so that the new app is deployed by the templates that this package is tested with. */
 const templates = {
   aws: ["serverless.yml", "infra/aws"],
   azure: ["azure.yaml", "host.json", "infra/azure"],
@@ -29,10 +29,10 @@ const packages = {
   sqlserver: ["mssql"],
 } as const satisfies Record<ScaffoldCloud | ScaffoldDatabase, readonly string[]>;
 
-/** For building and checking; @types/aws-lambda says what a function's event is. */
+/** For building and type-checking. @types/aws-lambda has the types of a function's event. */
 const tools = ["@types/aws-lambda", "@types/node", "esbuild", "fflate", "typescript"] as const;
 
-/** Writes an app of the user's own: the templates, the example's functions, and what builds them. Answers the files. */
+/** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' paths. */
 export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
   const { cloud, database, folder } = options;
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
@@ -50,7 +50,7 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** In this repository they import the sources; elsewhere, the package. */
+/** In this repository the functions import the sources. In a new app they import the package. */
 async function copyFunction(name: string, folder: string): Promise<void> {
   const text = await readFile(join(packageRoot, name), "utf8");
   const own = /"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g;

@@ -1,7 +1,7 @@
 import { memoisePromise } from "../base/memoise-promise.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
 
-/** Secrets of the environment and of both clouds' stores, so that settings mean here what they mean there. A store's client is loaded when one is kept in it. */
+/** Resolves secrets of the environment and of both clouds' stores, as the deployed functions do. Loads a store's client at its first use. */
 export function secretStores(env: NodeJS.ProcessEnv): SecretResolver {
   const environment = secretsFromEnvironment(env);
   const aws = memoisePromise(async () =>

@@ -1,15 +1,15 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
 import type { AppSource } from "../app/app-sources.js";
-import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign.js";
+import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
-import { findSource } from "./find-source.js";
+import { findSourceOrScheme } from "./find-source-or-scheme.js";
 import { secretStores } from "./secret-stores.js";
 
 export const signCommand: Command = {
   name: "sign",
-  summary: "make a signed test request, as the provider would send it",
+  summary: "make a test request with a provider's signature",
   usage: "sign SCHEME|SOURCE [--secret SECRET] [--body TEXT | --file FILE] [--send] [options]",
   positionals: 1,
   options: {
@@ -26,16 +26,16 @@ export const signCommand: Command = {
     json: { type: "boolean" },
   },
   help: {
-    app: "whose sources are known too, beside those of ONCEBOX_WEBHOOKS: their schemes and secrets are used",
-    secret: "the source's secret; needed for a scheme's name",
-    "secret-env": "the environment variable that holds it, to keep it out of the shell's history",
+    app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
+    secret: "the secret; required for a SCHEME, optional for a SOURCE",
+    "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
     body: 'the body; {"id":"evt_test","type":"test"} by default',
     file: "a file with the body",
-    url: "where it goes; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
-    id: "the message id, for schemes that have it in a header",
-    topic: "the topic, for schemes that have it in a header",
+    url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
+    id: "the message id, for schemes that read it from a header",
+    topic: "the topic, for schemes that read it from a header",
     header: 'another header, "name: value"; may be repeated',
-    send: "send it and print the answer, instead of printing a curl command",
+    send: "send the request and print the answer, instead of printing a curl command",
     json: "print JSON",
   },
   examples: [
@@ -45,7 +45,7 @@ export const signCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const { name, scheme, secrets, port, localEnv } = await findSource(input, positionals[0]);
+    const { name, scheme, secrets, port, localEnv } = await findSourceOrScheme(input, positionals[0]);
     const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
     const env = URL.canParse(url) && isThisMachine(new URL(url).hostname) ? localEnv : terminal.env;
     const request = signWebhook(scheme, {
@@ -78,7 +78,7 @@ function givenSecret(values: Values, env: NodeJS.ProcessEnv): string | undefined
   return env[variable];
 }
 
-/** Of a source that is known, the first of its secrets. */
+/** Returns the first of the source's secrets. */
 async function firstSecret(
   secrets: AppSource["secrets"] | undefined,
   env: NodeJS.ProcessEnv,
@@ -111,7 +111,7 @@ function headersOf(values: Values): Record<string, string> {
   );
 }
 
-/** What is not UTF-8 would not be the same bytes as text. */
+/** A body that is not UTF-8 is printed in base64, so that no byte is lost. */
 function printable({ body, ...request }: SignedRequest): object {
   if (typeof body === "string") return { ...request, body };
   const bytes = Buffer.from(body);
@@ -120,7 +120,7 @@ function printable({ body, ...request }: SignedRequest): object {
     : { ...request, bodyBase64: bytes.toString("base64") };
 }
 
-/** In single quotes a shell changes nothing. */
+/** A shell changes nothing inside single quotes. */
 const quoted = (value: string) => `'${value.replaceAll("'", "'\\''")}'`;
 
 const curl = ({ url, headers, body }: SignedRequest, file: string | undefined): string =>
@@ -134,8 +134,6 @@ async function sent(request: SignedRequest): Promise<Response> {
   try {
     return await fetch(request.url, request as RequestInit);
   } catch {
-    throw new Error(
-      `${new URL(request.url).origin} does not answer. Is it running? Start it with: oncebox dev`,
-    );
+    throw new Error(`${new URL(request.url).origin} does not respond. Start it with: oncebox dev`);
   }
 }

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 
-/** How a dispatcher is woken on AWS. Without either there is only the schedule. */
+/** How a dispatcher is woken on AWS. Without either setting only the schedule starts it. */
 export interface AwsSettings {
   /** Name or ARN of the dispatch function. */
   readonly dispatchFunction: string | undefined;
@@ -13,7 +13,7 @@ export function readAwsSettings(env: NodeJS.ProcessEnv = process.env): AwsSettin
   const wakeQueueUrl = env.ONCEBOX_WAKE_QUEUE_URL?.trim() || undefined;
   if (dispatchFunction !== undefined && wakeQueueUrl !== undefined) {
     throw new InvalidArgumentError(
-      "ONCEBOX_DISPATCH_FUNCTION and ONCEBOX_WAKE_QUEUE_URL both say how to wake the dispatcher. Set one of them.",
+      "ONCEBOX_DISPATCH_FUNCTION and ONCEBOX_WAKE_QUEUE_URL both name what wakes the dispatcher. Set only one of them.",
     );
   }
   if (wakeQueueUrl !== undefined && !/^https?:\/\//.test(wakeQueueUrl)) {

@@ -1,24 +1,24 @@
 import { InvalidArgumentError } from "../errors.js";
 
-/** Where the function app's storage account is reached: with a key, or as who the app is. */
+/** The function app's storage account, reached with a connection string or with the app's managed identity. */
 export type QueueStorage =
   | { readonly connectionString: string }
   | { readonly queueServiceUrl: string; readonly clientId: string | undefined };
 
 export interface AzureSettings {
-  /** The queue that wakes the dispatcher. Without one there is only the timer. */
+  /** The queue that wakes the dispatcher. Without one only the timer starts it. */
   readonly wakeUp: { readonly queue: string; readonly storage: QueueStorage } | undefined;
-  /** The queue, in the same account, whose messages go to the app's consumer. */
+  /** The queue, in the same account, whose messages the app's consumer handles. */
   readonly consumeQueue: string | undefined;
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
   readonly schedules: { readonly dispatch: string; readonly reap: string; readonly cleanup: string };
-  /** What takes the place of host.json's `functionTimeout`. */
+  /** Overrides `functionTimeout` of host.json. */
   readonly functionTimeout: string | undefined;
-  /** Where host.json is, when not in the current folder. */
+  /** The folder of host.json, when it is not the current one. */
   readonly appFolder: string | undefined;
 }
 
-/** Not all at the full minute, when every other timer of the world fires. */
+/** Not at the full minute, when most other timers fire. */
 const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 17 * * * *" } as const;
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
@@ -41,20 +41,20 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
   };
 }
 
-/** The host takes its settings' names in any case. */
+/** The host accepts the names of its settings in any case. */
 const functionTimeoutName = (env: NodeJS.ProcessEnv): string =>
   Object.keys(env).find((name) => name.toLowerCase() === "azurefunctionsjobhost__functiontimeout") ?? "";
 
 function queueName(name: string, setting: string): string {
   if (!/^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) {
     throw new InvalidArgumentError(
-      `${setting} must be a queue's name: 3 to 63 lower-case letters, digits and single hyphens.`,
+      `${setting} must be the name of a queue: 3 to 63 lower-case letters, digits and single hyphens.`,
     );
   }
   return name;
 }
 
-/** The same settings that the queue trigger reads, so that both mean the same account. */
+/** Reads the settings that the queue trigger reads, so that both use the same account. */
 function queueStorage(filled: (name: string) => string | undefined): QueueStorage {
   const connectionString = filled("AzureWebJobsStorage");
   if (connectionString !== undefined) return { connectionString };

@@ -1,7 +1,7 @@
 import type { Database } from "../sql/dialect.js";
 import type { DatabaseOpeners } from "./database-url.js";
 
-/** A bundle is built with another file in this one's place, which knows one of them. */
+/** Packaging replaces this file by one that opens only the databases of the bundle. */
 export const databaseOpeners: DatabaseOpeners<Database> = {
   sqlserver: async () => (await import("../sql/sqlserver/index.js")).openSqlServer,
   postgres: async () => (await import("../sql/postgres/index.js")).openPostgres,

@@ -7,7 +7,7 @@ export interface OpenDatabaseOptions {
   readonly maxConnections?: number;
 }
 
-/** By dialect, each loaded when it is asked for. */
+/** Loads a dialect at its first use. */
 export interface DatabaseOpeners<Opened> {
   readonly sqlserver: Opener<OpenDatabaseOptions & { url?: string; connectionString?: string }, Opened>;
   readonly postgres: Opener<OpenDatabaseOptions & { url: string }, Opened>;
@@ -15,7 +15,7 @@ export interface DatabaseOpeners<Opened> {
 }
 type Opener<Options, Opened> = () => Promise<(options: Options) => Opened>;
 
-/** Only the dialect that the URL names is loaded. No message quotes the URL: it may hold a password. */
+/** Loads only the dialect that the URL names. No error quotes the URL, which may contain a password. */
 export async function openByUrl<Opened>(
   openers: DatabaseOpeners<Opened>,
   url: string,
@@ -41,7 +41,7 @@ export async function openByUrl<Opened>(
   }
 }
 
-/** What is wrong with it, as far as can be told without a driver; undefined when nothing is. */
+/** Returns what is wrong with the URL, as far as that is known without a driver, or undefined. */
 export function databaseUrlProblem(url: string): string | undefined {
   try {
     if (kindOf(url) === "sqlite") sqliteFile(url);
@@ -69,17 +69,17 @@ function kindOf(url: string): "sqlite" | "postgres" | "mssql" | "ado" {
 const refused = (why: string): InvalidArgumentError =>
   new InvalidArgumentError(`The database URL ${why}. Write ${databaseUrlForms}.`);
 
-/** The driver would find out with the first query. It takes a URL without a host for a local socket's. */
+/** Without this the first query would fail. The driver accepts a URL without a host, for a local socket. */
 function requireReadable(url: string): void {
   if ([url, url.replace("@/", "@socket/")].some((one) => URL.canParse(one))) return;
-  throw refused("cannot be read: special characters in user and password must be percent-encoded");
+  throw refused("cannot be parsed: special characters in user and password must be percent-encoded");
 }
 
-/** The driver takes what follows an empty value for that value, and its errors then quote a password as a server's name. */
+/** The driver reads the setting after an empty value as that value. Its error would then quote a password as the server's name. */
 function requireValues(connectionString: string): void {
   const unquoted = connectionString.replace(/"[^"]*"|'[^']*'/g, "quoted");
   const [, name] = /(?:^|;)\s*([^=;]+?)\s*=\s*(?:;|$)/.exec(unquoted) ?? [];
-  if (name !== undefined) throw refused(`has no value for "${name}": give it one, or leave it out`);
+  if (name !== undefined) throw refused(`has no value for "${name}": give it one or remove it`);
 }
 
 /** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `file:///C:/app.db`, `sqlite::memory:` */
@@ -92,6 +92,6 @@ function sqliteFile(url: string): string {
   try {
     return decodeURIComponent(file);
   } catch {
-    return file; // a percent sign that stands for itself
+    return file; // a literal percent sign
   }
 }

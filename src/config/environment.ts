@@ -1,22 +1,9 @@
-import * as z from "zod/mini";
 import { InvalidArgumentError } from "../errors.js";
 import { type LogLevel, logLevels } from "../telemetry/json-logger.js";
-import { checked } from "./problems.js";
-import { type SecretReference, secretReference } from "./secret-reference.js";
+import { isSecretReference, type SecretReference, secretReferenceForms } from "./secret-reference.js";
+import type { SourcesFromJson } from "./sources-from-json.js";
 
-/** What sources may say in JSON; their schemes' own fields are checked where sources are resolved. */
-const sources = () => {
-  const secret = z.union([z.string().check(z.minLength(1)), secretReference()]);
-  const secrets = z.union(
-    [secret, z.array(secret).check(z.minLength(1))],
-    'must be a secret, a reference to one like {"from": "env", "name": …}, or a list of them',
-  );
-  const scheme = z.union([z.string(), z.looseObject({})], "must be the name of a scheme, or a scheme itself");
-  return z.catchall(z.object({}), z.looseObject({ scheme, secrets, verifyToken: z.optional(secrets) }));
-};
-export type SourcesFromJson = z.infer<ReturnType<typeof sources>>;
-
-/** All that is read from the environment. Only this folder looks at `process.env`. */
+/** The settings that every platform reads from the environment. Only this folder reads `process.env`. */
 export interface Environment {
   readonly databaseUrl: string | SecretReference | undefined;
   readonly sources: SourcesFromJson | undefined;
@@ -26,15 +13,15 @@ export interface Environment {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** For those who pass it on. */
+/** For callers outside of this folder that pass the environment on. */
 export const processEnv: NodeJS.ProcessEnv = process.env;
 
-/** Says everything that is wrong in one error, by the variables' names and without their values. */
-export function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Environment {
+/** Rejects with one error that lists all problems, by the variables' names and without their values. */
+export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Promise<Environment> {
   const problems: string[] = [];
-  const attempt = <T>(read: () => T, otherwise: T): T => {
+  const attempt = async <T>(read: () => T | Promise<T>, otherwise: T): Promise<T> => {
     try {
-      return read();
+      return await read();
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error;
       problems.push(error.message.replace(/\.$/, ""));
@@ -42,10 +29,10 @@ export function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Environmen
     }
   };
   const settings: Environment = {
-    databaseUrl: attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
-    sources: attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
-    logLevel: attempt(() => logLevel(env.ONCEBOX_LOG_LEVEL), "info"),
-    port: attempt(() => port(env.PORT), 7071),
+    databaseUrl: await attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
+    sources: await attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
+    logLevel: await attempt(() => logLevel(env.ONCEBOX_LOG_LEVEL), "info"),
+    port: await attempt(() => port(env.PORT), 7071),
     publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
     env,
   };
@@ -60,21 +47,26 @@ function json(text: string, name: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new InvalidArgumentError(`${name} is not valid JSON`); // without the parser's words: they quote it
+    throw new InvalidArgumentError(`${name} is not valid JSON`); // the parser's message would quote it
   }
 }
 
-/** A URL, or a reference as JSON to where it is kept. */
+/** A URL, or a reference as JSON to where the URL is kept. */
 function databaseUrl(text: string | undefined): string | SecretReference | undefined {
   const value = filled(text);
   if (value === undefined || !value.startsWith("{")) return value;
-  return checked(secretReference(), json(value, "ONCEBOX_DATABASE_URL"), "ONCEBOX_DATABASE_URL");
+  const reference = json(value, "ONCEBOX_DATABASE_URL");
+  if (isSecretReference(reference)) return reference;
+  throw new InvalidArgumentError(`ONCEBOX_DATABASE_URL must be a URL or ${secretReferenceForms}`);
 }
 
-function webhooks(text: string | undefined): SourcesFromJson | undefined {
+/** Loads zod only when the variable is set. Most functions start without it. */
+async function webhooks(text: string | undefined): Promise<SourcesFromJson | undefined> {
   const value = filled(text);
   if (value === undefined) return undefined;
-  return checked(sources(), json(value, "ONCEBOX_WEBHOOKS"), "ONCEBOX_WEBHOOKS");
+  const parsed = json(value, "ONCEBOX_WEBHOOKS");
+  const { sourcesFromJson } = await import("./sources-from-json.js");
+  return sourcesFromJson(parsed, "ONCEBOX_WEBHOOKS");
 }
 
 function logLevel(text: string | undefined): LogLevel {

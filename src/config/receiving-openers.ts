@@ -1,7 +1,7 @@
 import type { ReceivingDatabase } from "../sql/dialect.js";
 import type { DatabaseOpeners } from "./database-url.js";
 
-/** For a function that only receives. A bundle is built with another file in this one's place, which knows one of them. */
+/** For a function that only receives. Packaging replaces this file by one that opens only the databases of the bundle. */
 export const receivingOpeners: DatabaseOpeners<ReceivingDatabase> = {
   sqlserver: async () => (await import("../sql/sqlserver/open.js")).connectSqlServer,
   postgres: async () => (await import("../sql/postgres/open.js")).connectPostgres,

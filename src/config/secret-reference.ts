@@ -1,31 +1,47 @@
-import * as z from "zod/mini";
 import { InvalidOperationError } from "../errors.js";
 
-/** Where a secret is kept, for configuration that must not hold it. */
-export const secretReference = () =>
-  z.union(
-    [
-      /** An environment variable. */
-      z.strictObject({ from: z.literal("env"), name: z.string().check(z.minLength(1)) }),
-      /** AWS Secrets Manager; `key` picks one out of a JSON secret. */
-      z.strictObject({
-        from: z.literal("aws-secrets-manager"),
-        id: z.string().check(z.minLength(1)),
-        key: z.optional(z.string().check(z.minLength(1))),
-      }),
-      /** Azure Key Vault. */
-      z.strictObject({
-        from: z.literal("azure-key-vault"),
-        vault: z.string().check(z.refine((url) => URL.canParse(url), "must be a URL")),
-        name: z.string().check(z.minLength(1)),
-      }),
-    ],
-    'must be {"from": "env", "name": …}, {"from": "aws-secrets-manager", "id": …} or {"from": "azure-key-vault", "vault": …, "name": …}',
+/** Says where a secret is kept, for configuration that must not hold the secret itself. */
+export type SecretReference =
+  /** An environment variable. */
+  | { readonly from: "env"; readonly name: string }
+  /** AWS Secrets Manager. `key` selects one property of a secret that is a JSON object. */
+  | { readonly from: "aws-secrets-manager"; readonly id: string; readonly key?: string | undefined }
+  /** Azure Key Vault. `vault` is the vault's URL. */
+  | { readonly from: "azure-key-vault"; readonly vault: string; readonly name: string };
+
+export const secretReferenceForms =
+  '{"from": "env", "name": …}, {"from": "aws-secrets-manager", "id": …} or {"from": "azure-key-vault", "vault": …, "name": …}';
+
+/** Unknown fields make it no reference: a misspelled `key` would select the wrong secret. */
+export function isSecretReference(value: unknown): value is SecretReference {
+  if (typeof value !== "object" || value === null) return false;
+  const { from, ...fields } = value as Readonly<Record<string, unknown>>;
+  switch (from) {
+    case "env":
+      return hasTexts(fields, ["name"]);
+    case "aws-secrets-manager":
+      return hasTexts(fields, ["id"], ["key"]);
+    case "azure-key-vault":
+      return hasTexts(fields, ["vault", "name"]) && URL.canParse(String(fields.vault));
+    default:
+      return false;
+  }
+}
+
+function hasTexts(
+  fields: Readonly<Record<string, unknown>>,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): boolean {
+  const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
+  return (
+    required.every((name) => isText(fields[name])) &&
+    optional.every((name) => fields[name] === undefined || isText(fields[name])) &&
+    Object.keys(fields).every((name) => required.includes(name) || optional.includes(name))
   );
+}
 
-export type SecretReference = z.infer<ReturnType<typeof secretReference>>;
-
-/** Fetches what a reference names. Each cloud's adapter knows its own store, and the environment. */
+/** Fetches the secret that a reference names. Each cloud's adapter knows its own store, and the environment. */
 export type SecretResolver = (reference: SecretReference) => Promise<string>;
 
 export const secretsFromEnvironment =

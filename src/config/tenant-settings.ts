@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import type { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
 import { databaseUrlProblem } from "./database-url.js";
-import { checked } from "./problems.js";
-import { secretReference } from "./secret-reference.js";
+import { isSecretReference, type SecretReference } from "./secret-reference.js";
+import { validated } from "./validated.js";
 
 const identifier = z.string().check(z.refine(isIdentifier, { error: identifierRule }));
 const id = z.string().check(
@@ -21,29 +21,32 @@ const tables = {
 };
 const tenant = z.strictObject({
   id,
-  /** A URL, or where it is kept. */
-  database: z.union([z.string(), secretReference()], "must be a database URL or a reference to a secret"),
+  /** A URL, or a reference to where it is kept. */
+  database: z.union(
+    [z.string(), z.custom<SecretReference>(isSecretReference)],
+    "must be a database URL or a reference to a secret",
+  ),
   ...tables,
 });
-/** References are for what is written down: whoever finds tenants can resolve them, and has. */
-const foundTenant = z.strictObject({ id, database: z.string(), ...tables });
+/** A discovered tenant has no reference: the discovery has resolved it. */
+const discoveredTenant = z.strictObject({ id, database: z.string(), ...tables });
 
 export type TenantSettings = z.infer<typeof tenant>;
 
-/** Tenants as somebody wrote them down: everything that is wrong in one error, and `others` with it. */
+/** Checks tenants from configuration. One error lists all problems, and `others` with them. */
 export const checkTenants = (
   value: unknown,
   what: string,
   others: readonly string[] = [],
 ): readonly TenantSettings[] => {
   const urls = listOf(value).flatMap((one, index) => urlProblem(one, `${index}.database`));
-  return checked(z.array(tenant), value, what, [...urls, ...others]);
+  return validated(z.array(tenant), value, what, [...urls, ...others]);
 };
 
-/** One of many that were found: what is wrong with it, or undefined. The others can still be served. */
+/** Returns what is wrong with one discovered tenant, or undefined. The other tenants can still be served. */
 export function tenantProblem(value: unknown, { anyUrl = false } = {}): string | undefined {
   try {
-    checked(foundTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
+    validated(discoveredTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
     return undefined;
   } catch (error) {
     return (error as InvalidArgumentError).message;
@@ -52,7 +55,7 @@ export function tenantProblem(value: unknown, { anyUrl = false } = {}): string |
 
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
-/** In words of its own: of a union, which a text or a reference is, a schema says only that it is neither. */
+/** Checked here, because a schema with a union says only that no alternative fits. */
 function urlProblem(value: unknown, where: string): readonly string[] {
   const { database } = Object(value) as Partial<TenantSettings>;
   const problem = typeof database === "string" ? databaseUrlProblem(database) : undefined;

@@ -2,10 +2,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join, posix, sep } from "node:path";
 import { type Zippable, zipSync } from "fflate";
 
-/** Readable by everybody: a runtime unpacks it as one user and reads it as another. */
+/** Readable by all users: a runtime unpacks the archive as one user and reads it as another. */
 const attributes = { os: 3, attrs: (0o100644 << 16) >>> 0, mtime: new Date(1980, 0, 2) } as const;
 
-/** A zip file that is the same for the same content, so that a deployment without changes is none. */
+/** Writes a zip file and returns its size. The same content gives the same bytes, so that an unchanged function is not deployed again. */
 export async function writeArchive(file: string, folder: string, names: readonly string[]): Promise<number> {
   const entries: Zippable = {};
   for (const name of [...names].sort()) {

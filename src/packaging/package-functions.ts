@@ -9,8 +9,8 @@ export interface Archive {
 }
 
 /**
- * What is deployed, in `outFolder`: for AWS one archive per function, as serverless.yml names them; for Azure the whole
- * function app as a folder and as an archive. The source maps stay beside them: they would only make the start slower.
+ * Writes the archives to deploy into `outFolder`: for AWS one per function, with the names in serverless.yml; for Azure
+ * the whole function app as a folder and as an archive. Source maps are left out of archives: they slow the start down.
  */
 export async function packageFunctions(options: BundleOptions): Promise<readonly Archive[]> {
   const { cloud, outFolder } = options;
@@ -30,7 +30,7 @@ export async function packageFunctions(options: BundleOptions): Promise<readonly
   return archives;
 }
 
-/** `webhook.mjs` and `webhook.mjs.LEGAL.txt` by `webhook`. */
+/** Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`. */
 function byFunction(files: readonly string[]): Map<string, readonly string[]> {
   const names = files.filter((file) => file.endsWith(".mjs")).map((file) => file.slice(0, -".mjs".length));
   return new Map(names.sort().map((name) => [name, files.filter((file) => file.startsWith(`${name}.mjs`))]));

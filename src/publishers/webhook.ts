@@ -1,7 +1,7 @@
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
-import { signWebhook } from "../webhooks/schemes/sign.js";
+import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 

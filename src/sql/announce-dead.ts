@@ -3,10 +3,10 @@ import type { QueueShape } from "./queue-shape.js";
 import { reasons } from "./reasons.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 
-/** Logs and tells `onDead`. */
+/** Logs dead messages and calls `onDead` for each. */
 export type AnnounceDead<Key> = (keys: readonly Key[], reason: string) => void;
 
-/** Tells of all of them at once and waits for none: a slow listener must not use up a lease that was just given. */
+/** Calls the listener for all of them without waiting: a slow listener must not use up a lease that was just given. */
 export const announceDeadTo =
   <Key>(
     { logger, onDead }: Pick<ResolvedStoreOptions<Key>, "logger" | "onDead">,
@@ -14,7 +14,7 @@ export const announceDeadTo =
   ): AnnounceDead<Key> =>
   (keys, reason) => {
     for (const message of keys) {
-      // A handler's own words may quote the payload; they are in lastError, not in the log.
+      // A handler's own error may quote the payload; it is in lastError, not in the log.
       const known = Object.values<string>(reasons).includes(reason);
       logger.warn("message is dead", { ...shape.describe(message), ...(known ? { reason } : {}) });
       const failed = (error: unknown): void =>

@@ -2,17 +2,41 @@ import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./d
 import type { QueueNames } from "./names.js";
 import type { Fault } from "./transient-retry.js";
 
-/** What the status column holds. The specifications' names are made of it in the views and in row-mapping. */
+/**
+ * The values of the status column of a state row. This table says which columns mean what, on every database. The states'
+ * public names (Seen, Processing, InProgress, …) are made of it in queue-shape.ts and in the views.
+ *
+ * | a message is            | SQL Server and SQLite                                            | PostgreSQL, where it differs          |
+ * |-------------------------|------------------------------------------------------------------|---------------------------------------|
+ * | known, not enqueued     | seen                                                             |                                       |
+ * | waiting for its time    | ready; visible_at is the time; owner and locked_until are null   |                                       |
+ * | unclaimed (SQLite only) | no state row: due since it arrived, and never claimed            | does not exist                        |
+ * | leased                  | held; owner; locked_until is the end of the lease; visible_at is the end of the lease and the back-off after it | ready; visible_at stays; lost_at has the end and the back-off |
+ * | lost by its worker      | as leased, and visible_at has come                               | as leased, and lost_at has come       |
+ * | back from a crash       | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; lost_at is null |
+ * | marked Processing       | held; crashes = 0; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
+ * | blocked behind its key  | blocked; it becomes ready when it is the head of its partition queue |                                   |
+ * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
+ * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
+ *
+ * Why they differ:
+ * - PostgreSQL has lost_at, and a lease does not change the status: a claim then changes no indexed column, and the update
+ *   touches no index. See docs/decisions/0002 and 0008.
+ * - PostgreSQL moves done messages out of the state table: claims and vacuum stay as fast with months of them as with
+ *   none. See docs/decisions/0008. SQL Server and SQLite have filtered indexes instead, which done rows are not in.
+ * - SQLite has no state row for an unclaimed message: a receive writes two b-trees instead of four, which took it from 0.56
+ *   to 0.86–1.0 of a bare insert. See docs/decisions/0009. It needs numbers in the order of commits, which only one
+ *   writer at a time can give.
+ * - PostgreSQL and SQL Server mark state rows with a partition key (`keyed`): a settlement without one then needs no lock and
+ *   no look at the partition queue. On SQLite that look is within the process.
+ */
 export const status = {
-  /** Inbox only: known, not enqueued. */
+  /** Inbox only. */
   seen: 0,
-  /** Claimable from its due time on. */
   ready: 1,
-  /** Leased; or back from a crash and waiting to be claimed alone; or marked Processing by hand. */
   held: 2,
   done: 3,
   dead: 4,
-  /** In line for its partition key, and not its turn. */
   blocked: 5,
 } as const;
 
@@ -20,7 +44,7 @@ export const status = {
 export interface QueueStatements {
   /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
   readonly claim: SqlStatement;
-  /** → seq; or one row: `whole`, when all of `:count` changed, and when not, `seqs` of those that did */
+  /** → seq of each message that changed; or one row: `whole` when all of `:count` changed, and otherwise their `seqs` */
   readonly ack: SqlStatement;
   /** → seq, dead */
   readonly abandon: SqlStatement;
@@ -34,7 +58,7 @@ export interface QueueStatements {
   readonly reap: SqlStatement;
   /** → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
-  /** → seq and the key columns of those that exist */
+  /** → seq and the key columns of the messages that exist */
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
@@ -42,18 +66,18 @@ export interface QueueStatements {
   readonly list: SqlStatement;
   /** → status, leased, count, due, oldest_due_ms */
   readonly stats: SqlStatement;
-  /** → one row: oldest_due_ms. Looks at what is not finished, however much is kept. */
+  /** → one row: oldest_due_ms. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }
 
 export interface ReceiveStatements {
-  /** One message, scalar parameters → outcome; or content_changed, enqueued, old_status, of which it is made */
+  /** One message, scalar parameters → outcome; or the columns it is made of: content_changed, enqueued, old_status */
   readonly receive: SqlStatement;
   /** Many, as JSON → the same and the key columns */
   readonly receiveMany: SqlStatement;
-  /** As receiveMany, when some have a partition key: they get in line in their order */
+  /** As receiveMany, when some have a partition key: they join their partition queues in this order */
   readonly receiveKeyed: SqlStatement;
 }
 
@@ -69,12 +93,12 @@ export interface OutboxStatements extends QueueStatements {
   readonly enqueue: SqlStatement;
   /** Many, as JSON → nothing */
   readonly enqueueMany: SqlStatement;
-  /** As enqueueMany, when some have a partition key: they get in line in their order */
+  /** As enqueueMany, when some have a partition key: they join their partition queues in this order */
   readonly enqueueKeyed: SqlStatement;
 }
 
 export interface QueueStatementOptions {
-  /** A dead message keeps its place in line, and those behind it wait. Otherwise the next one has its turn. */
+  /** A dead message stays the head of its partition queue and blocks the others. Otherwise it leaves the queue. */
   readonly blockOnDead: boolean;
 }
 
@@ -90,17 +114,17 @@ export interface Migration {
   readonly up: (names: QueueNames) => readonly string[];
 }
 
-/** What there is to know of a database to put messages into its inbox. */
+/** The part of a dialect that a function needs to put messages into an inbox. */
 export interface ReceivingDialect {
   readonly name: "sqlserver" | "postgres" | "sqlite";
-  /** It answers within the process: there are no round trips that calls could share. */
+  /** The database runs within the process: there are no round trips that calls could share. */
   readonly embedded: boolean;
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly receiving: (names: QueueNames, options: ReceiveStatementOptions) => ReceiveStatements;
   readonly toTime: (date: Date) => SqlValue;
   readonly classify: (error: unknown) => Fault;
-  /** The tables are not there, or are older than this version. */
+  /** The tables do not exist, or are older than this version. */
   readonly isSchemaMissing: (error: unknown) => boolean;
 }
 
@@ -108,7 +132,7 @@ export interface ReceivingDialect {
 export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
-  /** → queue: "inbox" and "outbox", each when a claim could find something in it. For a dispatcher of many databases. */
+  /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */
@@ -120,7 +144,7 @@ export interface Dialect extends ReceivingDialect {
    * where a transaction has the database for itself.
    */
   readonly idempotencyLock: SqlStatement | undefined;
-  /** What stands between two batches of a rendered schema. */
+  /** The text between two batches of a rendered schema. */
   readonly batchSeparator: string;
   readonly fromTime: (value: unknown) => Date;
 }
@@ -133,15 +157,15 @@ export interface LedgerEntry {
 
 /** How migrations are locked, recorded and run. */
 export interface LedgerStatements {
-  /** Creates schema and ledger if they are not there; harmless when they are. */
+  /** Creates the schema and the ledger where they do not exist. */
   readonly prepare: (schema: string) => readonly string[];
-  /** → number, of what is applied to the queue named by :queue */
+  /** → number of each migration that was applied to :queue */
   readonly applied: (schema: string) => SqlStatement;
-  /** An insert with its values written out: what `migrate` runs, and what a DBA runs from the rendered schema. */
+  /** An insert with its values written out, for `migrate` and for the rendered schema that a DBA runs. */
   readonly record: (schema: string, entry: LedgerEntry) => string;
 }
 
-/** A database that a function only puts messages into: its bundle holds nothing else of the dialect. */
+/** A database for a function that only puts messages into it: its bundle holds nothing else of the dialect. */
 export interface ReceivingDatabase {
   readonly dialect: ReceivingDialect;
   readonly driver: SqlDriver;
@@ -150,7 +174,7 @@ export interface ReceivingDatabase {
   close(): Promise<void>;
 }
 
-/** An open database: a dialect and a driver that speaks it. Made by `oncebox/postgres` and its siblings. */
+/** An open database: a dialect and its driver. Made by `oncebox/postgres`, `oncebox/sqlserver` and `oncebox/sqlite`. */
 export interface Database extends ReceivingDatabase {
   readonly dialect: Dialect;
   /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */

@@ -1,2 +1,2 @@
-/** A string as SQL text, for what cannot be a parameter. SQL Server puts an N before it. */
+/** A string as SQL text, where a parameter is not possible. SQL Server puts an N before it. */
 export const literal = (value: string): string => `'${value.replaceAll("'", "''")}'`;

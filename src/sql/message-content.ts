@@ -40,6 +40,6 @@ export function withContent(
   params.headers = headers === null ? null : toStoredText(JSON.stringify(headers));
   params.due_at = time(optionalDate(message.dueAt, "dueAt"));
   params.expires_at = time(optionalDate(message.expiresAt, "expiresAt"));
-  if (partitionKey !== null) params.partition_key = partitionKey; // nearly always absent, and then not sent
+  if (partitionKey !== null) params.partition_key = partitionKey; // absent for nearly every message, and then not sent
   return params;
 }

@@ -6,13 +6,13 @@ import { type QueueNames, requireIdentifier } from "./names.js";
 
 export interface MigrateOptions {
   readonly schema?: string;
-  /** Names of the tables; `false` leaves that queue out. */
+  /** The name of the table; `false` leaves that queue out. */
   readonly inbox?: string | false;
   readonly outbox?: string | false;
 }
 
 export interface MigrateResult {
-  /** What this call applied: `inbox 1 inbox`. Empty when the schema was up to date. */
+  /** The migrations that this call applied, such as `inbox 1 inbox`. Empty when the schema was up to date. */
   readonly applied: readonly string[];
 }
 
@@ -78,15 +78,22 @@ function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly Queue
   return queues;
 }
 
-/** An outbox called "InboxState" would meet the inbox's own table of that name. */
+/** The suffixes of the tables that some dialect has beside messages and states. */
+const otherTables = [
+  "Cursor",
+  "PartitionQueue",
+  "PartitionLock",
+  "PendingArrivals",
+  "_done",
+  "_partition_queue",
+  "_partition_lock",
+  "_pending_arrivals",
+];
+
+/** An outbox called "InboxState" would collide with the inbox's own table of that name. */
 function requireDistinct(queues: readonly QueueNames[]): void {
   const objects = queues
-    .flatMap((queue) => [
-      queue.message,
-      queue.state,
-      queue.view,
-      ...["Cursor", "Line", "Lane", "Arrived"].map(queue.object),
-    ])
+    .flatMap((queue) => [queue.message, queue.state, queue.view, ...otherTables.map(queue.object)])
     .map((name) => name.toLowerCase());
   if (new Set(objects).size === objects.length) return;
   const tables = queues.map((queue) => `${queue.kind} "${queue.table}"`).join(" and ");
@@ -109,7 +116,7 @@ export function schemaBatches(dialect: Dialect, options: MigrateOptions = {}): r
   ];
 }
 
-/** The whole schema as text, for a DBA to read and run; a later `migrate` knows that it was. */
+/** The whole schema as text, for a DBA to read and run. It records its migrations, so a later `migrate` skips them. */
 export const renderSchema = (dialect: Dialect, options: MigrateOptions = {}): string =>
   schemaBatches(dialect, options)
     .map((batch) => `${batch}${dialect.batchSeparator}`)

@@ -1,38 +1,79 @@
-/**
- * Finds `:name` in a statement, passing over quoted names, string literals and `::casts`,
- * so that a table called "a:b" stays what it is.
- */
-const tokens = /"(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*|::|:([a-z_][a-z0-9_]*)/g;
+/** Parts of a text in which `:name` is not a parameter. `::` is a cast, or the scope of a name in T-SQL. */
+const opaque = {
+  doubleQuoted: '"(?:[^"]|"")*"',
+  string: "'(?:[^']|'')*'",
+  bracketed: "\\[(?:[^\\]]|\\]\\])*\\]",
+  lineComment: "--[^\\n]*",
+  blockComment: "/\\*[\\s\\S]*?\\*/",
+  doubleColon: "::",
+} as const;
 
-export function parameterNames(text: string): readonly string[] {
+const parameter = ":([A-Za-z_][A-Za-z0-9_]*)";
+const tokensOf = (...parts: readonly string[]): RegExp => new RegExp(parts.join("|"), "g");
+
+const { bracketed, ...everywhere } = opaque;
+const standardTokens = tokensOf(...Object.values(everywhere), parameter);
+/** SQLite and T-SQL quote names in brackets too. In PostgreSQL brackets hold an array's index, perhaps a parameter. */
+const bracketTokens = tokensOf(bracketed, ...Object.values(everywhere), parameter);
+
+/** Replaces each `:name` by what `write` returns for it. */
+const replaced = (text: string, tokens: RegExp, write: (name: string) => string): string =>
+  text.replace(tokens, (token: string, name?: string) => (name === undefined ? token : write(name)));
+
+export function parameterNames(text: string, tokens: RegExp = standardTokens): readonly string[] {
   const names = new Set<string>();
-  for (const match of text.matchAll(tokens)) if (match[1] !== undefined) names.add(match[1]);
+  for (const [, name] of text.matchAll(tokens)) if (name !== undefined) names.add(name);
   return [...names];
 }
 
 export interface PositionalText {
   readonly text: string;
-  /** The parameters' names in the order of `$1`, `$2`, … */
+  /** The parameters' names in the order of their values. */
   readonly order: readonly string[];
 }
 
+/** PostgreSQL: `$1`, `$2`, …, the same number for the same name. */
 export function toPositional(text: string): PositionalText {
   const order = parameterNames(text);
-  return {
-    order,
-    text: text.replace(tokens, (whole, name?: string) =>
-      name === undefined ? whole : `$${order.indexOf(name) + 1}`,
-    ),
-  };
+  return { order, text: replaced(text, standardTokens, (name) => `$${order.indexOf(name) + 1}`) };
 }
 
-/** For bindings that take `?`: the name of each occurrence, in order. */
-export function toAnonymous(text: string): PositionalText {
+/** SQLite: a `?` for each occurrence. */
+export const toAnonymous = (text: string): PositionalText => toOccurrences(text, () => "?", bracketTokens);
+
+/** A placeholder, numbered from 1, and a value for each occurrence. */
+export function toOccurrences(
+  text: string,
+  placeholder: (index: number) => string,
+  tokens: RegExp = standardTokens,
+): PositionalText {
   const order: string[] = [];
-  const anonymous = text.replace(tokens, (whole, name?: string) => {
-    if (name === undefined) return whole;
-    order.push(name);
-    return "?";
-  });
-  return { text: anonymous, order };
+  return { order, text: replaced(text, tokens, (name) => placeholder(order.push(name))) };
 }
+
+const variableTokens = tokensOf(
+  bracketed,
+  ...Object.values(everywhere),
+  "@@\\w+",
+  "[:@]([A-Za-z_][A-Za-z0-9_]*)",
+);
+
+/**
+ * SQL Server: `@name` for `:name`. The order is that of the first occurrences. A text may also write `@name` itself, as
+ * our own T-SQL does: the calls of our procedures name the procedures' parameters so. Such a name is a parameter when
+ * `given` has it, and otherwise a variable of the text's own. The server refuses parameters that the text does not use.
+ */
+export function toVariables(text: string, given: object): PositionalText {
+  const names = new Set<string>();
+  const variables = text.replace(variableTokens, (token: string, name?: string) => {
+    if (name === undefined) return token;
+    if (token.startsWith(":") || Object.hasOwn(given, name)) names.add(name);
+    return `@${name}`;
+  });
+  return { text: variables, order: [...names] };
+}
+
+const namesAndLiterals = tokensOf(bracketed, ...Object.values(everywhere));
+
+/** A text without its comments, quoted names and string literals, to look for keywords in. */
+export const keywordsOf = (text: string): string => text.replace(namesAndLiterals, " ");

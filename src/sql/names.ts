@@ -22,11 +22,11 @@ export interface QueueNames {
   /** Unquoted, as the user gave them. */
   readonly schema: string;
   readonly table: string;
-  /** What arrived: key, topic, payload. Written once. */
+  /** The table of messages: key, topic, payload. A row is written once. */
   readonly message: string;
-  /** The narrow row that claim and ack rewrite. */
+  /** The table of states: narrow rows that claim and ack rewrite. */
   readonly state: string;
-  /** Both together under the specification's names, to read by hand. */
+  /** The view of both under the specification's names, to read by hand. */
   readonly view: string;
   /** Another object of this queue: an index, a trigger, a procedure. */
   readonly object: (suffix: string) => string;
@@ -34,7 +34,7 @@ export interface QueueNames {
   readonly bare: (suffix: string) => string;
 }
 
-/** Of a queue, given how a dialect writes the name of one of its objects. */
+/** The names of a queue, given how a dialect writes the name of one of its objects. */
 export function queueNames(
   queue: Pick<QueueNames, "kind" | "schema" | "table">,
   { object, bare }: Pick<QueueNames, "object" | "bare">,

@@ -4,7 +4,7 @@ import { requireName } from "../queue/arguments.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import type { SqlParams, SqlRow } from "./driver.js";
 
-/** What names a message. */
+/** How a message is identified. */
 export interface KeyShape<Key> {
   /** Checks a key from outside. */
   readonly key: (value: Key) => Key;
@@ -31,7 +31,7 @@ export const inboxKey: KeyShape<InboxKey> = {
 export const outboxKey: KeyShape<OutboxKey> = {
   key(value) {
     if (!isGuid(value?.id)) {
-      throw new InvalidArgumentError("An outbox message is named by { id }, the GUID that enqueue answered.");
+      throw new InvalidArgumentError("An outbox message is named by { id }, the GUID that enqueue returned.");
     }
     return value;
   },

@@ -15,12 +15,12 @@ import type { SqlRow } from "./driver.js";
 import { inboxKey, type KeyShape, outboxKey } from "./queue-keys.js";
 import { fromStoredText } from "./stored-text.js";
 
-/** What tells an inbox from an outbox: the key, the names of the states, and the columns beside the shared ones. */
+/** The differences between inbox and outbox: the key, the names of the states, and the columns beside the shared ones. */
 export interface QueueShape<Key, Message, State extends string> extends KeyShape<Key> {
   readonly states: readonly State[];
-  /** `owner`: of claimed rows, which may leave out what the claim itself says. */
+  /** `owner`: of claimed rows, which may leave out the owner, the status and the processing columns. */
   readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
-  /** Which rows a state means: status codes and, where they do not tell, whether a lease is held. */
+  /** The rows of a state: their status codes and, where these do not tell, whether a lease is held. */
   readonly rowsIn: (state: State) => {
     readonly statuses: readonly number[];
     readonly leased: boolean | null;
@@ -29,10 +29,10 @@ export interface QueueShape<Key, Message, State extends string> extends KeyShape
 }
 
 /**
- * The columns that are empty for nearly every message at its first attempt. A row may bring them one by one, or
- * all in one: `rest`, null when none is set, else a JSON text of an object with the same names, times as numbers
- * that `fromTime` takes and the hash in hexadecimal. A claim does so because the time to read a row grows with
- * its columns.
+ * The columns that are empty for nearly every message at its first attempt. A row has them one by one, or all in one
+ * column `rest`: null when none is set, else the JSON text of an object with the same names, times as numbers that
+ * `fromTime` takes, and the hash in hexadecimal. A claim packs them because the time to read a row grows with its columns:
+ * on SQLite a drain was a third slower without.
  */
 function rareColumns(row: SqlRow): SqlRow {
   const rest = row.rest as string | null | undefined;
@@ -47,7 +47,7 @@ const time = (dialect: Dialect, value: unknown): Date | null =>
 
 const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
 
-/** A Buffer whichever way it came: drivers bring one or the other kind of bytes. */
+/** Drivers return bytes as a Buffer, as another Uint8Array, or in hexadecimal within `rest`. */
 function hashOf(value: unknown): Buffer | null {
   if (value === null || value === undefined) return null;
   if (typeof value === "string") return Buffer.from(value, "hex");
@@ -93,8 +93,7 @@ const inboxStateOf = (code: number): InboxState =>
 export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   ...inboxKey,
   states: inboxStates,
-  // Set one by one: Object.assign, and even more a literal that spreads so many properties, cost twice as much or
-  // more, for every message.
+  // Set one by one: Object.assign, and even more a literal that spreads so many properties, takes twice as long.
   toMessage(row, dialect, owner) {
     const rare = rareColumns(row);
     const message = common(row, rare, dialect, owner) as Writable<InboxMessage>;

@@ -1,3 +1,4 @@
+import { memoisePromise } from "../base/memoise-promise.js";
 import { safeReason } from "../base/safe-reason.js";
 import { InvalidOperationError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -17,110 +18,71 @@ export interface StatementRunner {
   ): Promise<Rows>;
   /** Several statements in one transaction, repeated as a whole after a transient fault. */
   atomically<T>(work: (tx: SqlExecutor) => Promise<T>, options: CallOptions): Promise<T>;
-  /** Deploys the schema where that was asked for. */
+  /** Deploys the schema where the options ask for it. */
   ready(options: CallOptions): Promise<void>;
 }
 
-const noOptions: CallOptions = {};
+type RunnerOptions = Omit<ResolvedStoreOptions<never>, "onDead">;
 
-/** `deploySchema` is for those who may: it is called where the options ask for it, until it succeeds. */
+/** `deploySchema` is called where the options ask for it, until it succeeds. */
 export function statementRunner(
   db: ReceivingDatabase,
   kind: "inbox" | "outbox",
-  options: Omit<ResolvedStoreOptions<never>, "onDead">,
+  options: RunnerOptions,
   deploySchema?: () => Promise<unknown>,
 ): StatementRunner {
-  const { dialect, driver } = db;
-  const { logger, retry } = options;
-  const policy: SqlParams = {
-    max_attempts: retry.maxAttempts,
-    base_ms: retry.baseMs,
-    factor: retry.factor,
-    max_ms: retry.maxMs,
-    jitter_ms: retry.jitterMs,
-  };
+  const { driver, dialect } = db;
+  const withPolicy = policyParams(db, options);
+  let isDeployed = !options.enableSchemaDeployment || deploySchema === undefined;
+  const deploy = memoisePromise(async () => {
+    await deploySchema?.();
+    isDeployed = true;
+  });
 
-  const deploying = options.enableSchemaDeployment ? deploySchema : undefined;
-  let deployed: Promise<unknown> | undefined;
-  let isDeployed = false;
-  const deploy = (deployment: () => Promise<unknown>): Promise<unknown> => {
-    deployed ??= deployment()
-      .then(() => {
-        isDeployed = true;
-      })
-      .catch((error) => {
-        deployed = undefined; // a failed deployment is tried again by the next call
-        throw error;
-      });
-    return deployed;
-  };
+  const readable = (error: unknown): unknown =>
+    dialect.isSchemaMissing(error)
+      ? new SchemaMissingError(
+          `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db) when you deploy.`,
+          { cause: error },
+        )
+      : error;
 
-  const now = () => (options.clock === undefined ? null : dialect.toTime(options.clock()));
-
-  /** Every statement may be repeated: receive and enqueue find their own key, a settlement its own owner. */
-  const retryFailed = async <T>(
-    failure: unknown,
-    what: string,
-    work: () => Promise<T>,
-    call: CallOptions,
-  ): Promise<T> => {
-    try {
-      return await retryTransient(failure, work, {
-        classify: dialect.classify,
-        repeatable: true,
-        signal: call.signal,
-        onRetry: (error, count) =>
-          logger.warn("database fault, trying again", {
-            statement: what,
-            retry: count,
-            error: safeReason(error),
-          }),
-      });
-    } catch (error) {
-      throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
-    }
-  };
-
-  const withPolicy = (params: SqlParams): SqlParams => Object.assign({ now: now() }, policy, params);
-
-  /** Called for every single message: what only a fault needs is made when there is one. */
-  const execute = async (
-    statement: SqlStatement,
-    params: SqlParams,
-    call: CallOptions = noOptions,
-  ): Promise<Rows> => {
+  const ready = async (call: CallOptions): Promise<void> => {
     call.signal?.throwIfAborted();
-    if (deploying !== undefined) await deploy(deploying);
-    try {
-      return await driver.query(statement, withPolicy(params), call);
-    } catch (error) {
-      const again = () => driver.query(statement, withPolicy(params), call);
-      return retryFailed(error, statement.name, again, call);
-    }
+    if (!isDeployed) await deploy();
   };
 
-  const atomically = async <T>(work: (tx: SqlExecutor) => Promise<T>, call: CallOptions): Promise<T> => {
+  /** Outside of a caller's transaction. */
+  const repeated = async <T>(what: string, work: () => Promise<T>, call: CallOptions): Promise<T> => {
     call.signal?.throwIfAborted();
-    if (deploying !== undefined) await deploy(deploying);
-    const attempt = () => driver.transaction(work, call);
+    if (!isDeployed) await deploy();
+    const warn = (error: unknown, retry: number) =>
+      options.logger.warn("database fault, trying again", {
+        statement: what,
+        retry,
+        error: safeReason(error),
+      });
+    const retries = { classify: dialect.classify, signal: call.signal, onRetry: warn };
     try {
-      return await attempt();
-    } catch (error) {
-      return retryFailed(error, "transaction", attempt, call);
+      return await work();
+    } catch (failure) {
+      return retryTransient(failure, work, retries).catch((error: unknown) => {
+        throw readable(error);
+      });
     }
   };
 
-  const executeIn: StatementRunner["executeIn"] = (tx, statement, params, call) =>
-    tx === undefined ? execute(statement, params, call) : executeInside(tx, statement, params, call);
+  const execute: StatementRunner["execute"] = (statement, params, call = {}) =>
+    repeated(statement.name, () => driver.query(statement, withPolicy(params), call), call);
 
-  /** In a transaction nothing is repeated: what to do about a fault is its owner's to decide. */
+  /** In a caller's transaction nothing is repeated: the caller decides what to do about a fault. */
   const executeInside = async (
     tx: SqlExecutor,
     statement: SqlStatement,
     params: SqlParams,
     call: CallOptions,
   ): Promise<Rows> => {
-    if (deploying !== undefined && !isDeployed) {
+    if (!isDeployed) {
       throw new InvalidOperationError(
         `The schema cannot be deployed inside of a transaction. Await ${kind}.init() before the first one.`,
       );
@@ -129,23 +91,30 @@ export function statementRunner(
     try {
       return await tx.query(statement, withPolicy(params), call);
     } catch (error) {
-      throw dialect.isSchemaMissing(error) ? schemaMissing(error) : error;
+      throw readable(error);
     }
   };
 
-  const schemaMissing = (cause: unknown) =>
-    new SchemaMissingError(
-      `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db) when you deploy.`,
-      { cause },
-    );
-
   return {
     execute,
-    executeIn,
-    atomically,
-    async ready(call) {
-      call.signal?.throwIfAborted();
-      if (deploying !== undefined) await deploy(deploying);
-    },
+    executeIn: (tx, statement, params, call) =>
+      tx === undefined ? execute(statement, params, call) : executeInside(tx, statement, params, call),
+    atomically: (work, call) => repeated("transaction", () => driver.transaction(work, call), call),
+    ready,
+  };
+}
+
+/** Adds the retry policy and the clock of the store to a statement's parameters. */
+function policyParams({ dialect }: ReceivingDatabase, { clock, retry }: RunnerOptions) {
+  const policy: SqlParams = {
+    max_attempts: retry.maxAttempts,
+    base_ms: retry.baseMs,
+    factor: retry.factor,
+    max_ms: retry.maxMs,
+    jitter_ms: retry.jitterMs,
+  };
+  return (params: SqlParams): SqlParams => {
+    const now = clock === undefined ? null : dialect.toTime(clock());
+    return { now, ...policy, ...params };
   };
 }

@@ -14,7 +14,7 @@ export interface StoreOptions<Key> {
   readonly table?: string;
   /**
    * Create or update the schema before first use. Off by default: run `migrate` when you deploy. A Lambda function that
-   * only receives webhooks leaves it to those that dispatch.
+   * only receives webhooks never does it.
    */
   readonly enableSchemaDeployment?: boolean;
   /** 10 attempts, min(2^attempt s, 60 s) between them, by default. */
@@ -22,12 +22,12 @@ export interface StoreOptions<Key> {
   readonly logger?: Logger;
   /** Names the store in logs: the tenant, say. */
   readonly id?: string;
-  /** What `processedBy` says of acknowledged messages; the owner token by default. */
+  /** The value of `processedBy` of acknowledged messages; the owner token by default. */
   readonly processedBy?: string;
   readonly onDead?: DeadLetterListener<Key>;
   /**
-   * What a dead message does to those behind it with the same partition key: `skip` (the default) lets the next one
-   * have its turn, `block` keeps them waiting until it is replayed or marked as processed.
+   * What a dead message does to the messages behind it with the same partition key: `skip` (the default) makes the next
+   * one the head, `block` keeps them blocked until the dead one is replayed or marked as processed.
    */
   readonly deadInPartition?: "skip" | "block";
   /** For tests: the time instead of the database's. */
@@ -60,7 +60,7 @@ export interface ResolvedStoreOptions<Key> {
   readonly clock: (() => Date) | undefined;
 }
 
-/** What TypeScript would have refused: a mistake in plain JavaScript shows when the store is made. */
+/** Refuses in plain JavaScript what TypeScript refuses at compile time. */
 function requireTypes(kind: string, options: StoreOptions<never>): void {
   const { onDead, deadInPartition, clock, logger, id, processedBy, enableSchemaDeployment } =
     options as Record<string, unknown>;
@@ -76,7 +76,7 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
       deadInPartition === "skip" ||
       deadInPartition === "block" ||
       'deadInPartition must be "skip" or "block"',
-    clock === undefined || typeof clock === "function" || "clock must be a function that answers a Date",
+    clock === undefined || typeof clock === "function" || "clock must be a function that returns a Date",
     logger === undefined || isLogger(logger) || "logger must have debug, info, warn and error",
     id === undefined || isText(id, 1_000) || "id must be a non-empty string",
     processedBy === undefined ||

@@ -1,6 +1,6 @@
 /**
- * Text may hold NUL, which PostgreSQL cannot store and some SQLite bindings cut at. Such a
- * text (and one that looks like our mark) is stored as the mark and base64; all others as they are.
+ * Text may hold NUL, which PostgreSQL cannot store and at which some SQLite bindings cut. Such a text, and one that
+ * begins with our mark, is stored as the mark and base64. All others are stored as they are.
  */
 const mark = "\u0001base64:";
 
@@ -14,7 +14,7 @@ export function fromStoredText(stored: string): string {
   return Buffer.from(stored.slice(mark.length), "base64").toString("utf8");
 }
 
-/** Errors are for reading: what no database can hold becomes U+FFFD, a novel a chapter, and nothing null. */
+/** Errors are for reading: a long one is cut, characters that a database cannot hold become U+FFFD, and none is null. */
 export function toStoredError(error: string | null | undefined): string | null {
   if (!error) return null;
   return error.slice(0, maxErrorLength).replaceAll("\0", "\uFFFD").toWellFormed();

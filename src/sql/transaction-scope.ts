@@ -2,8 +2,8 @@ import { InvalidOperationError } from "../errors.js";
 import type { SqlExecutor } from "./driver.js";
 
 /**
- * An executor that works until its transaction ends. Code that a failed `Promise.all` left running would
- * otherwise write outside of it, or into somebody else's.
+ * An executor that works until its transaction ends. Code that a failed `Promise.all` left running would otherwise write
+ * outside of the transaction, or into the next one on the same connection.
  */
 export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor; end(): void } {
   let ended = false;
@@ -12,7 +12,7 @@ export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor
       pipelines: inner.pipelines ?? false,
       async query(statement, params, options) {
         if (ended)
-          throw new InvalidOperationError("This transaction has ended: nothing more can be done in it.");
+          throw new InvalidOperationError("This transaction has ended: no more statements can run in it.");
         return inner.query(statement, params, options);
       },
     },

@@ -1,13 +1,13 @@
 import { abortable } from "../base/abortable.js";
 
 export interface Slots {
-  /** Waits until one is free; answers how to give it back. */
+  /** Waits until a slot is free. Returns the function that gives it back. */
   take(signal?: AbortSignal): Promise<() => void>;
 }
 
 /**
- * How many transactions may be open at once. One connection is kept for statements outside of them: renewals of
- * leases and acknowledgements would otherwise wait for the very handlers that they are about.
+ * Limits how many transactions are open at once. One connection is kept for statements outside of them: renewals of leases
+ * and acknowledgements would otherwise wait for the handlers of these same messages.
  */
 export function transactionSlots(connections: number): Slots {
   let free = Math.max(1, connections - 1);

@@ -5,18 +5,18 @@ export type LogLevel = (typeof logLevels)[number];
 type WrittenLevel = Exclude<LogLevel, "silent">;
 
 /**
- * One JSON object per line, which both clouds' log stores take apart by themselves. What is written comes from the
- * package's own messages: ids, counts, never a payload.
+ * Writes one JSON object per line, which both clouds' log stores parse. The package's own log lines have ids and counts
+ * and never a payload.
  */
 export function jsonLogger(
   level: LogLevel = "info",
   write: (line: string, level: WrittenLevel) => void = (line) => process.stdout.write(`${line}\n`),
 ): Logger {
-  const least = logLevels.indexOf(level);
+  const lowest = logLevels.indexOf(level);
   const at =
     (name: WrittenLevel) =>
     (message: string, fields: LogFields): void => {
-      if (logLevels.indexOf(name) < least) return;
+      if (logLevels.indexOf(name) < lowest) return;
       write(JSON.stringify({ time: new Date().toISOString(), level: name, message, ...fields }), name);
     };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };

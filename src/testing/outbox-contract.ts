@@ -1,4 +1,5 @@
 import { describe } from "vitest";
+import { ownStatementTests } from "./driver/own-statements.js";
 import type { ContractHarness } from "./harness.js";
 import { enqueueTests } from "./outbox/enqueue.js";
 import { observabilityTests } from "./outbox/observability.js";
@@ -17,6 +18,7 @@ export function outboxContract(harness: ContractHarness): void {
   describe(`outbox on ${harness.name}`, () => {
     const context = createOutboxContext(harness);
     queueTests("outbox", context.database);
+    ownStatementTests(context);
     enqueueTests(context);
     settleTests(context);
     operationsTests(context);

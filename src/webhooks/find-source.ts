@@ -1,12 +1,13 @@
+import { decoded, webhookPath } from "./schemes/webhook-path.js";
 import type { ResolvedSource } from "./sources.js";
-import { decoded, webhookPath } from "./webhook-path.js";
 
 export interface FoundSource {
   readonly source?: ResolvedSource | undefined;
-  /** `/webhooks/{source}`, perhaps with the tenant behind it, without what a gateway puts before it. */
+  /** `/webhooks/{source}` or `/webhooks/{source}/{tenant}`, without the prefix that a gateway adds. */
   readonly path: string;
 }
 
+/** Finds no source when the path names a tenant and the source does not read it from there. */
 export function findSource(url: string, sources: ReadonlyMap<string, ResolvedSource>): FoundSource {
   const { path, source: encoded, tenant } = webhookPath(url);
   const source = sources.get(decoded(encoded) ?? "");
@@ -15,4 +16,4 @@ export function findSource(url: string, sources: ReadonlyMap<string, ResolvedSou
 }
 
 const hasTenantInPath = ({ tenant }: ResolvedSource): boolean =>
-  tenant.some((parts) => parts.some((part) => part.place === "path"));
+  tenant.some((parts) => parts.some((part) => part.placeholder === "path"));

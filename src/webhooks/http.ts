@@ -1,18 +1,17 @@
+import type { IncomingHeaders } from "./schemes/delivery.js";
+
+export type { IncomingHeaders } from "./schemes/delivery.js";
+
 /**
- * HTTP as far as webhooks need it. A web `Request` is an `IncomingRequest`; but making one, or a `Response`, loads Node's
- * whole fetch, a quarter of a function's cold start. A platform that has the parts anyway passes them as they are.
+ * The part of a web `Request` that webhooks use. A platform that has these parts passes them as they are: creating a
+ * `Request` or a `Response` loads Node's whole fetch, a quarter of a function's cold start.
  */
 export interface IncomingRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: IncomingHeaders;
-  /** Whole, or to be read. */
+  /** The whole body, or a stream of it. */
   readonly body: Uint8Array | BodyStream | null;
-}
-
-/** By any spelling of the name; what was sent more than once is joined by commas. */
-export interface IncomingHeaders {
-  get(name: string): string | null;
 }
 
 export interface BodyStream {
@@ -31,6 +30,3 @@ export interface Answer {
 
 export const toResponse = ({ status, headers, body }: Answer): Response =>
   new Response(body, { status, headers });
-
-/** What may stand in a header: above all no line break. */
-export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);

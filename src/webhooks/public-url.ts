@@ -5,7 +5,7 @@ export interface PublicUrlOptions {
   readonly trustForwardedHeaders?: boolean | undefined;
 }
 
-/** What was called, as the provider sees it; behind a gateway the request itself may not know. */
+/** Returns the URL that the provider called. Behind a gateway the request itself may have another one. */
 export function publicUrlOf(
   request: Pick<IncomingRequest, "url" | "headers">,
   path: string,
@@ -24,6 +24,6 @@ export function publicUrlOf(
   return `${protocol ?? url.protocol.slice(0, -1)}://${host ?? url.host}${url.pathname}${url.search}`;
 }
 
-/** The first is what the outermost proxy was called by. */
+/** The outermost proxy adds the first value. */
 const firstOf = (headers: IncomingHeaders, name: string): string | undefined =>
   headers.get(name)?.split(",", 1)[0]?.trim() || undefined;

@@ -1,6 +1,6 @@
 import type { IncomingRequest } from "./http.js";
 
-/** The body's bytes, or why there are none. No more than the limit and one chunk is ever held. */
+/** Returns the body's bytes, or why it cannot. Holds no more than the limit and one chunk in memory. */
 export async function readBody(
   request: Pick<IncomingRequest, "headers" | "body">,
   maxBytes: number,
@@ -27,6 +27,6 @@ export async function readBody(
       chunks.push(value);
     }
   } catch {
-    return "malformed"; // the sender went away
+    return "malformed"; // the connection was closed
   }
 }

@@ -10,7 +10,7 @@ export const jsonAnswer = (status: number, body: object, headers: Record<string,
   body: JSON.stringify(body),
 });
 
-/** 200 whatever the outcome: all of them are safely stored, and not every provider takes another 2xx for success. */
+/** 200 for every outcome: the message is stored, and not every provider accepts another 2xx as success. */
 export function acceptedAnswer(scheme: WebhookScheme, outcome: ReceiveOutcome, messageId: string): Answer {
   if (scheme.answer === undefined) return jsonAnswer(200, { outcome, messageId });
   const { contentType, body } = scheme.answer;
@@ -23,7 +23,7 @@ export const textAnswer = (text: string, headers: Record<string, string>): Answe
   body: text,
 });
 
-/** What a sender is told when nothing was stored: the kind of failure, never its details. */
+/** The answers when nothing was stored. They name the kind of failure and never its details. */
 const refusals = {
   "bad request": 400,
   unauthorized: 401,
@@ -36,7 +36,7 @@ const refusals = {
 
 export type RefusalName = keyof typeof refusals;
 
-/** How long a provider that understands it is asked to wait. */
+/** How long a provider that reads the header should wait before it tries again. */
 const retryAfterSeconds = "10";
 
 export function refusedAnswer(error: RefusalName, headers: Record<string, string> = {}): Answer {

@@ -5,10 +5,10 @@ import type { Inbox } from "../inbox/inbox.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { WebhookSource } from "./sources.js";
 
-/** All of an inbox that a webhook needs. */
+/** The part of an inbox that receives webhooks. */
 export type WebhookInbox = Pick<Inbox, "receive">;
 
-/** What arrived, without its content. */
+/** Identifies a webhook that was received, without its content. */
 export interface ReceivedWebhook {
   readonly source: string;
   readonly messageId: string;
@@ -17,36 +17,36 @@ export interface ReceivedWebhook {
 }
 
 export interface WebhookRouteOptions {
-  /** Where messages go; a function chooses by tenant or source. */
+  /** The inbox that stores the messages, or a function that chooses one by tenant or source. */
   readonly inbox: WebhookInbox | ((webhook: ReceivedWebhook) => WebhookInbox | Promise<WebhookInbox>);
-  /** By name: the last part of the path. */
+  /** By name, which is the part of the path after `/webhooks/`. */
   readonly sources: Readonly<Record<string, WebhookSource>>;
-  /** Told of every new message after its commit, to wake a dispatcher, say. What it throws is logged, and it is waited for no longer than `afterEnqueueMs`. */
+  /** Called for every new message after its commit, for example to wake a dispatcher. An error is logged. The answer waits for it no longer than `afterEnqueueMs`. */
   readonly afterEnqueue?: (webhook: ReceivedWebhook) => unknown;
   /** 1 s by default. */
   readonly afterEnqueueMs?: number;
-  /** How long the database may take, and who keeps the secrets, before the answer is 503: providers hang up after 3 s (Slack) to 20 s. 5 s by default. */
+  /** How long the database and the secret store may each take before the answer is 503. Providers give up after 3 s (Slack) to 20 s. 5 s by default. */
   readonly receiveMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;
-  /** How far timestamps may be off. 5 minutes by default. */
+  /** How far a timestamp may differ from the clock. 5 minutes by default. */
   readonly toleranceMs?: number;
-  /** How long secrets that were fetched are used before they are asked for again. 5 minutes by default. */
+  /** How long fetched secrets are used before they are fetched again. 5 minutes by default. */
   readonly secretsMaxAgeMs?: number;
-  /** What stands before `/webhooks/…` in the URL that providers were given. Schemes that sign the URL need it behind most gateways. */
+  /** The part before `/webhooks/…` of the URL that providers call. Schemes that sign the URL need it behind most gateways. */
   readonly publicUrl?: string;
-  /** Take host and protocol from X-Forwarded-Host and X-Forwarded-Proto: only behind a proxy that sets them itself. */
+  /** Takes host and protocol from X-Forwarded-Host and X-Forwarded-Proto. Use it only behind a proxy that sets them itself. */
   readonly trustForwardedHeaders?: boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
-  /** For tests: what timestamps are compared with. */
+  /** The clock that timestamps are compared with, for tests. */
   readonly clock?: () => Date;
 }
 
 export const webhookDefaults = {
   afterEnqueueMs: 1_000,
   receiveMs: 5_000,
-  /** About what a Lambda function can be sent. */
+  /** About the largest request that a Lambda function receives. */
   maxBodyBytes: 5 * 1024 * 1024,
   toleranceMs: 5 * 60_000,
   secretsMaxAgeMs: 5 * 60_000,
@@ -64,7 +64,7 @@ const known = [
   ...Object.keys(webhookDefaults),
 ];
 
-/** The options with the defaults filled in. */
+/** Returns the options with the defaults filled in. */
 export function checkRouteOptions(options: WebhookRouteOptions) {
   refuseUnknown(options, known, "webhooks");
   const settings = { ...webhookDefaults, ...options };
@@ -73,7 +73,7 @@ export function checkRouteOptions(options: WebhookRouteOptions) {
   requirePublicUrl(options.publicUrl);
   const { inbox, afterEnqueue } = options;
   if (typeof inbox !== "function" && typeof inbox?.receive !== "function") {
-    throw new InvalidArgumentError("webhooks: inbox must be an inbox, or a function that answers one.");
+    throw new InvalidArgumentError("webhooks: inbox must be an inbox, or a function that returns one.");
   }
   if (afterEnqueue !== undefined && typeof afterEnqueue !== "function") {
     throw new InvalidArgumentError("webhooks: afterEnqueue must be a function.");

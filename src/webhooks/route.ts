@@ -1,36 +1,37 @@
-import { answeredWithin } from "../base/answered-within.js";
 import { guardedLogger, silentLogger } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
 import { safeReason } from "../base/safe-reason.js";
+import { withinTime } from "../base/within-time.js";
+import { InvalidOperationError } from "../errors.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
-import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./delivery.js";
+import { extractMessage, type WebhookMessage } from "./extract-message.js";
 import { findSource } from "./find-source.js";
+import { answerHandshake, findHandshake } from "./handshake.js";
 import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
 import { readBody } from "./read-body.js";
 import { acceptedAnswer, type RefusalName, refusedAnswer } from "./responses.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
-import { extractMessage, type WebhookMessage } from "./schemes/extract.js";
-import { answerHandshake, findHandshake } from "./schemes/handshake.js";
+import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./schemes/delivery.js";
 import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
-/** The same, for platforms that do without the web's classes. */
+/** The same route without the classes `Request` and `Response`. */
 export type WebhookReceiver = (request: IncomingRequest) => Promise<Answer>;
 
-/** How a request ended: the answer, and what is logged and counted. */
+/** The result of a request: the answer, and the fields to log and count. */
 interface Ending {
   readonly answer: Answer;
   readonly outcome: ReceiveOutcome | "handshake" | RefusalName;
-  /** Why, for the log alone. */
+  /** For the log only. */
   readonly reason?: string;
   readonly webhook?: ReceivedWebhook;
 }
 
 /**
- * Receives webhooks at `/webhooks/{source}`: verifies, deduplicates and enqueues, and answers 2xx only for what is
- * committed. Does no I/O until it is called.
+ * Receives webhooks at `/webhooks/{source}`: verifies, deduplicates and enqueues them. Answers 2xx only after the commit.
+ * Does no I/O until it is called.
  *
  * @example
  * const route = createWebhookRoute({
@@ -63,11 +64,8 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const { tenant: _, ...incoming } = message;
     const signal = AbortSignal.timeout(settings.receiveMs);
     if (typeof inbox !== "function") return inbox.receive(incoming, { signal });
-    const chosen = await answeredWithin(
-      settings.receiveMs,
-      "Who chooses the inbox",
-      inbox(identityOf(message)),
-    );
+    const choosing = Promise.resolve(inbox(identityOf(message)));
+    const chosen = await withinTime(settings.receiveMs, choosing, () => inboxNotChosen(settings.receiveMs));
     return chosen.receive(incoming, { signal });
   };
 
@@ -83,16 +81,16 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     return { answer: acceptedAnswer(source.scheme, outcome, message.messageId), outcome, webhook };
   };
 
-  /** Nothing of the body is looked at before this has believed it. */
+  /** Verifies the delivery before it uses anything of the body. */
   const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
     const refusal = await source.verify(delivery);
     if (refusal !== undefined) return refuse("unauthorized", refusal);
     const handshake = findHandshake(source, delivery, false);
-    if (handshake !== undefined) return shakeHands(handshake, delivery);
+    if (handshake !== undefined) return endHandshake(handshake, delivery);
     if (isJsonType(delivery.contentType) && delivery.json() === undefined && !isEncoded(delivery))
       return refuse("bad request", "the body is not JSON");
     const message = extractMessage(delivery, source);
-    if (message === undefined) return refuse("bad request", "neither an id nor a body");
+    if (message === undefined) return refuse("bad request", "the request has neither an id nor a body");
     return enqueue(source, message);
   };
 
@@ -103,7 +101,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const handshake = findHandshake(source, head, true);
     if (handshake !== undefined) {
       const refusal = await handshake.verify?.(head);
-      return refusal === undefined ? shakeHands(handshake, head) : refuse("unauthorized", refusal);
+      return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
     }
     if (method !== "POST") {
       const allow = [...new Set(["POST", ...source.handshakes.map((one) => one.method)])].join(", ");
@@ -119,7 +117,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   };
 
   return async (request) => {
-    const startedAt = metrics === undefined ? 0 : performance.now(); // its first use costs a cold start more than a ms
+    const startedAt = performance.now();
     const { source, path } = findSource(request.url, sources);
     const ending = await (source === undefined
       ? refuse("not found", "no such source")
@@ -135,10 +133,10 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   };
 }
 
-/** It is to be believed already. */
-async function shakeHands(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
+/** The caller has verified the delivery. */
+async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
   const answer = await answerHandshake(handshake, delivery);
-  if (answer === undefined) return refuse("bad request", "the handshake lacks what its answer needs");
+  if (answer === undefined) return refuse("bad request", "the handshake lacks a value that its answer needs");
   return { answer, outcome: "handshake" };
 }
 
@@ -148,8 +146,11 @@ const refuse = (error: RefusalName, reason: string, headers: Record<string, stri
   reason,
 });
 
-/** A secret store that is away is like a database that is away: the provider tries again. */
+/** An unavailable secret store is like an unavailable database: the provider tries again. */
 const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));
+
+const inboxNotChosen = (ms: number) =>
+  new InvalidOperationError(`The function that chooses the inbox did not return within ${ms} ms.`);
 
 const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
   source,
@@ -158,6 +159,6 @@ const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): Recei
   tenant,
 });
 
-/** Compressed JSON is stored as it came. */
+/** Compressed JSON is stored as it is. */
 const isEncoded = (delivery: Delivery): boolean =>
   !["", "identity"].includes((delivery.headers.get("content-encoding") ?? "").toLowerCase());

@@ -5,8 +5,9 @@ import { type ChallengeSigner, challengeSigner } from "./schemes/challenge.js";
 import type { CheckedHandshake } from "./schemes/check-handshake.js";
 import { type CheckedScheme, checkScheme } from "./schemes/check-scheme.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
+import { type SchemeName, schemeOf } from "./schemes/known-schemes.js";
 import type { WebhookScheme } from "./schemes/scheme.js";
-import { type SchemeName, schemeNames, schemes } from "./schemes/schemes.js";
+import { createSecretKeys, type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import { toSigningKey } from "./schemes/signing-key.js";
 import { fill, fillFirst } from "./schemes/template.js";
 import {
@@ -15,17 +16,16 @@ import {
   toTokenKey,
   type Verifier,
 } from "./schemes/verifier.js";
-import { createSecretKeys, type Secrets, secretsProblems } from "./secrets.js";
 
-/** Who may send webhooks to `/webhooks/{name}`, and how they are read. */
+/** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridable)[number]> {
-  /** A known provider's name, or a scheme of your own. */
+  /** The name of a known provider, or a scheme of your own. */
   readonly scheme: SchemeName | WebhookScheme;
-  /** All that are valid at present. */
+  /** All secrets that are valid at present. */
   readonly secrets: Secrets;
-  /** For handshakes that ask for one (Meta's `hub.verify_token`). */
+  /** For handshakes that send one (Meta's `hub.verify_token`). */
   readonly verifyToken?: Secrets;
-  /** How far a timestamp may be off, in the past and in the future. 5 minutes by default. */
+  /** How far a timestamp may differ from the clock, in the past and in the future. 5 minutes by default. */
   readonly toleranceMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;
@@ -39,7 +39,7 @@ export interface ResolvedSource extends CheckedScheme {
 }
 
 export interface ResolvedHandshake extends CheckedHandshake {
-  /** Its own, or the scheme's; none when it is unsigned. */
+  /** The handshake's own verifier or the scheme's. Undefined when the handshake is unsigned. */
   readonly verify: Verifier | undefined;
   readonly signChallenge: ChallengeSigner | undefined;
 }
@@ -53,7 +53,7 @@ export interface SourceDefaults {
   readonly onStale: (source: string) => void;
 }
 
-/** What a source may say instead of its scheme. */
+/** Fields by which a source overrides its scheme. */
 const overridable = [
   "messageId",
   "topic",
@@ -64,7 +64,7 @@ const overridable = [
 ] as const;
 const sourceFields = ["scheme", "secrets", "verifyToken", "toleranceMs", "maxBodyBytes", ...overridable];
 
-/** Checks all sources and answers them by name; every problem of all of them is in one error. */
+/** Checks all sources and returns them by name. One error lists all problems of all sources. */
 export function resolveSources(
   sources: Readonly<Record<string, WebhookSource>>,
   defaults: SourceDefaults,
@@ -133,7 +133,7 @@ function resolveSource(
   };
 }
 
-/** A secret that is missing is found when the app is built, not when the first webhook is let in. */
+/** A missing secret is reported when the route is created, not when the first webhook arrives. */
 function checkSecrets(
   { secrets, verifyToken }: Partial<WebhookSource>,
   { scheme: { verify }, handshakes }: CheckedScheme,
@@ -144,7 +144,7 @@ function checkSecrets(
   secretsProblems(secrets, toKey, "secrets").forEach(report);
   const asksForToken = handshakes.some((one) => one.verifyToken !== undefined);
   if (asksForToken) secretsProblems(verifyToken, toTokenKey, "verifyToken").forEach(report);
-  else if (verifyToken !== undefined) report("verifyToken is given, but the scheme asks for none");
+  else if (verifyToken !== undefined) report("verifyToken is given, but the scheme uses none");
 }
 
 function checkName(name: string, report: Report): void {
@@ -153,17 +153,10 @@ function checkName(name: string, report: Report): void {
   } catch (error) {
     report((error as Error).message.replace(/\.$/, ""));
   }
-  if (name.includes("/")) report("a source's name is one part of a path and has no slash");
+  if (name.includes("/")) report("the source's name must not contain a slash");
 }
 
-export function schemeOf(scheme: unknown, report: Report): WebhookScheme | Record<string, unknown> {
-  if (typeof scheme !== "string") return scheme as WebhookScheme;
-  if (Object.hasOwn(schemes, scheme)) return schemes[scheme as SchemeName];
-  report(`the scheme ${JSON.stringify(scheme)} is not known; known: ${schemeNames.join(", ")}`);
-  return { verify: { kind: "token", token: "{header:unknown}" } };
-}
-
-/** What a source says itself counts. */
+/** Returns the scheme with the fields that the source overrides. */
 export function withOverrides(
   scheme: unknown,
   source: Pick<WebhookScheme, (typeof overridable)[number]>,

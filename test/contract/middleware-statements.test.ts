@@ -30,7 +30,7 @@ describe("what the middleware costs on PostgreSQL", () => {
     await counter.close();
   });
 
-  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text], unprepared: true }, {});
+  const raw = (text: string) => db.driver.query({ name: "raw", text, unprepared: true }, {});
   const order = statement("order", `insert into ${schema}.orders (id) values (:id)`);
   const placeOrder = (on: SqlExecutor, id: string) => on.query(order, { id });
   const found = statement("found", `select count(*)::int as n from ${schema}.orders where id = :id`);

@@ -13,7 +13,7 @@ import { postgresHarness } from "../support/postgres-harness.js";
 const url = inject("postgresUrl");
 const day = 86_400_000;
 
-/** A login role of its own, with what it is granted on one queue's tables and nothing else. */
+/** A login role that is granted rights on one queue's tables and nothing else. */
 async function loginRole(
   admin: TestDatabase,
   kind: "inbox" | "outbox",
@@ -49,8 +49,7 @@ const everyday = {
 };
 const withPurge = { ...everyday, message: `${everyday.message}, delete`, done: `${everyday.done}, delete` };
 
-const run = (db: Database, sql: string) =>
-  db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+const run = (db: Database, sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
 
 describe("inbox and outbox on PostgreSQL with a role that may only read and write the tables", () => {
   let admin: TestDatabase;
@@ -64,7 +63,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     await admin?.close();
   });
 
-  it("IBX-126 a whole cycle of an inbox runs with what it reads and writes in its three tables", async () => {
+  it("IBX-126 a whole cycle of an inbox runs with rights on its three tables alone", async () => {
     const { db, drop } = await loginRole(admin, "inbox", withPurge);
     try {
       const [user] = await run(
@@ -112,7 +111,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("IBX-126 without the right to delete messages everything but the purge works, and the purge says what it lacks", async () => {
+  it("IBX-126 without the right to delete messages everything but the purge works, and the purge fails with the server's permission error", async () => {
     const { db, drop } = await loginRole(admin, "inbox", everyday);
     try {
       const inbox = createInbox(db, { schema: admin.schema! });
@@ -125,8 +124,8 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 ADD-01 with partition keys it needs the tables of partition queues too, and an error names them", async () => {
-    const table = "in_line";
+  it("OBX-104 ADD-01 with partition keys the role needs the partition tables too, and the error says so when they are missing", async () => {
+    const table = "keyed";
     await migrate(admin.db, { schema: admin.schema!, inbox: false, outbox: table });
     const { db, role, drop } = await loginRole(admin, "outbox", everyday, table);
     try {
@@ -136,7 +135,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
       await expect(outbox.enqueue(messages)).rejects.toMatchObject({ code: "42501" });
 
       const names = admin.db.dialect.names("outbox", admin.schema!, table);
-      for (const table of ["_lane", "_line", "_arrived"])
+      for (const table of ["_partition_lock", "_partition_queue", "_pending_arrivals"])
         await admin.raw(`grant select, insert, update, delete on ${names.object(table)} to ${role}`);
       await outbox.enqueue(messages);
       const [first] = await outbox.claim({ owner });
@@ -154,7 +153,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 a whole cycle of an outbox runs with what it reads and writes in its three tables", async () => {
+  it("OBX-104 a whole cycle of an outbox runs with rights on its three tables alone", async () => {
     const { db, drop } = await loginRole(admin, "outbox", withPurge);
     try {
       const clock = testClock();

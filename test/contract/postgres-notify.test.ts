@@ -74,7 +74,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
   const untilHandled = (handled: readonly string[], payloads: readonly string[]) =>
     expect.poll(() => [...handled].sort(), { timeout: 20_000 }).toEqual([...payloads].sort());
 
-  /** Everything that is notified until `work` is done. */
+  /** The number of notifications until `work` is done. */
   const notifiedBy = async (kind: "inbox" | "outbox", work: () => Promise<unknown>): Promise<number> => {
     const client = await connected();
     const name = channel(kind);
@@ -87,7 +87,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     });
     await client.query(`listen "${name}"`);
     await work();
-    await query("select pg_notify($1, 'end')", [name]); // they come in the order of their commits
+    await query("select pg_notify($1, 'end')", [name]); // notifications come in the order of commits
     await ended;
     return count;
   };
@@ -103,7 +103,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilHandled(handled, ["first", "second"]);
   });
 
-  it("ADD-09 a message of the caller's own transaction wakes with its commit, and one rolled back never", async () => {
+  it("ADD-09 a message of the caller's own transaction notifies at its commit, and never after a rollback", async () => {
     await enableNotify(db, { kind: "outbox", schema });
     const outbox = createOutbox(db, { schema });
     const notified = await notifiedBy("outbox", async () => {
@@ -152,7 +152,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await untilListening(0);
   });
 
-  it("ADD-09 only what can be claimed notifies, once per transaction", async () => {
+  it("ADD-09 only claimable messages notify, once per transaction", async () => {
     await enableNotify(db, { kind: "inbox", schema });
     await enableNotify(db, { kind: "inbox", schema }); // again, harmlessly
     const inbox = createInbox(db, { schema });
@@ -175,9 +175,9 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
       partitionKey: "key",
     });
     expect(await notifiedBy("inbox", () => inbox.receive(keyed("1")))).toBe(1);
-    expect(await notifiedBy("inbox", () => inbox.receive(keyed("2")))).toBe(0); // it is behind
+    expect(await notifiedBy("inbox", () => inbox.receive(keyed("2")))).toBe(0); // it is blocked
     expect(await notifiedBy("inbox", () => inbox.markDead(keyed("1"), "no"))).toBe(1);
-    expect(await notifiedBy("inbox", () => inbox.replay([keyed("1")]))).toBe(0); // behind again
+    expect(await notifiedBy("inbox", () => inbox.replay([keyed("1")]))).toBe(0); // blocked again
     const seen = { source: "k", messageId: "seen", topic: "t", payload: "p" };
     await inbox.alreadyProcessed(seen);
     expect(await notifiedBy("inbox", () => inbox.receive(seen))).toBe(1);
@@ -187,7 +187,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     expect(await notifiedBy("inbox", () => inbox.claim({ owner }))).toBe(0);
   });
 
-  it("ADD-09 without it, or after it was taken back, nothing is notified", async () => {
+  it("ADD-09 without enableNotify, or after disableNotify, nothing is notified", async () => {
     expect(await notifiedBy("outbox", () => enqueue("before"))).toBe(0);
     await enableNotify(db, { kind: "outbox", schema });
     expect(await notifiedBy("outbox", () => enqueue("with"))).toBe(1);
@@ -206,7 +206,7 @@ describe("PostgreSQL wakes workers by NOTIFY", () => {
     await stop();
   });
 
-  it("refuses what it does not know", () => {
+  it("refuses missing and unknown options", () => {
     expect(() => wakeUpOnNotify({ kind: "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "queue" as "inbox" })).toThrow(InvalidArgumentError);
     expect(() => wakeUpOnNotify({ url, kind: "inbox", chanel: "x" } as never)).toThrow(InvalidArgumentError);

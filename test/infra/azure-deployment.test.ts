@@ -154,7 +154,7 @@ describe("the Bicep files for Azure", () => {
     expect(names.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
   });
 
-  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", () => {
+  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", async () => {
     const settings = propertiesOf(only("Microsoft.Web/sites/config")) as Record<string, string>;
     const values: Record<string, string> = {
       vaultUrl: "https://kv.vault.azure.net/",
@@ -171,7 +171,7 @@ describe("the Bicep files for Azure", () => {
         values[text] ?? text.replace(/\$\{(\w+)\}/g, (_, variable: string) => values[variable]!),
       ]),
     );
-    const { databaseUrl, sources } = readEnvironment(env);
+    const { databaseUrl, sources } = await readEnvironment(env);
     expect(sources?.stripe?.secrets).toEqual([
       { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
     ]);

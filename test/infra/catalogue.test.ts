@@ -55,7 +55,7 @@ describe("the catalogue of tenants", () => {
   it.skipIf(sqlServerUrl === "")("FUN-08 FUN-10 discovery finds its samples on SQL Server", async () => {
     const table = `tenants_${randomUUID().slice(0, 8)}`; // the database is not this test's own
     const db = openSqlServer({ url: sqlServerUrl, maxConnections: 1 });
-    const run = (sql: string) => db.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    const run = (sql: string) => db.driver.query({ name: "script", text: sql, unprepared: true }, {});
     try {
       await run((await script()).replaceAll('"tenants"', `"${table}"`));
       expect(await discovered(sqlServerUrl, table)).toEqual(samples);

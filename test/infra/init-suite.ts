@@ -12,7 +12,7 @@ import { type OwnDatabase, ownDatabase } from "./own-database.js";
 import { type PackedPackage, packedPackage } from "./packed.js";
 import { unpacked } from "./unpacked.js";
 
-/** Puts what the app's package.json names into its folder, and answers how to run one of its scripts. */
+/** Installs the packages of the app's package.json into its folder. Returns a function that runs one of its scripts. */
 export type Install = (
   folder: string,
   packed: PackedPackage,
@@ -36,7 +36,7 @@ export const describeInit = (name: string, install: Install) =>
       await Promise.all([packed?.remove(), database?.drop()]);
     });
 
-    /** As a newcomer does it, but with the package from here instead of the registry's. */
+    /** Follows the documented steps, with the package from this folder instead of the registry's. */
     async function built(cloud: "aws" | "azure", ...args: readonly string[]): Promise<string> {
       await packed.cli(["init", cloud, cloud, ...args], place);
       const folder = join(place, cloud);

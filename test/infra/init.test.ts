@@ -5,10 +5,10 @@ import { describeInit } from "./init-suite.js";
 import { run } from "./packed.js";
 
 /**
- * Without a registry: the packed package is unpacked where npm would put it, and what else the app names is linked from
- * here. `npm run test:init` installs it all.
+ * Needs no registry: the packed package is unpacked where npm would put it, and the app's other packages are linked from
+ * this project. `npm run test:init` installs all of them.
  */
-describeInit("an app of the user's own, by oncebox init", async (folder, { tarball }) => {
+describeInit("a new app, created by oncebox init", async (folder, { tarball }) => {
   const { dependencies, devDependencies, scripts } = JSON.parse(
     await readFile(join(folder, "package.json"), "utf8"),
   ) as Record<"dependencies" | "devDependencies" | "scripts", Readonly<Record<string, string>>>;

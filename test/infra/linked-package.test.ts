@@ -6,14 +6,14 @@ import { root } from "./aws-stack.js";
 import { type PackedPackage, packedPackage } from "./packed.js";
 
 let packed: PackedPackage;
-let place: string;
+let workspace: string;
 
 beforeAll(async () => {
   packed = await packedPackage();
-  place = await mkdtemp(join(tmpdir(), "oncebox-linked-"));
+  workspace = await mkdtemp(join(tmpdir(), "oncebox-linked-"));
 });
 afterAll(async () => {
-  await rm(place, { recursive: true, force: true });
+  await rm(workspace, { recursive: true, force: true });
   await packed?.remove();
 });
 
@@ -23,12 +23,12 @@ async function link(name: string, target: string, folder: string): Promise<void>
   await symlink(target, path, "junction");
 }
 
-it("FUN-09 a package that is linked, as npm link and workspaces do it, makes bundles of one database whatever its folder is called", async () => {
-  await packed.cli(["init", "aws", "app"], place);
-  const app = join(place, "app");
+it("FUN-09 a linked package (npm link, workspaces) makes bundles of one database whatever its folder is called", async () => {
+  await packed.cli(["init", "aws", "app"], workspace);
+  const app = join(workspace, "app");
   const linked = dirname(packed.tarball);
   await link("oncebox", linked, app);
-  // Neither SQL Server's driver nor SQLite's.
+  // The drivers of SQL Server and SQLite are not installed.
   for (const name of ["esbuild", "fflate", "pg", "@middy/core"]) {
     await link(name, join(root, "node_modules", name), linked);
   }

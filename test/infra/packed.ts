@@ -9,7 +9,7 @@ import { root } from "./aws-stack.js";
 export const run = promisify(execFile);
 const require = createRequire(import.meta.url);
 
-/** From what is on this machine first; the registry only for what is not. */
+/** Prefers npm's cache to the registry. */
 export const npm = (args: readonly string[], cwd: string) =>
   run("npm", ["--prefer-offline", "--no-audit", "--no-fund", ...args], {
     cwd,
@@ -19,14 +19,14 @@ export const npm = (args: readonly string[], cwd: string) =>
 
 export interface PackedPackage {
   readonly tarball: string;
-  /** Runs the command line that is in it. */
+  /** Runs the package's command line. */
   cli(args: readonly string[], cwd: string): Promise<unknown>;
   remove(): Promise<void>;
 }
 
 /**
- * The package as it would be published. Built beside the project's own dist folder, which others may be building or
- * using at this moment.
+ * Packs the package as it would be published. Builds it outside of the project's dist folder, which other tests may be
+ * building or using at the same time.
  */
 export async function packedPackage(): Promise<PackedPackage> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-packed-"));
@@ -40,7 +40,7 @@ export async function packedPackage(): Promise<PackedPackage> {
   });
   await npm(["pack", "--ignore-scripts"], folder);
   const [tarball] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
-  // Its one dependency; installing it by npm alone would take longer than all the rest.
+  // Linked, because installing this one dependency with npm would take longer than the rest of the test.
   await mkdir(join(folder, "node_modules"));
   await symlink(join(root, "node_modules/zod"), join(folder, "node_modules/zod"), "junction");
   return {

@@ -46,7 +46,7 @@ describe("the functions' user on PostgreSQL", () => {
   });
 
   const runScript = (sql: string) =>
-    database.db.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    database.db.driver.query({ name: "script", text: sql, unprepared: true }, {});
 
   it("FUN-10 does all that the functions do: webhook to clean-up", async () => {
     const handled: string[] = [];
@@ -62,7 +62,7 @@ describe("the functions' user on PostgreSQL", () => {
         publishers: { receipt: ({ correlationId }) => void handled.push(correlationId!) },
         retentionMs: 1,
       },
-      { environment: readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
+      { environment: await readEnvironment({ ONCEBOX_DATABASE_URL: url, ONCEBOX_LOG_LEVEL: "silent" }) },
     );
     const message = { source: "s", topic: "paid", payload: "{}" };
     expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("enqueued");
@@ -83,7 +83,7 @@ describe("the functions' user on PostgreSQL", () => {
     await app.close();
   });
 
-  it("FUN-10 does what people do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const [inbox, outbox] = [createInbox(db, { clock }), createOutbox(db, { clock })];

@@ -22,7 +22,7 @@ import { root } from "./aws-stack.js";
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
 
-/** By any statement of the package, as `[infra].[Inbox_Claim]`. */
+/** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
   const { names, receiving, inbox, outbox, due, defaults } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
@@ -34,10 +34,8 @@ function calledProcedures(): readonly string[] {
     outbox(outboxNames, options),
     [due!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
-  return statements.flatMap(({ steps }) =>
-    steps.flatMap((sql) =>
-      [...sql.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
-    ),
+  return statements.flatMap(({ text }) =>
+    [...text.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
   );
 }
 
@@ -82,7 +80,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   });
 
   const run = (on: Database, sql: string) =>
-    on.driver.query({ name: "script", steps: [sql], unprepared: true }, {});
+    on.driver.query({ name: "script", text: sql, unprepared: true }, {});
 
   const isBabelfish = async () =>
     (await admin.raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;
@@ -94,8 +92,9 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     ).map(({ name }) => `[${admin.schema}].[${String(name)}]`);
 
   /**
-   * In SQL Server a procedure may use what its owner owns, whoever calls it. Babelfish asks for the caller's own rights
-   * instead, so there what follows shows that no procedure was forgotten, and only what came before that no table is open.
+   * In SQL Server a procedure may use everything that its owner owns, whichever user calls it (ownership chaining).
+   * Babelfish checks the caller's own rights instead. There the tests after this show that no procedure was forgotten, and
+   * only the test before it shows that no table is accessible.
    */
   async function grantWhatOwnershipGives(): Promise<void> {
     for (const table of await objects("U")) {
@@ -151,7 +150,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
         publishers: { receipt: ({ correlationId }) => void sent.push(correlationId!) },
         retentionMs: 1,
       },
-      { environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }) },
+      { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }) },
     );
     const message = { source: "s", topic: "paid", payload: "{}" };
     expect(await app.inbox.receive({ ...message, messageId: "1" })).toBe("enqueued");
@@ -175,7 +174,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await app.cleanup(timeBudget(60_000))).toMatchObject({ inbox: { done: 4 }, outbox: { done: 5 } });
   });
 
-  it("FUN-10 does what people do as well: settle by hand, replay, mark, count", async () => {
+  it("FUN-10 does what operators do as well: settle by hand, replay, mark, count", async () => {
     const clock = testClock();
     const owner = newOwnerToken();
     const options = { clock, schema: admin.schema! };

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { unzipSync } from "fflate";
 
-/** An archive's content in a folder with nothing above it: what is not in the archive cannot be imported. */
+/** Unpacks an archive into a folder without node_modules above it, so that only the archive's files can be imported. */
 export async function unpacked(archive: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-unpacked-"));
   for (const [name, bytes] of Object.entries(unzipSync(await readFile(archive)))) {

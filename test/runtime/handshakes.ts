@@ -4,7 +4,7 @@ const secret = "consumer-secret";
 const challenge = "890e4665-4dfe-4ab1-b689-ed553bceeed0";
 const signed = { kind: "signature", header: "x-signature" };
 
-/** As `ONCEBOX_WEBHOOKS` has them: a handshake by every method there is, and one that only an HMAC answers. */
+/** Sources for `ONCEBOX_WEBHOOKS`: a handshake with each method, and one that is answered with an HMAC. */
 export const handshakeSources = {
   own: {
     scheme: {
@@ -34,7 +34,7 @@ export interface HandshakeRequest {
   readonly method: string;
   readonly path: string;
   readonly headers?: Record<string, string>;
-  /** Status, body, and the header that only the OPTIONS is answered with. */
+  /** Status, body, and the header that only the answer to OPTIONS has. */
   readonly expected: readonly [status: number, body: string, allowedOrigin: string | null];
 }
 

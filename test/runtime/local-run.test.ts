@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { readEnvironment } from "../../src/app/index.js";
+import { defined } from "../../src/base/defined.js";
 import { signWebhook } from "../../src/webhooks/index.js";
 import { startSecretsManager } from "./aws/secrets-manager-server.js";
 
@@ -83,7 +84,7 @@ const post = (url: string, id: string, secrets = secret) => {
 const status = async (url: string) => (await fetch(`${url}/status`)).json();
 
 describe("oncebox dev", () => {
-  it("FUN-11 runs the example app on SQLite: an example webhook goes all the way, and Ctrl-C ends it well", async () => {
+  it("FUN-11 runs the example app on SQLite: an example webhook is handled and published, and Ctrl-C stops it", async () => {
     const { url, output, stop } = await dev(["--app", join(root, "functions/app.ts"), "--try"]);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/a webhook arrives: 200 .*"enqueued"/);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/sends it again: 200 .*"(duplicate|done)"/);
@@ -102,7 +103,7 @@ describe("oncebox dev", () => {
     expect(output().split("sending the receipt of")).toHaveLength(3);
   });
 
-  it("FUN-11 ONCEBOX_DATABASE_URL and ONCEBOX_WEBHOOKS choose another database and other sources, without code", async () => {
+  it("FUN-11 ONCEBOX_DATABASE_URL and ONCEBOX_WEBHOOKS choose another database and other sources without code", async () => {
     const { url, stop } = await dev([], {
       ONCEBOX_DATABASE_URL: inject("postgresUrl"),
       ONCEBOX_WEBHOOKS: '{"stripe": {"scheme": "stripe", "secrets": ["whsec_own"]}}',
@@ -114,14 +115,14 @@ describe("oncebox dev", () => {
     expect(await stop()).toBe(0);
   });
 
-  it("FUN-11 a port that is taken is said, and nothing keeps running", async () => {
+  it("FUN-11 a port in use is reported, and nothing keeps running", async () => {
     const { url, stop } = await dev(["--app", join(root, "functions/app.ts")]);
     const second = dev(["--app", join(root, "functions/app.ts"), "--port", new URL(url).port]);
     await expect(second).rejects.toThrow(/EADDRINUSE.*--port or PORT/);
     expect(await stop()).toBe(0);
   });
 
-  it("FUN-11 what it says to try works in a clone of the repository, where nothing is built", async () => {
+  it("FUN-11 the commands it suggests work in a clone of the repository, where nothing is built", async () => {
     const database = `sqlite:${join(await newFolder(), "app.db")}`;
     const args = ["--app", "functions/app.ts", "--database", database, "--try"]; // as npm start does
     const { output, stop } = await dev(args, {}, root);
@@ -134,7 +135,7 @@ describe("oncebox dev", () => {
     expect(await stop()).toBe(0);
   });
 
-  it("FUN-07 FUN-11 runs an app with many tenants, and counts what all of them have", async () => {
+  it("FUN-07 FUN-11 runs an app with many tenants, and its status adds up all of them", async () => {
     const folder = await newFolder();
     const app = join(folder, "app.mts");
     const from = (name: string) => JSON.stringify(new URL(`../../src/${name}`, import.meta.url).href);
@@ -164,7 +165,7 @@ describe("oncebox dev", () => {
     expect(await stop()).toBe(0);
   });
 
-  it("FUN-11 Ctrl-C lets a handler that runs finish, and what it did is kept", async () => {
+  it("FUN-11 Ctrl-C lets a running handler finish, and its work is kept", async () => {
     const folder = await newFolder();
     const app = join(folder, "app.mts");
     await writeFile(
@@ -190,7 +191,7 @@ describe("oncebox dev", () => {
     expect(await text(child.stdout)).toMatch(/inbox .*Processing 0 {2}Done 1/);
   });
 
-  it("FUN-11 secrets and the database's URL may be kept in a cloud's store, here as there", async () => {
+  it("FUN-11 secrets and the database's URL may be in a cloud's store, as in a deployed function", async () => {
     const folder = await newFolder();
     const store = await startSecretsManager({
       database: JSON.stringify({ url: `sqlite:${join(folder, "app.db")}` }),
@@ -212,7 +213,7 @@ describe("oncebox dev", () => {
     await store.close();
   });
 
-  it("ADD-07 a reader that has read enough, like head, is no failure", async () => {
+  it("ADD-07 a reader that closes the pipe, like head, is not a failure", async () => {
     const child = cli(["migrate", "--print", "--database", "mssql://nowhere/x"], await newFolder());
     child.stdout.destroy();
     let errors = "";
@@ -225,16 +226,16 @@ describe("oncebox dev", () => {
 });
 
 describe("the local run's server", () => {
-  const start = (stopMs?: number) =>
+  const start = async (stopMs?: number) =>
     startLocalRun(
       { database: "sqlite::memory:", sources: { stripe: { scheme: "stripe", secrets: [secret] } } },
       {
-        environment: readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
-        ...(stopMs === undefined ? {} : { stopMs }),
+        environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
+        ...defined({ stopMs }),
       },
     );
 
-  it("FUN-11 stops although somebody never finishes a request", async () => {
+  it("FUN-11 stops although a client never finishes its request", async () => {
     const local = await start(100);
     const socket = connect(Number(new URL(local.url).port), "127.0.0.1");
     const closed = once(socket, "close");

@@ -34,12 +34,12 @@ describe("the packed package", () => {
     return JSON.parse(stdout);
   };
 
-  it("brings zod along, for an app's definition, and nothing else", async () => {
+  it("depends on zod and nothing else", async () => {
     const installed = (await readdir(join(project, "node_modules"))).filter((name) => !name.startsWith("."));
     expect(installed).toEqual(["oncebox", "zod"]);
   });
 
-  it("imports without any driver, and says which one is missing when it is needed", async () => {
+  it("imports without any driver, and names the missing one when it is needed", async () => {
     const answers = await evaluate(`
       const { createInbox } = await import("oncebox");
       const { openPostgres } = await import("oncebox/postgres");
@@ -58,7 +58,7 @@ describe("the packed package", () => {
     ]);
   });
 
-  it("runs on Node's own SQLite where there is one, and asks for the package where there is not", async () => {
+  it("runs on Node's own SQLite where there is one, and names the package to install where there is not", async () => {
     const answer = await evaluate(`
       import { createInbox, migrate } from "oncebox";
       import { openSqlite } from "oncebox/sqlite";

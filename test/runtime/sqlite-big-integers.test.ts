@@ -8,8 +8,8 @@ import { fromSqlite, openSqlite } from "../../src/sql/sqlite/index.js";
 
 type WithBigInts = new (file: string, options: { readonly readBigInts: boolean }) => SqliteHandle;
 
-describe("a caller's connection to SQLite that answers integers as BigInts", () => {
-  it("IBX-014 OBX-003 gives the same answers as any other", async () => {
+describe("a caller's connection to SQLite that returns integers as BigInts", () => {
+  it("IBX-014 OBX-003 gives the same results as any other", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-bigint-"));
     const file = join(folder, "app.db");
     const db = openSqlite({ file });

@@ -98,7 +98,7 @@ describe("several processes on one SQLite file", () => {
   it("MSG-11 opens in WAL mode with the recommended pragmas", async () => {
     const db = openSqlite({ file });
     const pragma = async (name: string) =>
-      Object.values((await db.driver.query({ name, steps: [`pragma ${name}`] }, {}))[0]!)[0];
+      Object.values((await db.driver.query({ name, text: `pragma ${name}` }, {}))[0]!)[0];
     expect(await pragma("journal_mode")).toBe("wal");
     expect(await pragma("synchronous")).toBe(1);
     expect(await pragma("cache_size")).toBe(-8000);

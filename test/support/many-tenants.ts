@@ -16,7 +16,7 @@ export async function sqliteTenants(count: number) {
   const template = join(folder, "template.db");
   const db = openSqlite({ file: template });
   await migrate(db);
-  await db.driver.query({ name: "checkpoint", steps: ["pragma wal_checkpoint (truncate)"] }, {});
+  await db.driver.query({ name: "checkpoint", text: "pragma wal_checkpoint (truncate)" }, {});
   await db.close();
   const tenants: Tenant[] = [];
   for (let index = 0; index < count; index++) {

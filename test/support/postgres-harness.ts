@@ -11,7 +11,7 @@ async function open(url: string): Promise<TestDatabase> {
   const schema = `t_${randomUUID().slice(0, 8)}`;
   const opened = [openPostgres({ url, maxConnections: 10 })];
   const db = opened[0]!;
-  const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  const raw = (sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
   return {
     db,
     schema,

@@ -31,7 +31,7 @@ async function openFile(): Promise<TestDatabase> {
       connection.exec("pragma busy_timeout = 5000; begin immediate");
       return callerTransaction(connection, true);
     },
-    raw: (sql) => opened[0]!.driver.query({ name: "raw", steps: [sql] }, {}),
+    raw: (sql) => opened[0]!.driver.query({ name: "raw", text: sql }, {}),
     async close() {
       await Promise.all(opened.map((db) => db.close()));
       await rm(folder, { recursive: true, force: true });
@@ -48,7 +48,7 @@ async function openMemory(): Promise<TestDatabase> {
     reopen: () => db,
     // the one connection there is: the driver's own transaction stands for the caller's
     begin: () => driverTransaction(db),
-    raw: (sql) => db.driver.query({ name: "raw", steps: [sql] }, {}),
+    raw: (sql) => db.driver.query({ name: "raw", text: sql }, {}),
     close: () => db.close(),
   };
 }
@@ -76,7 +76,7 @@ function driverTransaction(db: ReturnType<typeof openSqlite>): Promise<CallerTra
           started({
             tx,
             run: async (sql) => {
-              await tx.query({ name: "raw", steps: [sql] }, {});
+              await tx.query({ name: "raw", text: sql }, {});
             },
             commit: () => conclude("commit"),
             rollback: () => conclude("rollback"),

@@ -17,7 +17,7 @@ async function open(url: string): Promise<TestDatabase> {
   const another = () => openSqlServer({ url, maxConnections: 4, config: patient });
   const opened = [another()];
   const db = opened[0]!;
-  const raw = (sql: string) => db.driver.query({ name: "raw", steps: [sql], unprepared: true }, {});
+  const raw = (sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
   // Babelfish accepts SQL Server's lock hints and ignores them, and does not show which statement waits.
   const isServer = !(await isBabelfish({ db, raw }));
   return {

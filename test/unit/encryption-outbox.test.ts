@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { createOutbox } from "../../src/outbox/outbox.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 
-/** A server that writes down what it is sent, and answers that it has no encryption. */
+/** A server that records what it is sent, and answers that it has no encryption. */
 async function plainServer() {
   const received: Buffer[] = [];
   const sockets: Socket[] = [];

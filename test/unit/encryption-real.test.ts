@@ -9,7 +9,7 @@ import { type StartedServer, startPostgres } from "../support/start-postgres.js"
 
 const file = (name: string) => fileURLToPath(new URL(`../support/tls/${name}`, import.meta.url));
 
-/** Gives a running server its certificate; it takes it up without a restart. */
+/** Gives a running server its certificate, which it loads without a restart. */
 async function turnOnTls(url: string): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();
@@ -38,7 +38,7 @@ describe.skipIf(process.env.ONCEBOX_TEST_POSTGRES_URL)("an encrypted connection 
   it("IBX-128 OBX-107 everything goes through TLS, and the server's certificate is checked", async () => {
     const ca = await readFile(file("server.crt"), "utf8");
     const db = openPostgres({ url: server.url, config: { ssl: { ca } } });
-    await expect.poll(() => migrate(db).then(() => "up")).toBe("up"); // the server takes its settings up in a moment
+    await expect.poll(() => migrate(db).then(() => "up")).toBe("up"); // the server reloads its settings a moment later
     const inbox = createInbox(db);
     expect(await inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "" })).toBe("enqueued");
     expect(await createOutbox(db).enqueue({ topic: "t", payload: "" })).toBeDefined();
@@ -50,7 +50,7 @@ describe.skipIf(process.env.ONCEBOX_TEST_POSTGRES_URL)("an encrypted connection 
     await db.close();
   });
 
-  it("IBX-128 OBX-107 a server with a certificate that nobody vouches for is refused", async () => {
+  it("IBX-128 OBX-107 a server with a self-signed certificate is refused", async () => {
     const db = openPostgres({ url: `${server.url}?sslmode=verify-full` });
     await expect(migrate(db)).rejects.toThrow(/self-signed certificate/);
     await db.close();

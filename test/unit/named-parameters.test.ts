@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { parameterNames, toPositional } from "../../src/sql/named-parameters.js";
+import {
+  keywordsOf,
+  parameterNames,
+  toAnonymous,
+  toPositional,
+  toVariables,
+} from "../../src/sql/named-parameters.js";
 
 describe("named parameters", () => {
   it.each([
@@ -14,6 +20,9 @@ describe("named parameters", () => {
     ['select "--:x", :a', ["a"]],
     ["select array[1:2], :a", ["a"]],
     ["values (:id,:name)", ["id", "name"]],
+    ["values (:orderId, :_Id2)", ["orderId", "_Id2"]],
+    ["select /* not :a\n nor ':b */ :c", ["c"]],
+    ["select x[:i]", ["i"]],
     ["select '$.a:b' , '\n:c\n', :d", ["d"]],
   ])("MID-01 finds the parameters of %s", (text, names) => {
     expect(parameterNames(text)).toEqual(names);
@@ -38,5 +47,40 @@ describe("named parameters", () => {
     const { text, order } = toPositional(names.map((name) => `:${name}`).join(", "));
     expect(order).toEqual(names);
     expect(text).toBe(names.map((_, index) => `$${index + 1}`).join(", "));
+  });
+
+  it("MID-01 SQLite gets a ? for each occurrence, and brackets quote a name", () => {
+    expect(toAnonymous("select [a:b], :x, ':x', :y, :x")).toEqual({
+      text: "select [a:b], ?, ':x', ?, ?",
+      order: ["x", "y", "x"],
+    });
+  });
+
+  it.each([
+    ["insert into orders values (:id, :note)", "insert into orders values (@id, @note)", ["id", "note"]],
+    [
+      "select :id, ':id', [a:id], [b]]:id], \"c:id\" -- :id",
+      "select @id, ':id', [a:id], [b]]:id], \"c:id\" -- :id",
+      ["id"],
+    ],
+    ["/* :a\n:b */ select :id", "/* :a\n:b */ select @id", ["id"]],
+    ["select geography::Point(:x, :y, 4326)", "select geography::Point(@x, @y, 4326)", ["x", "y"]],
+    ["grant select on schema::infra to app", "grant select on schema::infra to app", []],
+    ["select :missing", "select @missing", ["missing"]],
+    [
+      "declare @own int = :id; select @own, @id, @@rowcount",
+      "declare @own int = @id; select @own, @id, @@rowcount",
+      ["id"],
+    ],
+    ["exec [a@id].[b] @id = @id, @note = :note", "exec [a@id].[b] @id = @id, @note = @note", ["id", "note"]],
+    ["again: select 1; goto again", "again: select 1; goto again", []],
+  ])("MID-01 SQL Server gets @name for the :name of %s", (text, variables, order) => {
+    expect(toVariables(text, { id: 1, note: "n" })).toEqual({ text: variables, order });
+  });
+
+  it("MID-01 keywords are found outside of names, literals and comments only", () => {
+    const text = `-- select\nupdate "returning" set [returning] = 'returning' /* returning */`;
+    expect(keywordsOf(text)).not.toMatch(/returning|select/);
+    expect(keywordsOf(text)).toMatch(/update\s+set/);
   });
 });

@@ -1,6 +1,8 @@
+import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
+import { toVariables } from "../../src/sql/named-parameters.js";
 import {
   type MssqlRequest,
   type MssqlTransaction,
@@ -10,7 +12,9 @@ import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { addMs, backoffMs, differs, text } from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { parameterKind, parameterValue, usedParameters } from "../../src/sql/sqlserver/parameters.js";
+import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
+
+const select: SqlStatement = { name: "select", text: "select @a as a" };
 
 const messageOf = (work: () => unknown): string => {
   try {
@@ -90,8 +94,23 @@ describe("openSqlServer", () => {
     expect(() => openSqlServer({ url: "mssql://a/b", prepare: true } as never)).toThrow(/prepare/);
   });
 
-  it("does nothing before it is used, and can be closed then", async () => {
-    await openSqlServer({ url: "mssql://db.invalid/orders" }).close();
+  it("connects at first use and not before, and refuses to be used after it was closed", async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections++;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = `mssql://app@127.0.0.1:${(server.address() as AddressInfo).port}/orders`;
+    const [unused, used] = [openSqlServer({ url }), openSqlServer({ url })];
+    await unused.close();
+    expect(connections).toBe(0);
+    await expect(unused.driver.query(select, { a: 1 })).rejects.toThrow("The database was closed.");
+    expect(connections).toBe(0);
+    await expect(used.driver.query(select, { a: 1 })).rejects.toThrow();
+    expect(connections).toBe(1);
+    await used.close();
+    await new Promise((resolve) => server.close(resolve));
   });
 });
 
@@ -111,8 +130,9 @@ describe("SQL Server parameters", () => {
 
   it("sends only what the text uses, and takes no name in brackets, literal or comment for a parameter", () => {
     const params = { owner: "o", items: "[]", now: null, rowcount: 1 };
-    expect(usedParameters("exec [a@items].[b]]@items] @owner = @owner -- @items", params)).toEqual(["owner"]);
-    expect(usedParameters("select '@items', @@rowcount, @now, @other", params)).toEqual(["now"]);
+    const used = (text: string) => toVariables(text, params).order;
+    expect(used("exec [a@items].[b]]@items] @owner = @owner -- @items")).toEqual(["owner"]);
+    expect(used("select '@items', @@rowcount, @now, @other")).toEqual(["now"]);
   });
 });
 
@@ -153,7 +173,7 @@ describe("SQL Server faults", () => {
     expect(fault({ name: "RequestError", code: "EREQUEST", number })).toBe("unknown");
   });
 
-  it("looks at every error of a statement", () => {
+  it("checks every error of a statement", () => {
     expect(fault({ number: 3621, precedingErrors: [{ number: 1205 }] })).toBe("rolledBack");
   });
 
@@ -191,8 +211,6 @@ describe("SQL Server faults", () => {
   });
 });
 
-const select: SqlStatement = { name: "select", steps: ["select @a as a"] };
-
 /** A transaction whose requests end when they are told to; it refuses two at once, as mssql does. */
 function fakeTransaction() {
   let active = 0;
@@ -212,7 +230,7 @@ function fakeTransaction() {
   });
   const transaction: MssqlTransaction = { request, commit: async () => {}, rollback: async () => {} };
   const settled = async () => {
-    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+    for (let tick = 0; tick < 10; tick++) await Promise.resolve();
   };
   return { transaction, pending, cancelled, inputs, settled };
 }

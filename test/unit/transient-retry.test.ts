@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { type Fault, type TransientRetry, withTransientRetry } from "../../src/sql/transient-retry.js";
+import { type Fault, retryTransient, type TransientRetry } from "../../src/sql/transient-retry.js";
 
 const { sleeps } = vi.hoisted(() => ({ sleeps: [] as number[] }));
 // The waits are recorded, not waited for; an abort ends them as it ends the real ones.
@@ -14,6 +14,10 @@ vi.mock("../../src/base/wait.js", () => ({
 const fault = (kind: Fault) => Object.assign(new Error(kind), { kind });
 const classify = (error: unknown): Fault => (error as { kind?: Fault }).kind ?? "permanent";
 
+/** Runs the work and, when it fails, what `retryTransient` makes of that. */
+const retried = <T>(work: () => Promise<T>, options: Partial<TransientRetry>): Promise<T> =>
+  work().catch((error: unknown) => retryTransient(error, work, { classify, ...options }));
+
 /** Fails with these, one per call, and then succeeds. */
 function failing(...faults: readonly Error[]) {
   const rest = [...faults];
@@ -22,8 +26,7 @@ function failing(...faults: readonly Error[]) {
     if (error !== undefined) throw error;
     return "done";
   });
-  const run = (options: Partial<TransientRetry> = {}) =>
-    withTransientRetry(work, { classify, repeatable: true, ...options });
+  const run = (options: Partial<TransientRetry> = {}) => retried(work, options);
   return { work, run };
 }
 
@@ -39,21 +42,12 @@ describe("transient retry", () => {
     expect(sleeps).toEqual([]);
   });
 
-  it("OBX-082 IBX-104 repeats after a rolled back fault, whether repeatable or not", async () => {
-    for (const repeatable of [true, false]) {
-      const { work, run } = failing(fault("rolledBack"), fault("rolledBack"));
-      expect(await run({ repeatable })).toBe("done");
+  it("OBX-082 IBX-104 repeats after a fault that was rolled back, and after one with an unknown outcome", async () => {
+    for (const kind of ["rolledBack", "unknown"] as const) {
+      const { work, run } = failing(fault(kind), fault(kind));
+      expect(await run()).toBe("done");
       expect(work).toHaveBeenCalledTimes(3);
     }
-  });
-
-  it("OBX-082 IBX-104 repeats after an unknown fault only what may be repeated", async () => {
-    const repeatable = failing(fault("unknown"));
-    expect(await repeatable.run()).toBe("done");
-    const lost = fault("unknown");
-    const once = failing(lost);
-    await expect(once.run({ repeatable: false })).rejects.toBe(lost);
-    expect(once.work).toHaveBeenCalledTimes(1);
   });
 
   it("OBX-082 IBX-104 never repeats after a permanent fault", async () => {
@@ -94,7 +88,7 @@ describe("transient retry", () => {
       stop.abort(new Error("time is up"));
       throw error;
     });
-    const call = withTransientRetry(work, { classify, repeatable: true, signal: stop.signal });
+    const call = retried(work, { signal: stop.signal });
     await expect(call).rejects.toBe(error);
     expect(work).toHaveBeenCalledTimes(1);
   });

@@ -24,7 +24,7 @@ export function coldStart<App extends StartedApp, Job>(
   jobOf: (app: App) => Job,
 ): () => Promise<Job> {
   const job = memoisePromise(async () => {
-    const environment = readEnvironment();
+    const environment = await readEnvironment();
     const settings = readAwsSettings(environment.env);
     const wakeUp = awsWakeUp(settings);
     const fanOut = definition.tenants === undefined ? undefined : awsFanOut(settings);

@@ -12,7 +12,7 @@ import { azureWakeUp } from "./wake-up.js";
 /** Makes the app once for all invocations of a process. It starts while the entry point loads. */
 export function coldStart(definition: AppDefinition): () => Promise<App> {
   const app = memoisePromise(async () => {
-    const environment = readEnvironment();
+    const environment = await readEnvironment();
     const settings = readAzureSettings(environment.env);
     const wakeUp = azureWakeUp(settings);
     const fanOut = definition.tenants === undefined ? undefined : azureFanOut(settings);

@@ -1,29 +1,31 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Dialect } from "../../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../../sql/driver.js";
-import { toPositional } from "../../sql/named-parameters.js";
-import { runSteps } from "./sqlite-steps.js";
+import { type PositionalText, toOccurrences, toPositional, toVariables } from "../../sql/named-parameters.js";
+import { runStepsAsync } from "../../sql/sqlite/steps.js";
+import { parameterKind, parameterValue } from "../../sql/sqlserver/parameters.js";
 
-/** How a library writes placeholders for a database, and runs a text with its values in that order. */
+/** How a library runs a text, with the values in the order of its placeholders. */
 export interface TextRunner {
   run(text: string, values: readonly unknown[]): Promise<readonly SqlRow[]>;
-  /** Where `$1`, `@p1` and `?` will not do: the library's own way, for PostgreSQL and SQL Server. */
+  /** The library's own placeholders for PostgreSQL and SQL Server, where these are not `$1` and `@p1`. */
   readonly placeholder?: (index: number, dialect: Dialect["name"]) => string;
 }
 
-/** A caller's transaction in another library as what the stores take. */
+/** A caller's transaction in another library, as the executor that stores take. */
 export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExecutor {
   return {
     async query(statement, params) {
       try {
         if (dialect === "sqlite")
-          return await runSteps((text, values) => runner.run(text, values), statement, params);
-        const text = statement.steps[0]!;
-        const { text: bound, names } =
-          dialect === "postgres" ? postgresText(text, runner) : sqlServerText(text, params, runner);
+          return await runStepsAsync(statement, params, ({ text, values }) => runner.run(text, values));
+        const { text, order } =
+          dialect === "postgres"
+            ? postgresText(statement.text, runner)
+            : sqlServerText(statement.text, params, runner);
         return await runner.run(
-          bound,
-          names.map((name) => bindable(params[name])),
+          text,
+          order.map((name) => parameterValue(params[name] ?? null)),
         );
       } catch (error) {
         throw withoutValues(error, statement.name);
@@ -51,7 +53,7 @@ interface DriverError {
   readonly number?: unknown;
 }
 
-/** The one that the database's driver threw, which libraries wrap. */
+/** Libraries wrap the error that the database's driver threw. */
 function driverError(error: unknown): DriverError {
   const {
     cause,
@@ -62,62 +64,32 @@ function driverError(error: unknown): DriverError {
   return typeof within === "object" && within !== null ? driverError(within) : ((error ?? {}) as DriverError);
 }
 
-interface BoundText {
-  readonly text: string;
-  readonly names: readonly string[];
+function postgresText(text: string, { placeholder }: TextRunner): PositionalText {
+  if (placeholder === undefined) return toPositional(text);
+  // The library writes its own placeholders: each occurrence has a value of its own.
+  return toOccurrences(text, (index) => placeholder(index, "postgres"));
 }
 
-const bindable = (value: SqlParams[string] | undefined): unknown =>
-  value instanceof Uint8Array
-    ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-    : (value ?? null);
-
-function postgresText(text: string, { placeholder }: TextRunner): BoundText {
-  const { text: numbered, order } = toPositional(text);
-  if (placeholder === undefined) return { text: numbered, names: order };
-  // a library that writes its own placeholders gets each occurrence in turn
-  const names: string[] = [];
-  const own = numbered.replace(literalsAndNumbers, (whole, number?: string) => {
-    if (number === undefined) return whole;
-    names.push(order[Number(number) - 1]!);
-    return placeholder(names.length, "postgres");
-  });
-  return { text: own, names };
-}
-
-const literalsAndNumbers = /"(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*|\$(\d+)/g;
-const literalsAndVariables =
-  /\[(?:[^\]]|\]\])*\]|"(?:[^"]|"")*"|'(?:[^']|'')*'|--[^\n]*|@@\w+|@([a-z_][a-z0-9_]*)/gi;
-
-/** Variables of the text's own look the same as parameters: only what was given is a parameter. */
+/** Declares the parameters as variables of their types: a library cannot tell the type of a null. */
 function sqlServerText(
-  text: string,
+  statement: string,
   params: SqlParams,
   { placeholder = (n) => `@p${n}` }: TextRunner,
-): BoundText {
-  const names: string[] = [];
-  const declared: string[] = [];
-  for (const [, name] of text.matchAll(literalsAndVariables))
-    if (name !== undefined && Object.hasOwn(params, name) && !names.includes(name)) names.push(name);
-  const types = names.map((name, index) => {
-    declared.push(`@${name} ${typeOf(params[name])} = ${placeholder(index + 1, "sqlserver")}`);
-    return name;
-  });
-  return { text: declared.length === 0 ? text : `declare ${declared.join(", ")};\n${text}`, names: types };
+): PositionalText {
+  const { text, order } = toVariables(statement, params);
+  if (order.length === 0) return { text, order };
+  const declared = order.map(
+    (name, index) =>
+      `@${name} ${parameterKind(params[name] ?? null)} = ${placeholder(index + 1, "sqlserver")}`,
+  );
+  return { text: `declare ${declared.join(", ")};\n${text}`, order };
 }
-
-const typeOf = (value: SqlParams[string] | undefined): string => {
-  if (value instanceof Uint8Array) return "varbinary(max)";
-  if (typeof value === "boolean") return "bit";
-  if (typeof value === "number") return Number.isInteger(value) ? "bigint" : "float";
-  return "nvarchar(max)";
-};
 
 const dialects: readonly string[] = ["postgres", "sqlite", "sqlserver"];
 
 export function requireDialect(value: unknown, what: string): Dialect["name"] {
   if (dialects.includes(value as string)) return value as Dialect["name"];
   throw new InvalidArgumentError(
-    `${what} cannot tell which database the transaction is on. Say so: ${what}(transaction, "postgres"), "sqlserver" or "sqlite".`,
+    `${what}: the transaction is on a database that oncebox does not support. Use PostgreSQL, SQL Server or SQLite.`,
   );
 }

@@ -1,8 +1,9 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import type { SqlExecutor } from "../../sql/driver.js";
 import { executorOf } from "./executor.js";
+import { rowsOf } from "./rows-of.js";
 
-/** What a Drizzle transaction has: `execute` on PostgreSQL, `all` on SQLite. */
+/** The used part of a Drizzle transaction: `execute` on PostgreSQL, `all` on SQLite. */
 export interface DrizzleTransaction {
   execute?(query: never): PromiseLike<unknown>;
   all?(query: never): unknown;
@@ -10,8 +11,8 @@ export interface DrizzleTransaction {
 }
 
 /**
- * A Drizzle transaction of the caller's, on PostgreSQL with any of its drivers, or on SQLite with one that answers by
- * promises. With better-sqlite3 its transactions cannot wait for anything: use `fromSqlite` there.
+ * A Drizzle transaction of the caller's, on PostgreSQL with any driver, or on SQLite with a driver that returns promises.
+ * With better-sqlite3, Drizzle's transactions are synchronous: use `fromSqlite` there.
  *
  * @example
  * await drizzle.transaction(async (tx) => {
@@ -42,16 +43,11 @@ export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
   });
 }
 
-/** What Drizzle asks of a piece of SQL: itself, and its text with the values. */
+/** The interface that Drizzle expects of a piece of SQL: itself, and its text with the values. */
 function query(text: string, values: readonly unknown[]): object {
   const piece: object = {
     getSQL: () => piece,
     toQuery: () => ({ sql: text, params: values, typings: [] }),
   };
   return piece;
-}
-
-function rowsOf(answer: unknown): readonly SqlRow[] {
-  const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | null)?.rows;
-  return Array.isArray(rows) ? (rows as readonly SqlRow[]) : [];
 }

@@ -1,8 +1,9 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import type { SqlExecutor } from "../../sql/driver.js";
 import { executorOf, requireDialect } from "./executor.js";
+import { rowsOf } from "./rows-of.js";
 
-/** What a Knex transaction has. */
+/** The used part of a Knex transaction. */
 export interface KnexTransaction {
   raw(text: string, bindings: readonly never[]): PromiseLike<unknown>;
   readonly isTransaction?: boolean;
@@ -15,7 +16,7 @@ const dialects: Readonly<Record<string, string>> = {
   mssql: "sqlserver",
 };
 
-/** Stands for a placeholder until the question marks of the text itself are escaped. */
+/** Stands for a placeholder until the text's own question marks are escaped. */
 const mark = "\u0001";
 
 /**
@@ -41,10 +42,4 @@ export function fromKnex(trx: KnexTransaction): SqlExecutor {
       return rowsOf(await trx.raw(escaped, values as readonly never[]));
     },
   });
-}
-
-/** PostgreSQL's driver answers an object with rows, the others the rows; a write answers how many it changed. */
-function rowsOf(answer: unknown): readonly SqlRow[] {
-  const rows = Array.isArray(answer) ? answer : (answer as { rows?: unknown } | null)?.rows;
-  return Array.isArray(rows) ? (rows as readonly SqlRow[]) : [];
 }

@@ -8,14 +8,14 @@ interface KyselyAdapter {
   readonly supportsTransactionalDdl?: boolean;
 }
 
-/** What a Kysely transaction has. */
+/** The used part of a Kysely transaction. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean;
   getExecutor(): { readonly adapter: KyselyAdapter };
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** By what each can do: names of classes do not survive a bundler. */
+/** By the abilities of each adapter: names of classes do not survive a bundler. */
 function dialectOf({
   supportsOutput,
   supportsReturning,

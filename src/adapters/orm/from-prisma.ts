@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
 import { executorOf, requireDialect } from "./executor.js";
 
-/** What the client in a Prisma interactive transaction has; the one outside of it has `$transaction` too. */
+/** The used part of the client in a Prisma interactive transaction. A client outside of one has `$transaction` too. */
 export interface PrismaTransaction {
   $queryRawUnsafe(text: string, ...values: never[]): PromiseLike<unknown>;
 }

@@ -2,7 +2,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
 import { executorOf, requireDialect } from "./executor.js";
 
-/** What TypeORM's EntityManager has inside of a transaction. */
+/** The used part of TypeORM's EntityManager inside of a transaction. */
 export interface TypeOrmManager {
   readonly connection: { readonly options: { readonly type: string } };
   readonly queryRunner?:

@@ -18,6 +18,6 @@ export const postgresDialect: Dialect = {
     "select pg_try_advisory_xact_lock(hashtextextended(:name::text, 7093)) as locked",
   ),
   batchSeparator: ";\n",
-  // a Date cuts off microseconds; 0.0005 is what a double of epoch seconds may lack to the whole millisecond
+  // A Date cuts off fractions; a double of epoch seconds may be up to 0.0005 ms below the whole millisecond.
   fromTime: (value) => new Date((value as number) + 0.0005),
 };

@@ -1,13 +1,13 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { doneTable } from "./names.js";
-import { arrived } from "./partitions.js";
+import { pendingArrivals } from "./partitions.js";
 import { create } from "./routine.js";
 
 /**
- * What an arriving message does is decided step by step, so it is a function and not one statement: each
- * step sees what was committed before it, and finds its rows by key. As a single statement of five CTEs, its
- * joins were planned as scans of the whole state table wherever that had not been analysed yet.
+ * A receive is decided step by step, so it is a function and not one statement: each step sees what was committed before
+ * it, and finds its rows by key. As a single statement of five CTEs, its joins were planned as scans of the whole state
+ * table wherever that had not been analysed yet.
  */
 export const inboxFunctions = (n: QueueNames): readonly string[] => [
   receive(n),
@@ -17,7 +17,7 @@ export const inboxFunctions = (n: QueueNames): readonly string[] => [
   mark(n),
 ];
 
-const incoming = [
+const messageParameters = [
   ["source", "text"],
   ["message_id", "text"],
   ["topic", "text"],
@@ -29,16 +29,22 @@ const incoming = [
   ["expires_at", "timestamptz"],
 ] as const;
 const partitionKey = ["partition_key", "text"] as const;
-const parameters = [...incoming, partitionKey, ["revive", "boolean"], ["now", "timestamptz"]] as const;
+const parameters = [
+  ...messageParameters,
+  partitionKey,
+  ["revive", "boolean"],
+  ["now", "timestamptz"],
+] as const;
 const types = parameters.map(([, type]) => type).join(", ");
-const columns = incoming.map(([name]) => name).join(", ");
+const columns = messageParameters.map(([name]) => name).join(", ");
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
-/** With a key it waits behind others until it has got in line. */
-const waiting = (key: string) => `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
+/** A message with a key is blocked until it is the head of its partition queue. */
+const firstStatus = (key: string) =>
+  `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
 const keyed = (key: string) => `case when ${key} is not null then true end`;
 
-/** The same content as before; a delivery without a hash does not contradict one. */
+/** The same content as before. A delivery without a hash is no change of the hash. */
 const isSame = `${contents
   .filter((name) => name !== "hash")
   .map((name) => `m.${name} is not distinct from p_${name}`)
@@ -63,7 +69,7 @@ const receive = (n: QueueNames): string =>
   v_enqueued boolean;
 begin
   loop
-    -- Nearly always it is known. Whoever brings it at the same time waits here for the other.
+    -- Nearly always the message is known. A concurrent receive of the same message waits here.
     select m.seq, m.hash, m.first_seen_at, m.partition_key, m.due_at, m.expires_at, ${isSame}
     into v_seq, v_hash, v_first_seen_at, v_key, v_due_at, v_expires_at, v_is_same
     from ${n.message} m
@@ -72,28 +78,28 @@ begin
     exit when found;
 
     insert into ${n.message} as m (${columns}, partition_key, first_seen_at, last_seen_at)
-    values (${incoming.map(([name]) => `p_${name}`).join(", ")}, p_partition_key, v_now, v_now)
+    values (${messageParameters.map(([name]) => `p_${name}`).join(", ")}, p_partition_key, v_now, v_now)
     on conflict (source, message_id) do nothing
     returning m.seq into v_seq;
     if found then
       insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
-      values (v_seq, ${waiting("p_partition_key")}, coalesce(p_due_at, v_now), p_expires_at, ${keyed("p_partition_key")});
-      if p_partition_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
+      values (v_seq, ${firstStatus("p_partition_key")}, coalesce(p_due_at, v_now), p_expires_at, ${keyed("p_partition_key")});
+      if p_partition_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
       return 'enqueued';
     end if;
   end loop;
 
-  -- Without a state row it is done. One that is Processing by hand only (held) nobody would ever claim.
+  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed.
   select s.status into v_status from ${n.state} s where s.seq = v_seq;
   if found and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
-    -- Only to change it: the caller's transaction may be long, and whoever settles the message would wait for it.
+    -- Lock the row only to change it: the caller's transaction may be long, and a settlement would wait for it.
     select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
   end if;
   if not found then v_status := ${status.done}; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
 
-  if v_status = ${status.done} then -- it keeps the content that was handled
+  if v_status = ${status.done} then -- a done message keeps the content that was handled
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
@@ -113,19 +119,19 @@ begin
   where m.seq = v_seq;
 
   if v_enqueued then
-    if v_status <> ${status.dead} then -- only now it is enqueued for the first time
+    if v_status <> ${status.dead} then -- it is enqueued for the first time
       update ${n.message} m set partition_key = p_partition_key where m.seq = v_seq;
       v_key := p_partition_key;
     end if;
     update ${n.state} s
-    set status = ${waiting("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0,
+    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, lost_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
-    if v_key is not null then insert into ${arrived(n)} (seqs) values (array[v_seq]); end if;
+    if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
   elsif v_status in (${status.ready}, ${status.blocked})
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
-    -- A lease stays as it is, a back-off that has begun is not cut short, and an expiry that a replay took away does
-    -- not come back with the same delivery.
+    -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
+    -- set again by the same delivery.
     update ${n.state} s
     set visible_at = case
         when s.locked_until is not null then s.visible_at
@@ -145,8 +151,8 @@ end`,
   );
 
 /**
- * What is new goes in as a set; only what is known is looked at one by one. Batches without partition keys have a
- * function of their own that does not look for any.
+ * New messages are inserted as a set; only known messages are handled one by one. Batches without partition keys have a
+ * function of their own, which does not handle keys.
  */
 const receiveMany = (n: QueueNames, name: string, hasKeys: boolean): string =>
   create(
@@ -167,13 +173,13 @@ begin
     from json_to_recordset(p_items) as i(${jsonColumns(hasKeys)})
     on conflict (source, message_id) do nothing
     returning m.seq, m.due_at, m.expires_at${hasKeys ? ", m.partition_key" : ""}
-  )${hasKeys ? inLine(n) : ""}, placed as (
+  )${hasKeys ? addPendingArrivals(n) : ""}, states as (
     insert into ${n.state} (seq, status, visible_at, expires_at${hasKeys ? ", keyed" : ""})
-    select a.seq, ${hasKeys ? waiting("a.partition_key") : status.ready}, coalesce(a.due_at, v_now), a.expires_at${hasKeys ? `, ${keyed("a.partition_key")}` : ""}
+    select a.seq, ${hasKeys ? firstStatus("a.partition_key") : status.ready}, coalesce(a.due_at, v_now), a.expires_at${hasKeys ? `, ${keyed("a.partition_key")}` : ""}
     from added a
     returning seq
   )
-  select coalesce(array_agg(p.seq), '{}') into v_new from placed p;
+  select coalesce(array_agg(s.seq), '{}') into v_new from states s;
 
   return query
   select m.source::text, m.message_id::text, 'enqueued'
@@ -197,13 +203,13 @@ end`,
   );
 
 const jsonColumns = (hasKeys: boolean): string =>
-  (hasKeys ? [...incoming, partitionKey] : incoming)
+  (hasKeys ? [...messageParameters, partitionKey] : messageParameters)
     .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
     .join(", ");
 
-/** Those of `added` that have a key get in line when the transaction commits. */
-const inLine = (n: QueueNames) => `, lined as (
-    insert into ${arrived(n)} (seqs)
+/** The rows of `added` that have a key join their partition queues when the transaction commits. */
+const addPendingArrivals = (n: QueueNames) => `, arrivals as (
+    insert into ${pendingArrivals(n)} (seqs)
     select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0
   )`;
 
@@ -245,8 +251,8 @@ end`,
   );
 
 /**
- * By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked Processing by hand is
- * its marker's to finish, so it is nothing that a claim would take.
+ * Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that
+ * was marked Processing by hand (held) is never claimed: the code that marked it also finishes it.
  */
 const mark = (n: QueueNames): string =>
   create(
@@ -283,7 +289,7 @@ begin
     set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
-  if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave")}(array[v_seq]); end if;
+  if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave_partition")}(array[v_seq]); end if;
   return v_seq;
 end`,
   );

@@ -1,9 +1,9 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
-import { type PgQueryable, pgQuery } from "./client.js";
 import { postgresDialect } from "./dialect.js";
 import { connectPostgres, type PostgresOptions } from "./open.js";
+import { type PgQueryable, pgQuery } from "./pg-query.js";
 
 export { postgresDialect } from "./dialect.js";
 export { type WakeUpOptions, wakeUpOnNotify } from "./listen.js";
@@ -32,7 +32,7 @@ export function openPostgres(options: PostgresOptions): Database {
 const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtextextended(:key::text, 0))");
 
 /**
- * The transaction that is open on a `pg` client of the caller's.
+ * The open transaction of the caller's own `pg` client.
  *
  * @example
  * await client.query("begin");

@@ -1,4 +1,5 @@
 import type { Client, ClientConfig } from "pg";
+import { defined } from "../../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
 import { describeThrown } from "../../dispatch/settlement.js";
 import type { WakeUpSource } from "../../dispatch/worker.js";
@@ -8,7 +9,7 @@ import { pgListener } from "./client.js";
 import { channelOf, type NotifyQueue, namesOf } from "./notify.js";
 
 export interface WakeUpOptions extends NotifyQueue {
-  /** Of the server itself: a pooler that shares connections between transactions cannot listen. */
+  /** The server itself: a connection through a pooler that shares connections between transactions cannot listen. */
   readonly url?: string;
   /** Anything else `pg.Client` takes. */
   readonly config?: ClientConfig;
@@ -17,12 +18,12 @@ export interface WakeUpOptions extends NotifyQueue {
 
 const firstRetryMs = 500;
 const longestRetryMs = 30_000;
-/** A connection that a firewall has forgotten says nothing: it has to be asked. */
+/** A connection that a firewall has dropped reports nothing, so a query is sent now and then. */
 const heartbeatMs = 60_000;
 
 /**
  * Wakes a worker as soon as a message is committed, after `enableNotify` on the queue. It has a connection of its own and
- * makes it anew whenever it is lost; meanwhile, and for messages that become due later, the worker's polls remain.
+ * reconnects whenever that is lost. Meanwhile, and for messages that become due later, the worker polls as usual.
  *
  * @example
  * createWorker({ dispatcher, store: outbox, wakeUp: wakeUpOnNotify({ url, kind: "outbox" }) });
@@ -33,16 +34,18 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     throw new InvalidArgumentError("wakeUpOnNotify needs a url or a config.");
   if (options.kind !== "inbox" && options.kind !== "outbox")
     throw new InvalidArgumentError('wakeUpOnNotify: kind must be "inbox" or "outbox".');
-  const channel = channelOf(namesOf(options));
-  const logger = guardedLogger(options.logger ?? silentLogger);
   const config: ClientConfig = {
     connectionTimeoutMillis: 15_000,
     query_timeout: 15_000,
     keepAlive: true,
     ...options.config,
-    ...(options.url === undefined ? {} : { connectionString: options.url }),
+    ...defined({ connectionString: options.url }),
   };
+  return listener(config, channelOf(namesOf(options)), guardedLogger(options.logger ?? silentLogger));
+}
 
+/** One connection that listens on the channel, and is made again when it is lost. */
+function listener(config: ClientConfig, channel: string, logger: Logger): WakeUpSource {
   return async (wake) => {
     let stopped = false;
     let client: Client | undefined;
@@ -50,39 +53,39 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     let retry: NodeJS.Timeout | undefined;
 
     const connect = async (): Promise<void> => {
-      let mine: Client | undefined;
+      let own: Client | undefined;
       const lost = (error: unknown): void => {
-        if (mine !== undefined && mine !== client) return; // this one has been reported
+        if (own !== undefined && own !== client) return; // its loss has been handled
         client = undefined;
-        void mine?.end().catch(() => {});
+        void own?.end().catch(() => {});
         if (stopped) return;
         logger.warn("listening was interrupted", { retryMs, error: describeThrown(error) });
         retry = setTimeout(connect, retryMs * (0.5 + Math.random() / 2)).unref();
         retryMs = Math.min(retryMs * 2, longestRetryMs);
       };
       try {
-        mine = await pgListener(config);
+        own = await pgListener(config);
         if (stopped) return;
-        client = mine;
-        mine.on("error", lost);
-        mine.on("end", () => lost(new Error("The server closed the connection.")));
-        mine.on("notification", wake);
-        await mine.connect();
-        (mine as Client & { unref(): void }).unref(); // in the library since 8.0, not in its types
-        await mine.query(`listen "${channel}"`);
+        client = own;
+        own.on("error", lost);
+        own.on("end", () => lost(new Error("The server closed the connection.")));
+        own.on("notification", wake);
+        await own.connect();
+        (own as Client & { unref(): void }).unref(); // in pg since 8.0, but not in its types
+        await own.query(`listen "${channel}"`);
         retryMs = firstRetryMs;
-        wake(); // what came while nobody listened
+        wake(); // for messages that came before it listened
       } catch (error) {
         lost(error);
       }
     };
 
     const heartbeat = setInterval(() => {
-      const asked = client;
-      asked?.query("select 1").catch((error) => asked.emit("error", error));
+      const checked = client;
+      checked?.query("select 1").catch((error) => checked.emit("error", error));
     }, heartbeatMs).unref();
 
-    // Not waited for: a server that is away must not keep the worker from its polls.
+    // Not awaited: a server that is away must not keep the worker from polling.
     const connecting = connect();
     return async () => {
       stopped = true;

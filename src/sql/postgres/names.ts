@@ -8,5 +8,5 @@ export function names(kind: QueueNames["kind"], schema: string, table: string): 
   return queueNames({ kind, schema, table }, { object, bare }, { state: "_state", view: "_messages" });
 }
 
-/** What is done, once and for all: appended by the ack, never changed. A message without a state row is Done. */
+/** Done messages: appended by the ack, never changed. A message without a state row is done. */
 export const doneTable = (n: QueueNames): string => n.object("_done");

@@ -6,7 +6,7 @@ import { literal } from "../literal.js";
 import { type QueueNames, requireIdentifier } from "../names.js";
 import { postgresDialect } from "./dialect.js";
 
-/** Which queue: as it was given to `migrate` and `createInbox` or `createOutbox`. */
+/** The queue, named as for `migrate` and `createInbox` or `createOutbox`. */
 export interface NotifyQueue {
   readonly kind: "inbox" | "outbox";
   readonly schema?: string;
@@ -21,7 +21,7 @@ export function namesOf({ kind, schema, table }: NotifyQueue): QueueNames {
   return names(kind, chosen.schema, chosen.table);
 }
 
-/** A channel's name has at most 63 bytes; schema and table together may have more. */
+/** A digest: a channel's name has at most 63 bytes, and schema and table together may have more. */
 export function channelOf({ schema, table }: QueueNames): string {
   const digest = createHash("sha256")
     .update(JSON.stringify([schema, table]))
@@ -30,18 +30,18 @@ export function channelOf({ schema, table }: QueueNames): string {
 }
 
 /**
- * From now on every commit that makes a message claimable notifies those who listen (`wakeUpOnNotify`), whoever
- * wrote it and in whatever transaction. Run it once, where you run `migrate`; it may be repeated.
+ * From now on every commit that makes a message claimable notifies the listening workers (`wakeUpOnNotify`), also when
+ * other code wrote the message. Run it once, where you run `migrate`; it may be repeated.
  *
- * PostgreSQL lets only one notifying transaction commit at a time, in the whole server. That is felt from some
- * thousand commits a second on; those who have so many need no wake-up, because their workers never sleep.
+ * PostgreSQL lets only one notifying transaction commit at a time, in the whole server. That slows commits from about a
+ * thousand a second on. With so many messages no wake-up is needed, because the workers never sleep.
  *
  * @example
  * await enableNotify(db, { kind: "outbox" });
  */
 export async function enableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
-  // Only for what can be claimed: a duplicate changes nothing, and a message that was merely seen waits for nobody.
+  // Only for claimable messages: a duplicate changes nothing, and a message that is only Seen is never claimed.
   await run(db, n, [
     `create or replace function ${n.object("_notify")}() returns trigger
 language plpgsql
@@ -59,8 +59,8 @@ after insert on ${n.state}
 referencing new table as added
 for each statement
 execute function ${n.object("_notify")}()`,
-    // What becomes claimable later: the head of a line, a dead letter that is replayed, one that had only been seen.
-    // A claim leaves the status as it is, so that for it nothing is called.
+    // For messages that become claimable later: a new head of a partition queue, a replayed dead letter, a message that
+    // was only Seen. A claim does not change the status, so it does not call the trigger.
     `create or replace function ${n.object("_notify_ready")}() returns trigger
 language plpgsql
 as $notify$
@@ -78,7 +78,7 @@ execute function ${n.object("_notify_ready")}()`,
   ]);
 }
 
-/** Takes it back; without it, enqueueing costs what it did before. */
+/** Removes the triggers again. */
 export async function disableNotify(db: Database, queue: NotifyQueue): Promise<void> {
   const n = namesOf(queue);
   await run(db, n, [

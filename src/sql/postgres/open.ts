@@ -1,4 +1,5 @@
 import type { PoolConfig } from "pg";
+import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import type { ReceivingDatabase } from "../dialect.js";
@@ -16,7 +17,7 @@ export interface PostgresOptions {
   readonly prepare?: boolean;
 }
 
-/** Without what only those need who do more than receive. */
+/** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
 export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
   refuseUnknown(options, ["url", "config", "maxConnections", "prepare"], "openPostgres");
   if (options.url === undefined && options.config === undefined) {
@@ -29,19 +30,19 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     keepAlive: true,
     pipeline: true,
     ...options.config,
-    ...(options.url === undefined ? {} : { connectionString: options.url }),
+    ...defined({ connectionString: options.url }),
   };
   const driver = pgClient({ config, prepare: options.prepare ?? true });
   return {
     dialect: postgresReceiving,
     driver,
-    id: `postgres:${describe(config)}`,
+    id: `postgres:${describeTarget(config)}`,
     close: () => driver.close(),
   };
 }
 
 /** Host and database, never user or password. */
-function describe(config: PoolConfig): string {
+function describeTarget(config: PoolConfig): string {
   if (config.connectionString === undefined) return `${config.host ?? "localhost"}/${config.database ?? ""}`;
   try {
     const url = new URL(config.connectionString);

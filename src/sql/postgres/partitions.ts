@@ -3,101 +3,106 @@ import type { QueueNames } from "../names.js";
 import { create, createTrigger } from "./routine.js";
 
 /**
- * Messages with a partition key stand in line, and only the head of a line is `ready`: claims need not know of
- * lines at all. The others are `behind`; whoever finishes the head makes the next one ready. See
+ * The messages of one partition key form a partition queue. Only its head is `ready`, so a claim needs to know nothing of
+ * partitions. The others are `blocked`; the call that finishes the head makes the next one ready. See
  * docs/decisions/0010.
  */
-const line = (n: QueueNames) => n.object("_line");
-/** One row for each key that has a line: the lock under which lines change. */
-const lane = (n: QueueNames) => n.object("_lane");
-/** What a transaction has enqueued with keys, until it commits. Nobody ever sees another's rows. */
-export const arrived = (n: QueueNames): string => n.object("_arrived");
+const partitionQueue = (n: QueueNames) => n.object("_partition_queue");
+/** One row for each key that has a partition queue: the lock under which the queue changes. */
+const partitionLock = (n: QueueNames) => n.object("_partition_lock");
+/** The keyed messages that a transaction has enqueued, until it commits. Other transactions never see these rows. */
+export const pendingArrivals = (n: QueueNames): string => n.object("_pending_arrivals");
 
 /** These tables are mostly small when a plan is made and may be large when it is used. */
 const byIndex = "set enable_seqscan = off";
 
 const vacuumEarly = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000";
 
-export const laneTables = (n: QueueNames): readonly string[] => [
-  `create table ${lane(n)} (
+export const partitionTables = (n: QueueNames): readonly string[] => [
+  // version: counts the commits that enqueued messages; 0 in the row of a key that had no partition queue before.
+  `create table ${partitionLock(n)} (
   partition_key varchar(255) collate "C" primary key,
-  turns bigint not null default 0
+  version bigint not null default 0
 )
 with (fillfactor = 50, ${vacuumEarly})`,
-  `create table ${line(n)} (
-  place bigint generated always as identity,
+  `create table ${partitionQueue(n)} (
+  position bigint generated always as identity,
   partition_key varchar(255) collate "C" not null,
   seq bigint not null unique,
-  primary key (partition_key, place)
+  primary key (partition_key, position)
 )
 with (${vacuumEarly})`,
-  `create table ${arrived(n)} (
+  `create table ${pendingArrivals(n)} (
   xid bigint not null default txid_current(),
   seqs bigint[] not null
 )
 with (${vacuumEarly})`,
-  `create index ${n.bare("_arrived_xid")} on ${arrived(n)} (xid)`,
-  arrive(n),
-  // At the commit, so that a long transaction holds no lock that others of the same key would wait for, and so
-  // that places are in the order of commits.
-  `create constraint trigger ${n.bare("_arrive")}
-after insert on ${arrived(n)}
+  `create index ${n.bare("_pending_arrivals_xid")} on ${pendingArrivals(n)} (xid)`,
+  enqueueArrivals(n),
+  // Deferred to the commit. A long transaction then holds no lock that others with the same key would wait for,
+  // and positions are in the order of commits.
+  `create constraint trigger ${n.bare("_enqueue_arrivals")}
+after insert on ${pendingArrivals(n)}
 deferrable initially deferred
-for each row execute function ${n.object("_arrive")}()`,
+for each row execute function ${n.object("_enqueue_arrivals")}()`,
 ];
 
-export const laneFunctions = (n: QueueNames): readonly string[] => [arrive(n), leave(n), comeBack(n)];
+export const partitionFunctions = (n: QueueNames): readonly string[] => [
+  enqueueArrivals(n),
+  leavePartition(n),
+  rejoinPartition(n),
+];
 
-/** Under the locks of `v_keys`. */
-const readyHeads = (n: QueueNames, more = "") => `update ${n.state} s
+/** Makes the heads of `v_keys` ready. The caller holds the locks of these keys. */
+const makeHeadsReady = (n: QueueNames, moreHeads = "") => `update ${n.state} s
   set status = ${status.ready}
   where s.status = ${status.blocked} and s.seq = any (array(
-      select (select l.seq from ${line(n)} l where l.partition_key = k.key order by l.place limit 1)
-      from unnest(v_keys) as k(key)${more}
+      select (select q.seq from ${partitionQueue(n)} q where q.partition_key = k.key order by q.position limit 1)
+      from unnest(v_keys) as k(key)${moreHeads}
     ));`;
 
 /**
- * The first call in a transaction does it for all that it enqueued, with the locks in the keys' order: two
- * transactions cannot deadlock.
+ * The first call in a transaction appends all messages that the transaction enqueued to their partition queues. It takes
+ * the locks in the order of the keys, so two transactions cannot deadlock.
  *
- * Under repeatable read the steps see an old line. So the lock is an update, not only a lock: a settlement whose
- * snapshot is older then fails instead of missing what came. And where there was no lock there was no line, whatever
- * is to be seen: the first that came is its head.
+ * Under repeatable read the steps see an old state of the queue. Two rules make up for that. The lock is an update of
+ * its row, so a settlement with an older snapshot fails instead of missing the new messages. And a key whose lock did not
+ * exist had no queue, whatever the snapshot shows: the first message that arrived is its head.
  */
-const arrive = (n: QueueNames): string =>
+const enqueueArrivals = (n: QueueNames): string =>
   createTrigger(
-    n.object("_arrive"),
+    n.object("_enqueue_arrivals"),
     `declare
   v_seqs bigint[];
   v_keys text[];
   v_new_keys text[];
 begin
   with mine as (
-    delete from ${arrived(n)} a where a.xid = txid_current() returning a.seqs
+    delete from ${pendingArrivals(n)} a where a.xid = txid_current() returning a.seqs
   )
   select array_agg(i.seq) into v_seqs from mine, unnest(mine.seqs) as i(seq);
-  -- without those that were finished by hand in the same transaction
+  -- without messages that were marked by hand in the same transaction
   select array_agg(s.seq) into v_seqs from ${n.state} s where s.seq = any (v_seqs) and s.status = ${status.blocked};
   if v_seqs is null then return null; end if;
   select array_agg(distinct m.partition_key::text) into v_keys from ${n.message} m where m.seq = any (v_seqs);
 
   with locked as (
-    insert into ${lane(n)} as lane (partition_key)
+    insert into ${partitionLock(n)} as l (partition_key)
     select k.key
     from unnest(v_keys) as k(key)
     order by k.key collate "C"
-    on conflict (partition_key) do update set turns = lane.turns + 1
-    returning lane.partition_key, lane.turns
+    on conflict (partition_key) do update set version = l.version + 1
+    returning l.partition_key, l.version
   )
-  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.turns = 0;
+  select array_agg(locked.partition_key::text) into v_new_keys from locked where locked.version = 0;
 
-  insert into ${line(n)} (partition_key, seq)
+  insert into ${partitionQueue(n)} (partition_key, seq)
   select m.partition_key, m.seq
   from ${n.message} m
   where m.seq = any (v_seqs)
   order by m.seq
-  on conflict (seq) do nothing; -- a dead one that was replayed where it stood
-  ${readyHeads(
+  on conflict (seq) do nothing; -- a dead message that kept its position and was replayed
+  ${makeHeadsReady(
     n,
     `
       union all
@@ -110,49 +115,52 @@ end`,
     byIndex,
   );
 
-/** Never true; not called at all for no row numbers. Each step sees what was committed before it. */
-const leave = (n: QueueNames): string =>
+/** Never returns true. Strict: it is not run for null. Each step sees what was committed before it. */
+const leavePartition = (n: QueueNames): string =>
   create(
-    n.object("_leave"),
+    n.object("_leave_partition"),
     "bigint[]",
     "(p_seqs bigint[]) returns boolean",
     `declare
   v_keys text[];
 begin
-  select array_agg(l.partition_key::text) into v_keys from ${line(n)} l where l.seq = any (p_seqs);
+  select array_agg(q.partition_key::text) into v_keys from ${partitionQueue(n)} q where q.seq = any (p_seqs);
   if v_keys is null then return false; end if;
-  perform from ${lane(n)} where partition_key = any (v_keys) order by partition_key for update;
+  perform from ${partitionLock(n)} where partition_key = any (v_keys) order by partition_key for update;
 
-  delete from ${line(n)} where seq = any (p_seqs);
-  ${readyHeads(n)}
-  delete from ${lane(n)} lane
-  where lane.partition_key = any (v_keys)
-    and not exists (select from ${line(n)} l where l.partition_key = lane.partition_key);
+  delete from ${partitionQueue(n)} where seq = any (p_seqs);
+  ${makeHeadsReady(n)}
+  delete from ${partitionLock(n)} l
+  where l.partition_key = any (v_keys)
+    and not exists (select from ${partitionQueue(n)} q where q.partition_key = l.partition_key);
   return false;
 end`,
     `strict\n${byIndex}`,
   );
 
-/** Never true. A function, so that who never uses partition keys needs no right to write to their tables. */
-const comeBack = (n: QueueNames): string =>
+/** Never returns true. A function, so that a user without partition keys needs no right to write to their tables. */
+const rejoinPartition = (n: QueueNames): string =>
   create(
-    n.object("_return"),
+    n.object("_rejoin_partition"),
     "bigint[]",
     "(p_seqs bigint[]) returns boolean",
     `begin
-  insert into ${arrived(n)} (seqs) values (p_seqs);
+  insert into ${pendingArrivals(n)} (seqs) values (p_seqs);
   return false;
 end`,
     "strict",
   );
 
-/** True, and lets those rows of a CTE that have a key get in line again. */
-export const letReturn = (n: QueueNames, cte: string): string =>
-  `(select ${n.object("_return")}(array_agg(back.seq)) from ${cte} back where back.keyed) is not true`;
+/**
+ * A condition that is always true. It appends the rows of a CTE that have a key to their partition queues again, when the
+ * transaction commits.
+ */
+export const rejoinPartitions = (n: QueueNames, cte: string): string =>
+  `(select ${n.object("_rejoin_partition")}(array_agg(rejoining.seq)) from ${cte} rejoining where rejoining.keyed) is not true`;
 
 /**
- * True, and lets those rows of a CTE that have a key leave their lines: as a condition it runs once, when all of the
- * CTE is there. Among rows without a key it finds nothing and calls nothing.
+ * A condition that is always true. It removes the rows of a CTE that have a key, and match `which`, from their partition
+ * queues. As a condition it runs once, when the CTE is complete. For rows without a key it calls nothing.
  */
-export const letLeave = (n: QueueNames, cte: string, which = "true"): string =>
-  `(select ${n.object("_leave")}(array_agg(left_line.seq)) from ${cte} left_line where left_line.keyed and ${which}) is not true`;
+export const leavePartitions = (n: QueueNames, cte: string, which = "true"): string =>
+  `(select ${n.object("_leave_partition")}(array_agg(leaving.seq)) from ${cte} leaving where leaving.keyed and ${which}) is not true`;

@@ -2,7 +2,7 @@ import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 
-/** What a claim would find. */
+/** One row when a claim would find a message. */
 const anyDue = (n: QueueNames) => `(
   select '${n.kind}' as queue
   from ${n.state}
@@ -11,6 +11,6 @@ const anyDue = (n: QueueNames) => `(
   limit 1
 )`;
 
-/** No rows in the usual case: two columns that say no take a tenth longer than none. */
+/** Returns no rows in the usual case: one row with two columns that say no takes a tenth longer. */
 export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
   statement("due", `${anyDue(inbox)}\nunion all\n${anyDue(outbox)}`);

@@ -1,21 +1,19 @@
 import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
-import { lazily } from "../lazily.js";
 import type { QueueNames } from "../names.js";
 import { now } from "./expressions.js";
 import { doneTable } from "./names.js";
 
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = String(options.reviveDead);
-  return lazily({
-    // The usual cases, a new message and the same one again, are one statement; only what changes something known
-    // goes through the function, which decides step by step. Neither state nor Done to be seen: another delivery
-    // committed it while this one ran.
-    receive: () =>
-      statement(
-        "receive",
-        `with arrived as (
+  return {
+    // The usual cases, a new message and the same one again, are one statement. Only a delivery that changes a known
+    // message calls the function, which decides step by step. When neither a state row nor a done row is visible,
+    // another delivery committed the message while this statement ran: it is a duplicate.
+    receive: statement(
+      "receive",
+      `with stored as (
   insert into ${n.message} as m (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at,
     first_seen_at, last_seen_at)
   values (:source, :message_id, :topic, :payload, :hash, :correlation_id, :headers, :due_at::timestamptz,
@@ -31,10 +29,10 @@ export function receiveStatements(n: QueueNames, options: ReceiveStatementOption
         : ""
     }
   returning m.seq, m.deliveries = 1 as is_new, coalesce(m.due_at, m.first_seen_at) as visible_at, m.expires_at
-), placed as (
+), state as (
   insert into ${n.state} (seq, status, visible_at, expires_at)
   select seq, ${status.ready}, visible_at, expires_at
-  from arrived
+  from stored
   where is_new
 )
 select case
@@ -48,17 +46,15 @@ select case
   )
 end as outcome
 from (values (1)) always
-left join arrived a on true`,
-      ),
-    receiveMany: () =>
-      statement(
-        "receive many",
-        `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
-      ),
-    receiveKeyed: () =>
-      statement(
-        "receive keyed",
-        `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
-      ),
-  });
+left join stored a on true`,
+    ),
+    receiveMany: statement(
+      "receive many",
+      `select r.* from ${n.object("_receive_many")}(:items::json, ${revive}, :now::timestamptz) r`,
+    ),
+    receiveKeyed: statement(
+      "receive keyed",
+      `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
+    ),
+  };
 }

@@ -7,8 +7,8 @@ const body = (text: string): string => {
 };
 
 /**
- * Replaced in place, so that sessions which call it meanwhile go on, and what was granted stays. Only where a new
- * version answers other columns, which `create or replace` refuses, it is dropped first.
+ * Replaces the function in place: sessions that call it meanwhile go on, and grants stay. Only where a new version returns
+ * other columns, which `create or replace` refuses, the function is dropped first.
  */
 export const create = (
   name: string,
@@ -17,21 +17,21 @@ export const create = (
   text: string,
   behaviour = "volatile",
 ): string => {
-  const made = literal(
+  const definition = literal(
     `create or replace function ${name}${declaration}\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`,
   );
   return `do ${body(
     `declare
-  made constant text := ${made};
+  definition constant text := ${definition};
 begin
-  execute made;
+  execute definition;
 exception when invalid_function_definition then
   execute ${literal(`drop function if exists ${name}(${types})`)};
-  execute made;
+  execute definition;
 end`,
   )}`;
 };
 
-/** A trigger hangs on it, so it cannot be dropped; its declaration never changes. */
+/** The function of a trigger cannot be dropped; its declaration never changes. */
 export const createTrigger = (name: string, text: string, behaviour = "volatile"): string =>
   `create or replace function ${name}() returns trigger\nlanguage plpgsql\n${behaviour}\nas ${body(text)}`;

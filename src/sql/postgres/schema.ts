@@ -5,14 +5,14 @@ import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { inboxFunctions } from "./functions.js";
 import { doneTable, quote } from "./names.js";
-import { laneFunctions, laneTables } from "./partitions.js";
+import { partitionFunctions, partitionTables } from "./partitions.js";
 
 /**
- * The message row is written once; the state row is what a claim rewrites and an ack deletes. It is there only
- * while a message is unfinished, so months of Done messages make neither claims nor vacuum slower.
+ * The message row is written once. A claim rewrites the state row and an ack deletes it. The state row exists only while
+ * a message is unfinished, so months of Done messages make neither claims nor vacuum slower.
  *
- * A claim changes nothing that an index holds: `visible_at` stays, and `lost_at` says from when on others may
- * take the message over. With room left on the page, such an update touches no index at all.
+ * A claim changes no indexed column: `visible_at` stays, and `lost_at` is the time from which other workers may take the
+ * message over. With room left on the page, such an update touches no index at all.
  */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
   seq bigint primary key,
@@ -24,11 +24,11 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   attempt integer not null default 0,
   status smallint not null,
   crashes smallint not null default 0,
-  -- true when it has a partition key, else null, which takes no room
+  -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
   last_error text
 )
--- vacuum before dead versions pile up
+-- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;
 
 const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
@@ -39,7 +39,7 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
   last_error text
 )`;
 
-/** The only index beside the key: every arriving message pays for each. By status, for claims and for dead letters. */
+/** The only index beside the key, because every new message pays for each index. It serves claims and dead letters. */
 const stateIndex = (n: QueueNames) =>
   `create index ${n.bare("_claim")} on ${n.state} (status, visible_at, seq)`;
 
@@ -64,14 +64,14 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   first_seen_at timestamptz not null,
   last_seen_at timestamptz not null,
   deliveries integer not null default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the hash of the last delivery differs from the one before it
   content_changed boolean not null default false,
   constraint ${n.bare("_key")} unique (source, message_id)
 )`,
         stateTable(n),
         stateIndex(n),
         doneRows(n),
-        ...laneTables(n),
+        ...partitionTables(n),
       ],
     },
   ],
@@ -97,13 +97,13 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         stateIndex(n),
         doneRows(n),
-        ...laneTables(n),
+        ...partitionTables(n),
       ],
     },
   ],
 };
 
-/** Every message with its state or, when it is done, with what is known of that. */
+/** Every message with its state row or, when it is done, with its done row. */
 export const messages = (n: QueueNames): string => `from ${n.message} m
 left join ${n.state} s on s.seq = m.seq
 left join ${doneTable(n)} d on d.seq = m.seq`;
@@ -165,8 +165,8 @@ ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox"
-    ? [inboxView(n), ...laneFunctions(n), ...inboxFunctions(n)]
-    : [outboxView(n), ...laneFunctions(n)];
+    ? [inboxView(n), ...partitionFunctions(n), ...inboxFunctions(n)]
+    : [outboxView(n), ...partitionFunctions(n)];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

@@ -6,13 +6,12 @@ import type {
 } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
-import { lazily, type Makers } from "../lazily.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { now } from "./expressions.js";
 import { doneTable } from "./names.js";
-import { arrived, letLeave, letReturn } from "./partitions.js";
+import { leavePartitions, pendingArrivals, rejoinPartitions } from "./partitions.js";
 import { messages } from "./schema.js";
 
 const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
@@ -24,10 +23,10 @@ const backoff = (attempts: string) =>
     `round(least(:max_ms::float8, :base_ms::float8 * power(:factor::float8, least(${attempts}, 64))) + random() * :jitter_ms::float8)`,
   );
 
-/** Row numbers sent as a JSON array, which in another kind of brackets is an array of PostgreSQL's. */
+/** Row numbers come as a JSON array, which with braces instead of brackets is a PostgreSQL array. */
 const seqs = "any (translate(:items, '[]', '{}')::bigint[])";
 
-/** A row that `:owner` holds: whatever ends a lease empties the owner. */
+/** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
 const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
 
 /** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
@@ -39,7 +38,7 @@ const messageColumns = (n: QueueNames) =>
     ? `m.source, m.message_id, m.hash, m.deliveries, ${epoch("m.first_seen_at", "first_seen_at")}, ${epoch("m.last_seen_at", "last_seen_at")}`
     : `m.id, m.message_id, ${epoch("m.created_at", "created_at")}`;
 
-/** Of a message in any state; one without a state row is done. */
+/** The row of a message in any state. A message without a state row is done. */
 const row = (
   n: QueueNames,
 ) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
@@ -48,7 +47,10 @@ const row = (
   coalesce(s.last_error, d.last_error) as last_error, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
-/** Of a row that a claim has just leased: what nearly every message has, and the rest in one column when it is not empty. */
+/**
+ * The row of a message that a claim has just leased: the columns that nearly every message has, and the others as JSON in
+ * one column, `rest`, when any of them is set. The time to read a row grows with the number of its columns.
+ */
 function claimedRow(n: QueueNames): string {
   const inbox = n.kind === "inbox";
   const isPlain = [
@@ -75,22 +77,21 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
 }
 
-function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): Makers<QueueStatements> {
-  // A leased row that may be taken over was lost by its worker: that counts as an attempt, perhaps the last.
+function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
+  // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
   const lost = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
   const claimable = `s.status = ${status.ready} and coalesce(s.lost_at, s.visible_at) <= ${now}`;
-  /** As a condition: those of a CTE that have died and have a key leave their lines, unless they are to block them. */
-  const buried = (cte: string, dead: string) => (blockOnDead ? "true" : letLeave(n, cte, dead));
+  /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
+  const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
-    // Leased rows are passed over while `lost_at` is to come; one that was lost, or came back from a crash, is
-    // taken alone when its turn comes. The rows are locked first, where `skip locked` steps over those of
-    // other claimers, and then found again by where they are: nobody can have moved them meanwhile.
-    claim: () =>
-      statement(
-        "claim",
-        `with due as (
-  select s.ctid as place, s.visible_at, s.seq, ${lost} or s.crashes > 0 as crashed
+    // Leased rows are skipped until `lost_at`. A message whose lease was lost, or that was reaped after a crash, is
+    // claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
+    // again by their ctid, which cannot change while they are locked.
+    claim: statement(
+      "claim",
+      `with due as (
+  select s.ctid as row_id, s.visible_at, s.seq, ${lost} or s.crashes > 0 as crashed
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.lost_at is null or s.lost_at <= ${now})
   order by s.visible_at, s.seq
@@ -111,7 +112,7 @@ set status = case when ${dies} then ${status.dead} else ${status.ready} end,
   end
 from ${n.message} m
 where s.ctid = any (array(
-    select place from due
+    select row_id from due
     order by crashed desc, visible_at, seq
     limit (select case when bool_or(crashed) then 1 else :limit::int end from due)
   ))
@@ -122,16 +123,15 @@ returning ${claimedRow(n)},
       blockOnDead
         ? ""
         : `
-    when case when s.keyed then ${n.object("_leave")}(array[s.seq]) end then null -- never true, but the next has its turn`
+    when case when s.keyed then ${n.object("_leave_partition")}(array[s.seq]) end then null -- never true; makes the next message of the key ready`
     }
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
   end as verdict`,
-      ),
-    ack: () =>
-      statement(
-        "ack",
-        `with finished as (
+    ),
+    ack: statement(
+      "ack",
+      `with finished as (
   delete from ${n.state} s
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.attempt, s.last_error, s.keyed
@@ -139,15 +139,14 @@ returning ${claimedRow(n)},
   insert into ${doneTable(n)} (seq, processed_at, attempt, processed_by, last_error)
   select seq, ${now}, attempt, :processed_by, last_error
   from finished
-  where ${letLeave(n, "finished")}
+  where ${leavePartitions(n, "finished")}
 )
 select count(*) = :count::int as whole, case when count(*) <> :count::int then array_agg(seq) end as seqs
 from finished`,
-      ),
-    abandon: () =>
-      statement(
-        "abandon",
-        `with abandoned as (
+    ),
+    abandon: statement(
+      "abandon",
+      `with abandoned as (
   update ${n.state} s
   set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${status.dead} else ${status.ready} end,
     attempt = s.attempt + coalesce(i.attempts, 1),
@@ -163,12 +162,11 @@ from finished`,
 )
 select seq, dead
 from abandoned
-where ${buried("abandoned", "left_line.dead")}`,
-      ),
-    fail: () =>
-      statement(
-        "fail",
-        `with failed as (
+where ${removeDead("abandoned", "leaving.dead")}`,
+    ),
+    fail: statement(
+      "fail",
+      `with failed as (
   update ${n.state} s
   set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
   where s.seq = ${seqs} and ${ownedBy("s")}
@@ -176,32 +174,29 @@ where ${buried("abandoned", "left_line.dead")}`,
 )
 select seq
 from failed
-where ${buried("failed", "true")}`,
-      ),
-    // One that came back from a crash keeps its count of them, and goes on waiting to be claimed alone.
-    release: () =>
-      statement(
-        "release",
-        `update ${n.state} s
+where ${removeDead("failed", "true")}`,
+    ),
+    // A message that crashed its worker keeps its count of crashes, so it is still claimed alone.
+    release: statement(
+      "release",
+      `update ${n.state} s
 set owner = null, locked_until = null, lost_at = null, visible_at = ${now}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-      ),
-    renew: () =>
-      statement(
-        "renew",
-        `update ${n.state} s
+    ),
+    renew: statement(
+      "renew",
+      `update ${n.state} s
 set locked_until = ${now} + ${lease}, lost_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
-      ),
-    // lost_at already holds the end of the lease and the back-off after it: whoever finds it first, reaper or
-    // claim, comes to the same time. Leases and expiries have no index, which every message would pay for: the
-    // table has only what is unfinished, and a claim finds both by itself when their turn comes.
-    reap: () =>
-      statement(
-        "reap",
-        `with over as (
+    ),
+    // lost_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time. Leases and
+    // expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
+    // claim finds lost and expired ones by itself.
+    reap: statement(
+      "reap",
+      `with ended as (
   select s.seq
   from ${n.state} s
   where s.status in (${status.ready}, ${status.blocked})
@@ -218,23 +213,22 @@ returning s.seq`,
     visible_at = coalesce(s.lost_at, s.visible_at),
     lost_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
-  where s.seq = any (array(select seq from over))
+  where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
 select r.seq, ${keyColumns(n)
-          .map((c) => `m.${c}`)
-          .join(", ")},
+        .map((c) => `m.${c}`)
+        .join(", ")},
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from reaped r
 join ${n.message} m on m.seq = r.seq
-where ${buried("reaped", `left_line.status = ${status.dead}`)}`,
-      ),
-    // Walks the primary key of what is done in windows instead of keeping an index of its times, which every
-    // ack would pay for. The message goes first: a redelivery that just touched it keeps both.
-    purge: () =>
-      statement(
-        "purge",
-        `with scanned as (
+where ${removeDead("reaped", `leaving.status = ${status.dead}`)}`,
+    ),
+    // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
+    // message is deleted first: a redelivery that has just locked it keeps both rows.
+    purge: statement(
+      "purge",
+      `with scanned as (
   select d.seq, d.processed_at
   from ${doneTable(n)} d
   where d.seq > :after_seq::bigint
@@ -252,7 +246,7 @@ where ${buried("reaped", `left_line.status = ${status.dead}`)}`,
   delete from ${n.message} m
   where m.seq = any (array(select seq from old))
   returning m.seq
-), forgotten as (
+), gone_done as (
   delete from ${doneTable(n)} d
   where d.seq = any (array(select seq from gone))
 )
@@ -262,26 +256,24 @@ select (select count(*) from gone)::int as deleted,
     select from ${n.message} m
     where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   ) as more`,
-      ),
-    resolve: () =>
-      statement(
-        "resolve",
-        n.kind === "inbox"
-          ? `select m.seq, m.source, m.message_id
+    ),
+    resolve: statement(
+      "resolve",
+      n.kind === "inbox"
+        ? `select m.seq, m.source, m.message_id
 from jsonb_to_recordset(:items::jsonb) as i(source text, message_id text)
 join ${n.message} m on m.source = i.source and m.message_id = i.message_id`
-          : `select m.seq, m.id
+        : `select m.seq, m.id
 from jsonb_to_recordset(:items::jsonb) as i(id uuid)
 join ${n.message} m on m.id = i.id`,
-      ),
-    get: () =>
-      statement(
-        "get",
-        `select ${row(n)}
+    ),
+    get: statement(
+      "get",
+      `select ${row(n)}
 ${messages(n)}
 where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid"}`,
-      ),
-    list: () => ({
+    ),
+    list: {
       ...statement(
         "list",
         `select ${row(n)}
@@ -299,11 +291,10 @@ order by m.seq
 limit (select :limit::int)`,
       ),
       unprepared: true,
-    }),
-    stats: () =>
-      statement(
-        "stats",
-        `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
+    },
+    stats: statement(
+      "stats",
+      `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
@@ -311,18 +302,16 @@ group by s.status, s.locked_until is not null
 union all
 select ${status.done}, false, count(*)::float8, 0, null
 from ${doneTable(n)}`,
-      ),
-    oldestDue: () =>
-      statement(
-        "oldest_due",
-        `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
+    ),
+    oldestDue: statement(
+      "oldest_due",
+      `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
 where ${claimable}`,
-      ),
-    replay: () =>
-      statement(
-        "replay",
-        `with replayed as (
+    ),
+    replay: statement(
+      "replay",
+      `with replayed as (
   update ${n.state} s
   set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
     attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
@@ -331,12 +320,12 @@ where ${claimable}`,
 )
 select seq
 from replayed
-where ${letReturn(n, "replayed")}`,
-      ),
+where ${rejoinPartitions(n, "replayed")}`,
+    ),
   };
 }
 
-/** Where new messages come from: scalar parameters, or a JSON array of objects with the same names. */
+/** New messages as a table: from scalar parameters, or from a JSON array of objects with the same names. */
 const scalarOutbox = `select :id::uuid as id, :message_id::uuid as message_id, :topic::text as topic, :payload::text as payload,
     :correlation_id::text as correlation_id, :headers::text as headers,
     :due_at::timestamptz as due_at, :expires_at::timestamptz as expires_at`;
@@ -345,29 +334,27 @@ const jsonOutbox = `select i.id, i.message_id, i.topic, i.payload, i.correlation
     headers text, due_at timestamptz, expires_at timestamptz)`;
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
-  return lazily({
+  return {
     ...queueStatements(n, options),
-    alreadyProcessed: () =>
-      statement(
-        "already processed",
-        `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
-      ),
-    mark: () =>
-      statement(
-        "mark",
-        `select seq
+    alreadyProcessed: statement(
+      "already processed",
+      `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
+    ),
+    mark: statement(
+      "mark",
+      `select seq
 from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.blockOnDead}, :now::timestamptz) as seq
 where seq is not null`,
-      ),
-  });
+    ),
+  };
 }
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
-  // The caller makes the ids, so that an enqueue whose answer was lost can be repeated and adds nothing.
-  const enqueue = (incoming: string) => `with added as (
+  // The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing.
+  const enqueue = (newMessages: string) => `with added as (
   insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
   select i.*, ${now}
-  from (${incoming}) i
+  from (${newMessages}) i
   on conflict (id) do nothing
   returning seq, due_at, expires_at, created_at
 )
@@ -375,28 +362,27 @@ insert into ${n.state} (seq, status, visible_at, expires_at)
 select seq, ${status.ready}, coalesce(due_at, created_at), expires_at
 from added`;
 
-  return lazily({
+  return {
     ...queueStatements(n, options),
-    enqueue: () => statement("enqueue", enqueue(scalarOutbox)),
-    enqueueMany: () => statement("enqueue many", enqueue(jsonOutbox)),
-    enqueueKeyed: () =>
-      statement(
-        "enqueue keyed",
-        `with added as (
+    enqueue: statement("enqueue", enqueue(scalarOutbox)),
+    enqueueMany: statement("enqueue many", enqueue(jsonOutbox)),
+    enqueueKeyed: statement(
+      "enqueue keyed",
+      `with added as (
   insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
   select i.*, ${now}
   from json_to_recordset(:items::json) as i(id uuid, message_id uuid, topic text, payload text, correlation_id text,
     headers text, due_at timestamptz, expires_at timestamptz, partition_key text)
   on conflict (id) do nothing
   returning seq, due_at, expires_at, created_at, partition_key
-), lined as (
-  insert into ${arrived(n)} (seqs)
+), arrivals as (
+  insert into ${pendingArrivals(n)} (seqs)
   select array_agg(seq) from added where partition_key is not null having count(*) > 0
 )
 insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
-      ),
-  });
+    ),
+  };
 }

@@ -1,29 +1,73 @@
 import { status } from "../dialect.js";
-import type { QueueNames } from "../names.js";
-import { databaseClock } from "./client.js";
+import { bornAt, keyColumns, type QueueNames } from "../names.js";
 import { cursorTable } from "./names.js";
+import { databaseClock } from "./steps.js";
 
-/** Milliseconds: the client binds the database's clock, unless a test passes a time. */
+/** In milliseconds, provided by the runner of steps: the database's clock, unless a test passes a time. */
 export const now = ":now";
-/** The same where the statement is one message's whole cost and asking the clock first would be a tenth of it. */
-export const nowWithin = `coalesce(:given_now, ${databaseClock})`;
+
+/** The same for a statement of one step, where reading the clock first would take a tenth of the statement's time. */
+export const ownNow = `coalesce(:given_now, ${databaseClock})`;
+
+export const whole = (expression: string) => `cast(${expression} as integer)`;
+
+/** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
+export const backoff = (attempts: string, random = "abs(random() % 1000000) / 1e6") =>
+  whole(`round(min(:max_ms, :base_ms * power(:factor, min(${attempts}, 64))) + ${random} * :jitter_ms)`);
+
+/** With the plus: SQLite plans by a bare `limit ?`, and so compiles the whole text again for every execution. */
+export const limit = "+:limit";
+
+export const lease = whole(":lease_ms");
+
+/** Row numbers sent as a JSON array. */
+export const sentSeqs = "(select value from json_each(:items))";
+/** Row numbers that the step before returned. */
+export const stepSeqs = "(select value from json_each(:seqs))";
+
+/** A message without a state row is unclaimed: due since it arrived, and never claimed. */
+export const isUnclaimed = (n: QueueNames, seq: string) =>
+  `not exists (select 1 from ${n.state} where seq = ${seq})`;
+
+/** Unclaimed messages `m`: all of them are after the cursor. */
+export const unclaimed = (n: QueueNames) => `from ${n.message} m
+where m.seq > (select seq from ${cursorTable(n)}) and ${isUnclaimed(n, "m.seq")}`;
+
+/** The columns of a message's state, where an unclaimed one has none: `m` left joined to its state `s`. */
+export const stateOf = {
+  status: `coalesce(s.status, ${status.ready})`,
+  attempt: "coalesce(s.attempt, 0)",
+  crashes: "coalesce(s.crashes, 0)",
+} as const;
+export const visibleAt = (n: QueueNames) => `coalesce(s.visible_at, m.${bornAt(n)})`;
+
+/** The key columns of a message `m`. */
+export const keysOf = (n: QueueNames) =>
+  keyColumns(n)
+    .map((column) => `m.${column}`)
+    .join(", ");
+
+/** Every message `m` with its state `s`. */
+export const messages = (n: QueueNames) => `from ${n.message} m
+left join ${n.state} s on s.seq = m.seq`;
 
 /**
- * The next message's number: never one that was used before, as `autoincrement` would promise too, but by writing
- * a page more for every message.
+ * The next message's number: never one that was used before. `autoincrement` would promise the same, but writes one more
+ * page for every message.
  */
 export const nextSeq = (n: QueueNames) =>
   `(select max(last_deleted, coalesce((select max(seq) from ${n.message}), 0)) + 1 from ${cursorTable(n)})`;
 
-/** Seen, or Processing by hand only: nobody would ever claim it as it is. */
-export const unclaimable = `(status = ${status.seen} or (status = ${status.held} and locked_until is null and crashes = 0))`;
+/** A step that reads the first number of a batch: an insert that reads its own table would buffer all its rows. */
+export const readFirstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq`;
+export const seqInBatch = "json_extract(:rows, '$[0].first_seq') + i.key";
 
-/** Of a message that a delivery found; none when it is fresh. */
-export const oldStatus = (n: QueueNames) =>
+/** Seen, or marked Processing by hand: no claim finds it, and a delivery makes it claimable. */
+export const awaitsDelivery = `(status = ${status.seen} or (status = ${status.held} and locked_until is null and crashes = 0))`;
+
+/** The status of the message that an upsert found; null when it is unclaimed. */
+export const foundStatus = (n: QueueNames) =>
   `(select s.status from ${n.state} s where s.seq = ${n.message}.seq)`;
 
-/** Of a batch; read before it, because an insert that reads its own table keeps all its rows aside first. */
-export const firstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq, ${nowWithin} as now`;
-
-/** Of an object in a JSON array of messages. */
+/** A property of an object `i` in a JSON array of messages. */
 export const field = (name: string) => `json_extract(i.value, '$.${name}')`;

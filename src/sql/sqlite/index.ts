@@ -1,7 +1,7 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import type { SqlExecutor } from "../driver.js";
-import { type SqliteConnection, stepRunner } from "./client.js";
+import { type RunStatement, type SqliteConnection, statementsOn } from "./connection.js";
 import { sqliteDialect } from "./dialect.js";
 import { connectSqlite, type SqliteOptions } from "./open.js";
 
@@ -30,7 +30,8 @@ export interface SqliteTransactionConnection extends SqliteConnection {
   readonly inTransaction?: boolean;
 }
 
-const runners = new WeakMap<object, ReturnType<typeof stepRunner>>();
+/** One for each connection, so that its prepared texts are kept from call to call. */
+const runners = new WeakMap<object, RunStatement>();
 
 /**
  * The transaction that is open on a connection of the caller's.
@@ -44,12 +45,8 @@ export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor
   if (typeof connection?.prepare !== "function") {
     throw new InvalidArgumentError("fromSqlite takes an open node:sqlite or better-sqlite3 database.");
   }
-  let run = runners.get(connection);
-  if (run === undefined) {
-    run = stepRunner(connection);
-    runners.set(connection, run);
-  }
-  const runSteps = run;
+  const run = runners.get(connection) ?? statementsOn(connection);
+  runners.set(connection, run);
   return {
     async query(statement, params) {
       if (connection.isTransaction === false || connection.inTransaction === false) {
@@ -57,7 +54,7 @@ export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor
           "fromSqlite: no transaction is open on this connection. Begin one first.",
         );
       }
-      return runSteps(statement, params);
+      return run(statement, params);
     },
   };
 }

@@ -11,19 +11,13 @@ export function names(kind: QueueNames["kind"], schema: string, table: string): 
 }
 
 /**
- * A message without a state row is fresh: due since its birth and never claimed. Every one up to the cursor has
- * a state row or is in a lease, so a claim looks for fresh ones behind it only. See docs/decisions/0009.
+ * One row with the number of a message. Every message up to it has a state row, so a claim looks for unclaimed messages
+ * (those without a state row) only after it. See docs/decisions/0009.
  */
 export const cursorTable = (n: QueueNames) => n.object("Cursor");
 
 /**
- * A claim of fresh messages alone, packed: one row with their numbers instead of a held state row for each. Settled as
- * a whole, they go from fresh to done; whatever else becomes of one of them unpacks it first. See docs/decisions/0012.
+ * The messages with a partition key that are not finished. Only the head of a partition queue is ready or held, so a
+ * claim need not read this table. See docs/decisions/0010.
  */
-export const leaseTable = (n: QueueNames) => n.object("Leases");
-
-/**
- * Messages with a partition key, in the order of their turns. Only the head of a line is ready or held, so claims need
- * not know of lines; whoever finishes it takes it out, and the next one is ready. See docs/decisions/0010.
- */
-export const lineTable = (n: QueueNames) => n.object("Line");
+export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");

@@ -11,7 +11,7 @@ export interface SqliteOptions {
   readonly synchronous?: Synchronous;
 }
 
-/** Without what only those need who do more than receive. */
+/** For functions that only receive: without the rest of the dialect. */
 export function connectSqlite(options: SqliteOptions): ReceivingDatabase {
   refuseUnknown(options, ["file", "synchronous"], "openSqlite");
   if (typeof options.file !== "string" || options.file === "") {

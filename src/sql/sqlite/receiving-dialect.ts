@@ -1,5 +1,5 @@
 import type { ReceivingDialect } from "../dialect.js";
-import { isBusy } from "./client.js";
+import { classify, isSchemaMissing } from "./faults.js";
 import { names } from "./names.js";
 import { receiveStatements } from "./receive-statements.js";
 
@@ -10,6 +10,6 @@ export const sqliteReceiving: ReceivingDialect = {
   names,
   receiving: receiveStatements,
   toTime: (date) => date.getTime(),
-  classify: (error) => (isBusy(error) ? "rolledBack" : "permanent"),
-  isSchemaMissing: (error) => /no such (table|column)/.test((error as Error)?.message ?? ""),
+  classify,
+  isSchemaMissing,
 };

@@ -2,24 +2,23 @@ import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import type { ParameterName } from "./signatures.js";
 
-/** Calls a procedure with the parameters of the same names; `given` says otherwise for some. */
-export function call(
+/** A missing hash comes as a null of type nvarchar, which must be converted to varbinary explicitly. */
+const convertHash = "declare @bytes varbinary(max) = convert(varbinary(max), @hash);\n";
+
+/** A statement that calls a procedure with the statement's parameters of the same names; `given` replaces some. */
+export function callProcedure(
   n: QueueNames,
   name: string,
   procedure: string,
   parameters: readonly ParameterName[],
   given: Partial<Record<ParameterName, string>> = {},
 ): SqlStatement {
+  const values = { hash: "@bytes", ...given };
   const list = parameters
-    .map((parameter) => `@${parameter} = ${given[parameter] ?? `@${parameter}`}`)
+    .map((parameter) => `@${parameter} = ${values[parameter] ?? `@${parameter}`}`)
     .join(", ");
-  return statement(name, `exec ${n.object(`_${procedure}`)} ${list}`);
-}
-
-/** `@bytes` is the hash. An absent one comes as a null of type nvarchar, which becomes no varbinary unless it is converted. */
-export const withHash = (called: SqlStatement): SqlStatement =>
-  statement(
-    called.name,
-    `declare @bytes varbinary(max) = convert(varbinary(max), @hash);
-${called.steps[0]}`,
+  return statement(
+    name,
+    `${parameters.includes("hash") ? convertHash : ""}exec ${n.object(`_${procedure}`)} ${list}`,
   );
+}

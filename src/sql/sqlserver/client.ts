@@ -2,9 +2,10 @@ import type { ConnectionPool, config as MssqlConfig } from "mssql";
 import { abortable } from "../../base/abortable.js";
 import { DriverMissingError } from "../../errors.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { toVariables } from "../named-parameters.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
-import { type ParameterKind, parameterKind, parameterValue, usedParameters } from "./parameters.js";
+import { type ParameterKind, parameterKind, parameterValue } from "./parameters.js";
 
 export type { MssqlConfig };
 
@@ -33,10 +34,10 @@ interface Started {
   cancel(): void;
 }
 
-/** Without `types` mssql derives them from the values: a caller's transaction may come of another copy of mssql. */
+/** Without `types` mssql derives them from the values: a caller's transaction may belong to another copy of mssql. */
 function start(request: MssqlRequest, statement: SqlStatement, params: SqlParams, types?: Types): Started {
-  const text = statement.steps[0]!;
-  for (const name of usedParameters(text, params)) {
+  const { text, order } = toVariables(statement.text, params);
+  for (const name of order) {
     const value = params[name] ?? null;
     if (types === undefined) request.input(name, parameterValue(value));
     else request.input(name, types[parameterKind(value)] as never, parameterValue(value));

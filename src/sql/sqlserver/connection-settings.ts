@@ -1,3 +1,4 @@
+import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { MssqlConfig } from "./client.js";
 
@@ -6,20 +7,25 @@ const texts = ["appName", "instanceName"] as const;
 const known: readonly string[] = [...booleans, ...texts];
 
 /**
- * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Read here,
- * because mssql itself reads no URLs. No message quotes the URL: it may hold a password.
+ * `mssql://user:password@host:1433/database?encrypt=true&trustServerCertificate=false`. Parsed here, because mssql itself
+ * does not parse URLs. No error quotes the URL, because it may contain a password.
  */
 export function parseMssqlUrl(text: string): Partial<MssqlConfig> & { server: string } {
   const url = toUrl(text);
   const server = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  if (server === "") throw new InvalidArgumentError("The SQL Server URL names no host.");
+  if (server === "")
+    throw new InvalidArgumentError(
+      "The SQL Server URL names no host. Write mssql://user:password@host:1433/database.",
+    );
   const database = decode(url.pathname.slice(1), "database");
   return {
     server,
-    ...(url.port === "" ? {} : { port: Number(url.port) }),
-    ...(database === "" ? {} : { database }),
-    ...(url.username === "" ? {} : { user: decode(url.username, "user") }),
-    ...(url.password === "" ? {} : { password: decode(url.password, "password") }),
+    ...defined({
+      port: url.port === "" ? undefined : Number(url.port),
+      database: database === "" ? undefined : database,
+      user: url.username === "" ? undefined : decode(url.username, "user"),
+      password: url.password === "" ? undefined : decode(url.password, "password"),
+    }),
     options: optionsOf(url.searchParams),
   };
 }
@@ -39,7 +45,7 @@ function decode(part: string, what: string): string {
     return decodeURIComponent(part);
   } catch {
     throw new InvalidArgumentError(
-      `The ${what} in the SQL Server URL is not percent-encoded well: write % as %25.`,
+      `The ${what} in the SQL Server URL is not percent-encoded correctly: write % as %25.`,
     );
   }
 }
@@ -48,7 +54,7 @@ function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> 
   const unknown = [...query.keys()].filter((name) => !known.includes(name));
   if (unknown.length > 0) {
     throw new InvalidArgumentError(
-      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known: ${known.join(", ")}; others go into config.`,
+      `The SQL Server URL has the unknown option ${unknown.join(", ")}. Known options: ${known.join(", ")}. Pass others in config.`,
     );
   }
   const options: Record<string, string | boolean> = {};
@@ -60,17 +66,19 @@ function optionsOf(query: URLSearchParams): NonNullable<MssqlConfig["options"]> 
 function toBoolean(name: string, value: string): boolean | string {
   if (name === "encrypt" && value === "strict") return value; // TDS 8
   if (value !== "true" && value !== "false") {
-    throw new InvalidArgumentError(`The option ${name} in the SQL Server URL must be true or false.`);
+    throw new InvalidArgumentError(
+      `The option ${name} in the SQL Server URL must be true or false${name === "encrypt" ? ", or strict" : ""}.`,
+    );
   }
   return value === "true";
 }
 
-/** A keyword, then a value that may be quoted and then hold anything, `;` and `=` too. */
+/** A keyword and a value. A quoted value may contain anything, also `;` and `=`. */
 const pairs = /([^=;]+)=\s*("(?:[^"]|"")*"|'(?:[^']|'')*'|[^;]*)/g;
 const serverWords = ["data source", "server", "address", "addr", "network address"];
 const databaseWords = ["initial catalog", "database"];
 
-/** Server and database of a connection string, for logs; nothing else of it. */
+/** Server and database of a connection string, for logs, and nothing else of it. */
 export function describeConnectionString(text: string): string {
   const found = new Map<string, string>();
   for (const [, word, value] of text.matchAll(pairs))

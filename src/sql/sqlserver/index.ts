@@ -32,10 +32,10 @@ export function openSqlServer(options: SqlServerOptions): Database {
   };
 }
 
-/** Longer than the lock is waited for; a migration may also build an index on a large table. */
+/** Longer than the wait for the lock; a migration may also build an index on a large table. */
 const migrationTimeoutMs = 600_000;
 
-/** The transaction owns the lock: it goes with the commit, the rollback or the connection, and never stays in the pool. */
+/** The transaction owns the lock, so the lock ends with the commit, the rollback or the connection, and never stays in the pool. */
 const lock = statement(
   "migration lock",
   `declare @result int;
@@ -45,7 +45,7 @@ select @result as result`,
 
 const notLocked = (schema: string, result: number) =>
   new InvalidOperationError(
-    `Another process has been migrating the schema "${schema}" for five minutes (sp_getapplock: ${result}). Try again when it is done.`,
+    `Another process has been migrating the schema "${schema}" for five minutes (sp_getapplock: ${result}). Try again when it has finished.`,
   );
 
 const executors = new WeakMap<MssqlTransaction, TransactionExecutor>();

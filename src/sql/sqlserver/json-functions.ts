@@ -1,13 +1,10 @@
 import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 
-/**
- * A function that reads the objects of a JSON array as rows, each with its position; the procedures
- * take their sets from it.
- */
+/** A function that reads the objects of a JSON array as rows, each with its position. The procedures take sets through it. */
 export interface JsonFunction {
   readonly name: string;
-  /** Batches: drops it and makes it anew. Nobody is granted anything on it, so nothing is lost. */
+  /** Batches that drop and create it. It has no grants of its own, so none are lost. */
   readonly batches: readonly string[];
 }
 
@@ -40,12 +37,12 @@ export const outboxColumns: JsonColumns = {
   ...contentColumns,
 };
 
-/** Batches in which some have a partition key. */
+/** For batches in which some messages have a partition key. */
 const partitionKey: JsonColumns = { partition_key: name };
 export const keyedInboxColumns: JsonColumns = { ...inboxColumns, ...partitionKey };
 export const keyedOutboxColumns: JsonColumns = { ...outboxColumns, ...partitionKey };
 
-export const list = (columns: JsonColumns, alias = ""): string =>
+export const columnList = (columns: JsonColumns, alias = ""): string =>
   Object.keys(columns)
     .map((column) => `${alias}${column}`)
     .join(", ");
@@ -70,8 +67,8 @@ cross apply openjson(a.value) with (
 }
 
 /**
- * Babelfish's openjson cuts texts at 4,000 characters and leaves the escapes in them, and its
- * convert knows no hexadecimal; PostgreSQL's own functions beneath it do all three.
+ * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.
+ * PostgreSQL's own functions, which are callable there, can.
  */
 function onBabelfish(columns: JsonColumns): string {
   const selected = Object.entries(columns).map(([column, type]) => {
@@ -95,7 +92,7 @@ return ${body}`;
     name: functionName,
     batches: [
       `drop function if exists ${functionName}`,
-      // As texts to execute, because each server refuses the other's functions when it reads them.
+      // Executed as texts, because each server refuses the other's functions when it parses the batch.
       `if serverproperty('BabelfishVersion') is null
   exec(${text(create(onSqlServer(columns)))})
 else
@@ -105,8 +102,8 @@ else
 }
 
 export const jsonFunctions = (n: QueueNames): readonly JsonFunction[] => [
-  jsonFunction(n, "_Abandoned", abandonedColumns),
-  ...(n.kind === "inbox" ? [jsonFunction(n, "_Keys", keyColumns)] : []),
-  jsonFunction(n, "_Incoming", n.kind === "inbox" ? inboxColumns : outboxColumns),
-  jsonFunction(n, "_IncomingKeyed", n.kind === "inbox" ? keyedInboxColumns : keyedOutboxColumns),
+  jsonFunction(n, "_AbandonedFromJson", abandonedColumns),
+  ...(n.kind === "inbox" ? [jsonFunction(n, "_KeysFromJson", keyColumns)] : []),
+  jsonFunction(n, "_MessagesFromJson", n.kind === "inbox" ? inboxColumns : outboxColumns),
+  jsonFunction(n, "_KeyedMessagesFromJson", n.kind === "inbox" ? keyedInboxColumns : keyedOutboxColumns),
 ];

@@ -20,7 +20,7 @@ export interface SqlServerConnection extends ReceivingDatabase {
   readonly driver: MssqlDriver;
 }
 
-/** Without what only those need who do more than receive. */
+/** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
 export function connectSqlServer(options: SqlServerOptions): SqlServerConnection {
   const { url, connectionString } = options;
   refuseUnknown(options, ["url", "connectionString", "config", "maxConnections"], "openSqlServer");
@@ -36,7 +36,7 @@ export function connectSqlServer(options: SqlServerOptions): SqlServerConnection
   const config: Partial<MssqlConfig> = {
     connectionTimeout: 15_000,
     requestTimeout: 30_000,
-    // The socket is looked at before use; asking the server as well would double the round trips.
+    // Checks the socket before use. Asking the server as well would double the round trips.
     validateConnection: "socket",
     ...options.config,
     ...fromUrl,

@@ -3,126 +3,138 @@ import type { QueueNames } from "../names.js";
 import { binary } from "./expressions.js";
 
 /**
- * Messages with a partition key stand in line, and only the head of a line is ready or held: claims need not know of
- * lines. Whoever finishes the head makes the next one ready. See docs/decisions/0010.
+ * The messages of one partition key form a partition queue. Only its head is ready or held, so a claim needs to know
+ * nothing of partitions. The others are blocked; the call that finishes the head makes the next one ready. See
+ * docs/decisions/0010.
  */
-const lineTable = (n: QueueNames) => n.object("Line");
-/** What was enqueued with a key and has not got in line yet: the next claim sees to that. */
-export const arrivedTable = (n: QueueNames): string => n.object("Arrived");
-/** Always empty. A row that is inserted and deleted at once keeps others from its key until the transaction ends. */
-const laneTable = (n: QueueNames) => n.object("Lane");
+const partitionQueueTable = (n: QueueNames) => n.object("PartitionQueue");
+/** Keyed messages that are enqueued but not in their partition queue yet. The next claim moves them there. */
+export const pendingArrivalsTable = (n: QueueNames): string => n.object("PendingArrivals");
+/**
+ * Always empty. A row that is inserted and deleted at once locks its key until the transaction ends, and leaves nothing
+ * to clean up.
+ */
+const partitionLockTable = (n: QueueNames) => n.object("PartitionLock");
 
-/** Two locks for each key: enqueueing transactions keep the one, however long they are; turns change under the other. */
-const side = { end: 0, head: 1 } as const;
+/**
+ * Each key has two locks. `arrivals`: enqueueing transactions hold it until they end, however long that takes.
+ * `queue`: the partition queue changes under it; enqueueing does not take it, so a settlement never waits for the
+ * caller's transaction.
+ */
+const lockKind = { arrivals: 0, queue: 1 } as const;
 
-export const laneTables = (n: QueueNames): readonly string[] => [
-  `create table ${laneTable(n)} (
+export const partitionTables = (n: QueueNames): readonly string[] => [
+  `create table ${partitionLockTable(n)} (
   partition_key nvarchar(255) ${binary} not null,
-  side tinyint not null,
-  constraint ${n.bare("Lane_PK")} primary key clustered (partition_key, side)
+  lock_kind tinyint not null,
+  constraint ${n.bare("PartitionLock_PK")} primary key clustered (partition_key, lock_kind)
 )`,
-  `create table ${lineTable(n)} (
-  place bigint identity(1, 1) not null,
+  `create table ${partitionQueueTable(n)} (
+  position bigint identity(1, 1) not null,
   partition_key nvarchar(255) ${binary} not null,
   seq bigint not null,
-  constraint ${n.bare("Line_PK")} primary key clustered (partition_key, place),
-  constraint ${n.bare("Line_Seq")} unique nonclustered (seq)
+  constraint ${n.bare("PartitionQueue_PK")} primary key clustered (partition_key, position),
+  constraint ${n.bare("PartitionQueue_Seq")} unique nonclustered (seq)
 )`,
-  `create table ${arrivedTable(n)} (
+  `create table ${pendingArrivalsTable(n)} (
   number bigint identity(1, 1) not null,
   seq bigint not null,
   partition_key nvarchar(255) ${binary} not null,
-  constraint ${n.bare("Arrived_PK")} primary key clustered (number),
-  constraint ${n.bare("Arrived_Seq")} unique nonclustered (seq)
+  constraint ${n.bare("PendingArrivals_PK")} primary key clustered (number),
+  constraint ${n.bare("PendingArrivals_Seq")} unique nonclustered (seq)
 )`,
 ];
 
 const keysTable = (name: string) =>
   `declare @${name} table (partition_key nvarchar(255) ${binary} not null primary key);`;
 
-/** In the keys' order, so that two calls wait for each other instead of deadlocking. */
+/** Takes the locks in the order of the keys, so that two calls wait for each other instead of deadlocking. */
 const lock = (
   n: QueueNames,
-  which: keyof typeof side,
+  kind: keyof typeof lockKind,
   keys: string,
-) => `insert into ${laneTable(n)} (partition_key, side)
-select k.partition_key, ${side[which]}
+) => `insert into ${partitionLockTable(n)} (partition_key, lock_kind)
+select k.partition_key, ${lockKind[kind]}
 from @${keys} k
 order by k.partition_key;
 
-delete from ${laneTable(n)}
-from @${keys} k, ${laneTable(n)}
-where ${n.bare("Lane")}.partition_key = k.partition_key and ${n.bare("Lane")}.side = ${side[which]};`;
+delete from ${partitionLockTable(n)}
+from @${keys} k, ${partitionLockTable(n)}
+where ${n.bare("PartitionLock")}.partition_key = k.partition_key and ${n.bare("PartitionLock")}.lock_kind = ${lockKind[kind]};`;
 
-/** Before they arrive, so that within a key arrivals are in the order of commits. `from`: rows with keys. */
-export const lockEnds = (n: QueueNames, name: string, from: string): string => `${keysTable(name)}
+/**
+ * Taken before messages are inserted, so that the arrivals of a key are in the order of commits. `keys` names the table
+ * variable to declare, `from` the rows with keys.
+ */
+export const lockArrivals = (n: QueueNames, keys: string, from: string): string => `${keysTable(keys)}
 
-insert into @${name} (partition_key)
+insert into @${keys} (partition_key)
 select distinct f.partition_key
 from ${from} f
 where f.partition_key is not null;
 
-${lock(n, "end", name)}`;
+${lock(n, "arrivals", keys)}`;
 
-const readyHeads = (n: QueueNames) => `update ${n.state}
+/** Makes the heads of @keys ready. The caller holds the `queue` locks of these keys. */
+const makeHeadsReady = (n: QueueNames) => `update ${n.state}
 set status = ${status.ready}
 from (
-  select min(l.place) as place
+  select min(q.position) as position
   from @keys k
-  inner join ${lineTable(n)} l on l.partition_key = k.partition_key
+  inner join ${partitionQueueTable(n)} q on q.partition_key = k.partition_key
   group by k.partition_key
-) h, ${lineTable(n)} f, ${n.state} with (rowlock)
-where f.place = h.place and ${n.bare("State")}.seq = f.seq and ${n.bare("State")}.status = ${status.blocked};`;
+) h, ${partitionQueueTable(n)} f, ${n.state} with (rowlock)
+where f.position = h.position and ${n.bare("State")}.seq = f.seq and ${n.bare("State")}.status = ${status.blocked};`;
 
 export const readPast = "readpast, rowlock, readcommittedlock";
 
-/** A few at a time: the rest is the next claim's. */
+/** The most arrivals that one claim moves; the next claim moves the others. */
 const mostArrivals = 1_000;
 
 /**
- * What is committed gets in line, in the order of its arrival. Rows of transactions that are open are stepped over.
- * Up to the greatest number that was there before the rows are read: whatever came before those in the same key
- * was committed by then, so none can be overtaken.
+ * Moves committed arrivals to their partition queues, in the order of their arrival. Rows of open transactions are skipped.
+ * It moves only arrivals up to the greatest number that was visible before it reads them: all earlier arrivals of the
+ * same key were committed by then, so none can be overtaken.
  */
-export const arrive = (n: QueueNames): string => `declare @upto bigint;
+export const enqueueArrivals = (n: QueueNames): string => `declare @upto bigint;
 ${keysTable("keys")}
-declare @arrived table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) ${binary} not null);
+declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) ${binary} not null);
 
 insert into @keys (partition_key)
 select distinct a.partition_key
 from (
   select top (${mostArrivals}) r.partition_key
-  from ${arrivedTable(n)} r with (${readPast})
+  from ${pendingArrivalsTable(n)} r with (${readPast})
   order by r.number
 ) a;
 
-${lock(n, "head", "keys")}
+${lock(n, "queue", "keys")}
 
-select @upto = max(r.number) from ${arrivedTable(n)} r with (${readPast});
+select @upto = max(r.number) from ${pendingArrivalsTable(n)} r with (${readPast});
 
-delete from ${arrivedTable(n)}
-output deleted.number, deleted.seq, deleted.partition_key into @arrived (number, seq, partition_key)
+delete from ${pendingArrivalsTable(n)}
+output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
 from (
   select top (${mostArrivals}) r.number
-  from ${arrivedTable(n)} r with (${readPast})
+  from ${pendingArrivalsTable(n)} r with (${readPast})
   inner join @keys k on k.partition_key = r.partition_key
   where r.number <= @upto
   order by r.number
-) p, ${arrivedTable(n)} with (rowlock)
-where ${n.bare("Arrived")}.number = p.number;
+) p, ${pendingArrivalsTable(n)} with (rowlock)
+where ${n.bare("PendingArrivals")}.number = p.number;
 
-insert into ${lineTable(n)} (partition_key, seq)
+insert into ${partitionQueueTable(n)} (partition_key, seq)
 select a.partition_key, a.seq
-from @arrived a
+from @arrivals a
 inner join ${n.state} s on s.seq = a.seq
-where s.status <> ${status.done} -- by hand, before it got in line
-  and not exists (select 1 from ${lineTable(n)} l where l.seq = a.seq) -- a dead one that was replayed where it stood
+where s.status <> ${status.done} -- marked by hand before it joined its partition queue
+  and not exists (select 1 from ${partitionQueueTable(n)} q where q.seq = a.seq) -- a dead message that kept its position and was replayed
 order by a.number;
 
-${readyHeads(n)}`;
+${makeHeadsReady(n)}`;
 
-/** Those that @items numbers are finished: the next of their keys have their turns. */
-export const leave = (n: QueueNames): string => `${keysTable("keys")}
+/** Removes the messages that @items numbers from their partition queues and makes the next of their keys ready. */
+export const leavePartition = (n: QueueNames): string => `${keysTable("keys")}
 
 insert into @keys (partition_key)
 select distinct m.partition_key
@@ -130,26 +142,26 @@ from openjson(@items) with (seq bigint '$') i
 inner join ${n.message} m on m.seq = i.seq
 where m.partition_key is not null;
 
-${lock(n, "head", "keys")}
+${lock(n, "queue", "keys")}
 
-delete from ${lineTable(n)}
-from openjson(@items) with (seq bigint '$') i, ${lineTable(n)} with (rowlock)
-where ${n.bare("Line")}.seq = i.seq;
+delete from ${partitionQueueTable(n)}
+from openjson(@items) with (seq bigint '$') i, ${partitionQueueTable(n)} with (rowlock)
+where ${n.bare("PartitionQueue")}.seq = i.seq;
 
-delete from ${arrivedTable(n)}
-from openjson(@items) with (seq bigint '$') i, ${arrivedTable(n)} with (rowlock)
-where ${n.bare("Arrived")}.seq = i.seq;
+delete from ${pendingArrivalsTable(n)}
+from openjson(@items) with (seq bigint '$') i, ${pendingArrivalsTable(n)} with (rowlock)
+where ${n.bare("PendingArrivals")}.seq = i.seq;
 
-${readyHeads(n)}`;
+${makeHeadsReady(n)}`;
 
-/** Calls `leave` for those rows of `from`, a table with `seq` as `c`, that `which` is true of; for none it costs a look. */
-export const letLeave = (
+/** Calls `leavePartition` for the rows of `from` (a table with `seq`, alias `c`) that match `which`; for none it costs one test. */
+export const callLeavePartition = (
   n: QueueNames,
   from: string,
   which: string,
 ): string => `if exists (select 1 from ${from} c where ${which})
 begin
-  declare @left nvarchar(max);
-  select @left = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from ${from} c where ${which};
-  exec ${n.object("_Leave")} @items = @left;
+  declare @leaving nvarchar(max);
+  select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from ${from} c where ${which};
+  exec ${n.object("_LeavePartition")} @items = @leaving;
 end`;

@@ -1,7 +1,7 @@
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 
-/** Two procedures, whose rights a user has, in one round trip; no rows in the usual case. */
+/** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
 export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
   statement(
     "due",

@@ -5,11 +5,11 @@ import type { QueueNames } from "../names.js";
 import { binary, text } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
-import { laneTables } from "./partitions.js";
+import { partitionTables } from "./partitions.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 
-/** The row that claim and ack rewrite: narrow, so that they write little and many share a page. */
+/** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
   seq bigint not null,
   visible_at datetime2(3) not null,
@@ -20,7 +20,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   attempt int not null constraint ${n.bare("State_Attempt")} default 0,
   status tinyint not null,
   crashes int not null constraint ${n.bare("State_Crashes")} default 0,
-  -- 1 when it has a partition key, else null
+  -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
   last_error nvarchar(max) null,
@@ -28,8 +28,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 )`;
 
 /**
- * Each filtered to the few rows its reader wants, so that months of Done rows cost nothing. The
- * included columns let the reaper pass over a row without locking it.
+ * Each index is filtered to the few rows that its reader wants, so that months of Done rows cost nothing. The included
+ * columns let the reaper skip a row without locking it.
  */
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
@@ -44,7 +44,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
       number: 1,
       name: "inbox",
       up: (n) => [
-        // Clustered on the narrow number: the natural key's 1,020 bytes are above the 900 that a clustered key may have.
+        // Clustered on the narrow number: the natural key has 1,020 bytes, and a clustered key may have at most 900.
         `create table ${n.message} (
   seq bigint identity(1, 1) not null,
   source nvarchar(255) ${binary} not null,
@@ -60,14 +60,14 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   first_seen_at datetime2(3) not null,
   last_seen_at datetime2(3) not null,
   deliveries int not null constraint ${n.bare("_Deliveries")} default 1,
-  -- the last delivery brought another hash than the one before it
+  -- the hash of the last delivery differs from the one before it
   content_changed bit not null constraint ${n.bare("_ContentChanged")} default 0,
   constraint ${n.bare("_PK")} primary key clustered (seq),
   constraint ${n.bare("_Key")} unique nonclustered (source, message_id)
 )`,
         stateTable(n),
         ...stateIndexes(n),
-        ...laneTables(n),
+        ...partitionTables(n),
       ],
     },
   ],
@@ -93,7 +93,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
-        ...laneTables(n),
+        ...partitionTables(n),
       ],
     },
   ],
@@ -157,8 +157,8 @@ from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
 /**
- * The procedures are altered, not dropped, so that what was granted on them stays. A view cannot
- * be altered everywhere; it is made where it is missing, and a migration that changes it drops it.
+ * The procedures are altered, not dropped, so that grants on them stay. A view cannot be altered everywhere (Babelfish
+ * refuses it), so it is created where it is missing, and a migration that changes it drops it first.
  */
 export const routines = (n: QueueNames): readonly string[] => [
   `if object_id(${text(n.view)}, N'V') is null
@@ -175,7 +175,8 @@ const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migra
 
 export const ledger: LedgerStatements = {
   prepare: (schema) => [
-    // Filtered indexes, and procedures that write to their tables, want these; sqlcmd starts without some.
+    // Filtered indexes, and procedures that write to tables with such indexes, require these settings. sqlcmd starts
+    // without some of them.
     `set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
 set numeric_roundabort off`,
     `if schema_id(${text(schema)}) is null

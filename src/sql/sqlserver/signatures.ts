@@ -37,14 +37,14 @@ const parameterTypes = {
 
 export type ParameterName = keyof typeof parameterTypes;
 
-/** A parameter has one type wherever it occurs; only a message's id is text in the inbox and a GUID in the outbox. */
+/** A parameter has the same type in every procedure, except a message's id: text in the inbox, a GUID in the outbox. */
 export const parameterType = (kind: QueueNames["kind"], name: ParameterName): string =>
   kind === "outbox" && name === "message_id" ? "uniqueidentifier" : parameterTypes[name];
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
-/** What the procedures take: their definitions and the statements that call them are both made of this. */
+/** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
 export const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
   Ack: ["now", "owner", "items", "processed_by"],
@@ -83,6 +83,6 @@ export const signatures = {
   Enqueue: ["now", "id", "message_id", ...content],
   EnqueueMany: ["now", "items"],
   EnqueueKeyed: ["now", "items"],
-  Arrive: [],
-  Leave: ["items"],
+  EnqueueArrivals: [],
+  LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -422,6 +422,18 @@ export function enqueueTests(context: InboxContext): void {
       expect((await stored(inbox, still!)).state).toBe("Dead");
     });
 
+    it("IBX-029 deadOnRedelivery revive: a message that expired in a claim is claimable as soon as it is revived", async () => {
+      const { inbox, clock, owner } = await freshInbox({ deadOnRedelivery: "revive" });
+      const expiresAt = new Date(clock().getTime() + 1_000);
+      const [message] = messages(1);
+      await inbox.receive({ ...message!, expiresAt });
+      clock.advance(2_000);
+      expect(await inbox.claim({ owner })).toEqual([]);
+      expect((await stored(inbox, message!)).state).toBe("Dead");
+      expect(await inbox.receive(message!)).toBe("enqueued");
+      expect(await inbox.claim({ owner })).toHaveLength(1);
+    });
+
     it("IBX-029 deadOnRedelivery revive: the due time of the redelivery counts, and a done message stays done", async () => {
       const { inbox, clock, owner } = await freshInbox({ deadOnRedelivery: "revive" });
       const [dead, done] = messages(2);

@@ -99,7 +99,7 @@ export const partitionTables = (
   dialect: Database["dialect"]["name"],
 ): readonly string[] =>
   dialect === "postgres"
-    ? ["_line", "_lane", "_arrived"].map(names.object)
+    ? ["_partition_queue", "_partition_lock", "_pending_arrivals"].map(names.object)
     : dialect === "sqlserver"
-      ? ["Line", "Lane", "Arrived"].map(names.object)
-      : [names.object("Line")];
+      ? ["PartitionQueue", "PartitionLock", "PendingArrivals"].map(names.object)
+      : [names.object("PartitionQueue")];

@@ -22,8 +22,8 @@ function asRole(db: Database, role: string): Database {
 function asUser(db: Database, user: string): Database {
   return withDriver(db, {
     query: (query, params, options) => {
-      const steps = query.steps.map((text) => `execute as user = '${user}';\n${text};\nrevert;`);
-      return db.driver.query({ ...query, steps }, params, options);
+      const text = `execute as user = '${user}';\n${query.text};\nrevert;`;
+      return db.driver.query({ ...query, text }, params, options);
     },
   });
 }
@@ -31,7 +31,7 @@ function asUser(db: Database, user: string): Database {
 const recordingTexts = (db: Database, texts: string[]): Database =>
   withDriver(db, {
     query: (query, params, options) => {
-      texts.push(...query.steps);
+      texts.push(query.text);
       return db.driver.query(query, params, options);
     },
   });

@@ -7,7 +7,7 @@ import { send, stripeEvent, stripeRoute } from "./support.js";
 
 export function concurrencyTests({ database, freshInbox }: InboxContext): void {
   describe("concurrency", () => {
-    it("FUN-01 IBX-014 two hundred concurrent webhooks of which half are duplicates leave a hundred rows", async () => {
+    it("FUN-01 IBX-014 two hundred concurrent webhooks, half of them duplicates, leave a hundred rows", async () => {
       const { inbox, on, names, owner } = await freshInbox();
       const inboxes = [inbox, ...Array.from({ length: 3 }, () => on(database().reopen()))];
       const routes = inboxes.map((one) => stripeRoute(one, { receiveMs: 120_000 }));

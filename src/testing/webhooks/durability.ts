@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { defined } from "../../base/defined.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { migrate } from "../../sql/migrate.js";
 import type { CallerTransaction, TestDatabase } from "../harness.js";
@@ -8,9 +9,9 @@ import { isBabelfish, rowCount } from "../support/database.js";
 import { watched } from "../support/watched.js";
 import { send, stripeEvent, stripeRoute } from "./support.js";
 
-/** A transaction that lets nobody write to the table until it ends. */
+/** Begins a transaction that blocks all writes to the table until it ends. */
 async function lockOut(database: TestDatabase, table: string): Promise<CallerTransaction> {
-  const transaction = await database.begin(); // on SQLite that alone holds the only writer
+  const transaction = await database.begin(); // on SQLite this alone blocks other writers
   const { name } = database.db.dialect;
   if (name === "postgres") await transaction.run(`lock table ${table} in access exclusive mode`);
   if (name === "sqlserver") await transaction.run(`select top (1) 1 from ${table} with (tablockx, holdlock)`);
@@ -18,8 +19,8 @@ async function lockOut(database: TestDatabase, table: string): Promise<CallerTra
 }
 
 export function durabilityTests({ database, freshInbox }: InboxContext): void {
-  describe("an id is never burned", () => {
-    it("FUN-01 a database that does not answer in time: 503, and the retry is accepted", async (test) => {
+  describe("a webhook that was not stored is accepted when it is sent again", () => {
+    it("FUN-01 a database that does not respond in time: 503, and the retry is accepted", async (test) => {
       test.skip(await isBabelfish(database()), "Babelfish ignores lock hints");
       const { inbox, names, owner } = await freshInbox();
       const lock = await lockOut(database(), names.message);
@@ -28,7 +29,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(refused.headers.get("retry-after")).toMatch(/^\d+$/);
       expect(await refused.json()).toEqual({ error: "unavailable" });
       await lock.rollback();
-      // The statement that was given up may still get the lock before it is cancelled: then the retry is a duplicate.
+      // The aborted statement may get the lock before it is cancelled. The retry is then a duplicate.
       const retried = await send(stripeRoute(inbox), stripeEvent("evt_1"));
       expect(retried).toEqual({ status: 200, outcome: expect.stringMatching(/^(enqueued|duplicate)$/) });
       expect(await rowCount(database(), names.message)).toBe(1);
@@ -49,7 +50,7 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect((await inbox.stats()).due).toBe(1);
     });
 
-    it("FUN-01 a commit whose answer is lost: 503, and the retry is a duplicate of what is waiting", async () => {
+    it("FUN-01 a commit whose response is lost: 503, and the retry is a duplicate of the stored message", async () => {
       const { on, inbox, owner } = await freshInbox();
       const lost = Object.assign(new Error("the answer is lost"), { code: "XX000" });
       const route = stripeRoute(on(watched(database().db, [{ loseAnswer: lost }])));
@@ -58,9 +59,9 @@ export function durabilityTests({ database, freshInbox }: InboxContext): void {
       expect(await claimAll(inbox, owner)).toHaveLength(1);
     });
 
-    it("FUN-01 a schema that is not there yet: 503, and after the migration the retry is accepted", async () => {
+    it("FUN-01 a missing schema: 503, and after the migration the retry is accepted", async () => {
       const { db, schema: name } = database();
-      const schema = name === undefined ? {} : { schema: name };
+      const schema = defined({ schema: name });
       const table = "LateInbox";
       const route = stripeRoute(createInbox(db, { ...schema, table }));
       expect((await send(route, stripeEvent("evt_1"))).status).toBe(503);

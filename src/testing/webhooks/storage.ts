@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { webhookBody } from "../../webhooks/extract-message.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
-import { webhookBody } from "../../webhooks/schemes/extract.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
-import { signWebhook } from "../../webhooks/schemes/sign.js";
+import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 
 const scheme: WebhookScheme = {
@@ -23,7 +23,7 @@ const bodies: readonly Uint8Array[] = [
 
 export function storageTests({ freshInbox }: InboxContext): void {
   describe("storage", () => {
-    it("FUN-01 a body of any bytes comes back byte for byte, with its headers, and its hash tells others apart", async () => {
+    it("FUN-01 a body of any bytes is stored byte for byte, with its headers, and its hash differs from other bodies", async () => {
       const { inbox } = await freshInbox();
       const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } } });
       const deliver = async (body: Uint8Array, id: string) => {

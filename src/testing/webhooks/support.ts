@@ -1,10 +1,10 @@
 import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
-import { signWebhook } from "../../webhooks/schemes/sign.js";
+import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 
 const secrets = "whsec_contract";
 
-/** A route with one source, Stripe. */
+/** A route with Stripe as its one source. */
 export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>
   createWebhookRoute({ inbox, sources: { stripe: { scheme: "stripe", secrets } }, ...options });
 

@@ -1,10 +1,16 @@
 import { isHeaderName, isObject, isText, oneOf, type Report, refuseFields } from "./field-checks.js";
 import type { Handshake } from "./scheme.js";
-import { type Place, parseTemplate, placesInEvent, placesInHead, type TemplatePart } from "./template.js";
+import {
+  type Placeholder,
+  parseTemplate,
+  placeholdersInEvent,
+  placeholdersInHead,
+  type TemplatePart,
+} from "./template.js";
 
 export interface CheckedHandshake {
   readonly method: Handshake["method"];
-  /** Whether all that it asks and says is in headers and query, so that it is known before a body is read. */
+  /** Whether it uses only headers and query, so that it is recognised before the body is read. */
   readonly isInHead: boolean;
   readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
@@ -12,7 +18,7 @@ export interface CheckedHandshake {
   readonly text: readonly TemplatePart[] | undefined;
   readonly json: NamedTemplates | undefined;
   readonly headers: NamedTemplates;
-  /** The challenge that `{hmac}` answers. */
+  /** The challenge of which `{hmac}` is the HMAC. */
   readonly hmac: readonly TemplatePart[] | undefined;
 }
 
@@ -36,17 +42,17 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
   const answer = object(handshake.answer, "answer") as Handshake["answer"];
   refuseFields(answer, ["text", "json", "headers", "hmac"], `${name}.answer`, report);
   if (answer.text !== undefined && answer.json !== undefined)
-    wrong("answer has text and json: say one of them");
+    wrong("answer has text and json; give one of them");
 
   const isInHead = method !== "POST" || verifyToken !== undefined || unsigned === true;
-  const places = isInHead ? placesInHead : placesInEvent;
-  const inAnswer: readonly Place[] = answer.hmac === undefined ? places : [...places, "hmac"];
-  const one = (template: unknown, what: string, known = places) => {
+  const allowed = isInHead ? placeholdersInHead : placeholdersInEvent;
+  const inAnswer: readonly Placeholder[] = answer.hmac === undefined ? allowed : [...allowed, "hmac"];
+  const one = (template: unknown, what: string, known = allowed) => {
     const parts = parseTemplate(template, known);
     if (typeof parts === "string") wrong(`${what} ${parts}`);
     return typeof parts === "string" ? [] : parts;
   };
-  const optional = (template: unknown, what: string, known = places) =>
+  const optional = (template: unknown, what: string, known = allowed) =>
     template === undefined ? undefined : one(template, what, known);
   const all = (templates: unknown, what: string): NamedTemplates =>
     Object.entries(object(templates, what)).map(([key, value]) => [
@@ -55,12 +61,13 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
     ]);
   const headers = all(answer.headers ?? {}, "answer.headers");
   for (const [header] of headers)
-    if (!isHeaderName(header)) wrong(`answer.headers: ${header} is no header's name`);
+    if (!isHeaderName(header)) wrong(`answer.headers: ${header} is not a header name`);
   return {
     method,
     isInHead,
     when: when.map(([template, equals]) => {
-      if (equals !== true && !isText(equals)) wrong(`when: ${template} must be a text, or true for any`);
+      if (equals !== true && !isText(equals))
+        wrong(`when: ${template} must be a string, or true for any value`);
       return { parts: one(template, "when"), equals: equals === true ? undefined : equals };
     }),
     verifyToken: optional(verifyToken, "verifyToken"),

@@ -11,12 +11,12 @@ import {
   refuseFields,
 } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
-import { placesInEvent, placesOfTenant } from "./template.js";
+import { placeholdersInEvent, placeholdersOfTenant } from "./template.js";
 
-/** A scheme with its templates taken apart. */
+/** A scheme with its templates parsed. */
 export interface CheckedScheme {
   readonly scheme: WebhookScheme;
-  /** What is signed, or where the token is. */
+  /** The templates of the signed content, or of the token. */
   readonly proof: Alternatives;
   readonly messageId: Alternatives;
   readonly topic: Alternatives;
@@ -35,11 +35,11 @@ const schemeFields = [
   "handshakes",
   "answer",
 ];
-/** A header like this is a secret or as good as one, and is not kept. */
+/** Headers that may hold a secret. They are never stored. */
 const secretHeader =
   /signature|authori[sz]ation|cookie|secret|password|hmac|credential|api-?key|(?:^|[-_])token/i;
 
-/** Takes a scheme apart; what is wrong with it is added to `problems`. It may come from a JSON file, so nothing is taken for granted. */
+/** Parses a scheme and adds what is wrong with it to `problems`. It may come from a JSON file, so every field is checked. */
 export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
   const report = (problem: string): void => {
     problems.push(problem);
@@ -51,8 +51,8 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
   checkTexts(scheme.volatileFields, "volatileFields", report);
   checkTexts(scheme.contentTypes, "contentTypes", report);
   for (const name of asList(scheme.keepHeaders)) {
-    if (!isHeaderName(name)) report(`keepHeaders: ${String(name)} is no header's name`);
-    else if (secretHeader.test(name)) report(`keepHeaders: ${name} may hold a secret and is not kept`);
+    if (!isHeaderName(name)) report(`keepHeaders: ${String(name)} is not a header name`);
+    else if (secretHeader.test(name)) report(`keepHeaders: ${name} may hold a secret and cannot be kept`);
   }
   if (
     scheme.answer !== undefined &&
@@ -65,13 +65,13 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
   );
   const { verify } = scheme;
   if (handshakes.some(({ hmac }) => hmac !== undefined) && (verify?.kind !== "signature" || verify.keys))
-    report("an answer's hmac needs a scheme whose signatures are HMACs: verify.kind signature, without keys");
+    report("answer.hmac needs a scheme whose signatures are HMACs: verify.kind signature, without keys");
   return {
     scheme,
     proof: checkVerify(verify, report),
-    messageId: parseAll(scheme.messageId, placesInEvent, "messageId", report),
-    topic: parseAll(scheme.topic, placesInEvent, "topic", report),
-    tenant: parseAll(scheme.tenant, placesOfTenant, "tenant", report),
+    messageId: parseAll(scheme.messageId, placeholdersInEvent, "messageId", report),
+    topic: parseAll(scheme.topic, placeholdersInEvent, "topic", report),
+    tenant: parseAll(scheme.tenant, placeholdersOfTenant, "tenant", report),
     handshakes,
   };
 }

@@ -9,7 +9,12 @@ import {
   refuseFields,
 } from "./field-checks.js";
 import type { SignatureRule, TokenRule } from "./scheme.js";
-import { type Place, placesInHead, placesInSignedContent, type TemplatePart } from "./template.js";
+import {
+  type Placeholder,
+  placeholdersInHead,
+  placeholdersInSignedContent,
+  type TemplatePart,
+} from "./template.js";
 
 const signatureFields = [
   "kind",
@@ -27,12 +32,12 @@ const signatureFields = [
 const digests = ["sha1", "sha256", "sha512"];
 const secretEncodings = ["utf8", "hex", "base64"];
 
-/** The alternatives of what is signed, or of where the token is. */
+/** Returns the alternative templates of the signed content, or of the token. */
 export function checkVerify(verify: SignatureRule | TokenRule | undefined, report: Report): Alternatives {
   if (verify?.kind === "token") {
     refuseFields(verify, ["kind", "token"], "verify", report);
     if (asList(verify.token).length === 0) report("verify.token is missing");
-    return parseAll(verify.token, placesInHead, "verify.token", report);
+    return parseAll(verify.token, placeholdersInHead, "verify.token", report);
   }
   if (verify?.kind === "signature") return checkSignature(verify, report);
   report('verify.kind must be "signature" or "token"');
@@ -52,28 +57,28 @@ function checkSignature(rule: SignatureRule, report: Report): Alternatives {
     oneOf(rule.timestamp?.unit, ["s", "ms"], "verify.timestamp.unit", report);
   }
   checkText(rule.bodyDigestQuery, "verify.bodyDigestQuery", report);
-  const signed = parseAll(rule.signed ?? "{body}", placesInSignedContent, "verify.signed", report);
+  const signed = parseAll(rule.signed ?? "{body}", placeholdersInSignedContent, "verify.signed", report);
   if (signed.length === 0 && asList(rule.signed).length === 0) report("verify.signed is empty");
   for (const parts of signed) checkSigned(parts, rule, report);
   return signed;
 }
 
-/** A signature that does not cover the body, or a time nobody signed, protects nothing. */
+/** A signature that does not cover the body, and a timestamp that is not signed, protect nothing. */
 function checkSigned(parts: readonly TemplatePart[], rule: SignatureRule, report: Report): void {
-  const has = (place: Place) => parts.some((part) => part.place === place);
-  if (!has("body") && !has("sortedForm")) report("verify.signed leaves the body out: add {body}");
+  const has = (name: Placeholder) => parts.some((part) => part.placeholder === name);
+  if (!has("body") && !has("sortedForm")) report("verify.signed does not contain the body; add {body}");
   if (has("timestamp") && rule.timestamp === undefined)
-    report("verify.signed has a {timestamp}, and verify.timestamp does not say where it is");
+    report("verify.signed has a {timestamp}, but verify.timestamp is missing");
   if (!has("timestamp") && rule.timestamp !== undefined)
-    report("verify.timestamp is not part of verify.signed, so that anybody could change it");
+    report("verify.timestamp is not signed and could be forged; add {timestamp} to verify.signed");
   if (rule.bodyDigestQuery !== undefined && !has("url"))
-    report("verify.bodyDigestQuery needs the {url} in verify.signed");
+    report("verify.bodyDigestQuery needs {url} in verify.signed");
 }
 
 function checkKeys({ keys, algorithm, secretEncoding }: SignatureRule, report: Report): void {
   if (asList(keys).length === 0) report("verify.keys is empty");
   if (algorithm !== undefined || secretEncoding !== undefined)
-    report("verify.keys says algorithm and secretEncoding itself");
+    report("verify.keys replaces verify.algorithm and verify.secretEncoding; give one or the other");
   for (const [index, key] of asList(keys).entries()) {
     const name = `verify.keys[${index}]`;
     refuseFields(key, ["algorithm", "secretEncoding", "secretPrefix", "prefix"], name, report);

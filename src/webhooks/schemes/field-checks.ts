@@ -1,18 +1,18 @@
-import { type Place, parseTemplate, type TemplatePart, type Templates } from "./template.js";
+import { type Placeholder, parseTemplate, type TemplatePart, type Templates } from "./template.js";
 
-/** Takes one problem of what is being checked. */
+/** Called with each problem that a check finds. */
 export type Report = (problem: string) => void;
 
 export type Alternatives = readonly (readonly TemplatePart[])[];
 
 export function parseAll(
   templates: Templates | undefined,
-  places: readonly Place[],
+  allowed: readonly Placeholder[],
   name: string,
   report: Report,
 ): Alternatives {
   return asList(templates).flatMap((template) => {
-    const parts = parseTemplate(template, places);
+    const parts = parseTemplate(template, allowed);
     if (typeof parts !== "string") return [parts];
     report(`${name} ${parts}`);
     return [];
@@ -24,7 +24,7 @@ export function checkHeaderPart(
   name: string,
   report: Report,
 ): void {
-  if (!isHeaderName(part?.header)) report(`${name}.header must be a header's name`);
+  if (!isHeaderName(part?.header)) report(`${name}.header must be a header name`);
   checkText(part?.separator, `${name}.separator`, report);
   checkText(part?.prefix, `${name}.prefix`, report);
 }
@@ -55,5 +55,7 @@ export const isObject = (value: unknown): value is object =>
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const isHeaderName = (value: unknown): value is string =>
   typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
+/** Above all, a line break is not allowed. */
+export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 export const asList = <T>(value: T | readonly T[] | undefined): readonly T[] =>
   value === undefined ? [] : Array.isArray(value) ? value : [value as T];

@@ -10,23 +10,23 @@ import { InvalidArgumentError } from "../../errors.js";
 import { decodeExactly } from "./decode-exactly.js";
 import type { DigestAlgorithm, KeyRule, SignatureRule } from "./scheme.js";
 
-/** A secret, ready to use. */
+/** A secret that is decoded for one algorithm. */
 export interface SigningKey {
-  /** What its signatures start with. */
+  /** The prefix of its signatures. */
   readonly prefix: string;
   sign(content: Uint8Array): Uint8Array;
-  /** Whether one of the signatures is this key's. */
+  /** Returns whether this key made one of the signatures. */
   verify(content: Uint8Array, signatures: readonly Uint8Array[]): boolean;
 }
 
-/** What can be wrong with any secret; never says what it is. */
+/** Returns what is wrong with a secret, whatever its kind. The text never quotes it. */
 export function secretProblem(secret: unknown): string | undefined {
   if (typeof secret !== "string" || secret.trim() === "") return "is missing or empty";
   if (secret !== secret.trim()) return "has white space around it";
   return undefined;
 }
 
-/** The key, or what is wrong with the secret. */
+/** Returns the key, or what is wrong with the secret. */
 export function toSigningKey(rule: SignatureRule, secret: unknown): SigningKey | string {
   const problem = secretProblem(secret);
   if (problem !== undefined) return problem;
@@ -59,14 +59,14 @@ function hmacKey(secret: Uint8Array, prefix: string, algorithm: DigestAlgorithm)
   };
 }
 
-/** What stands before the 32 bytes of an Ed25519 key in its DER encoding (RFC 8410). */
+/** The bytes before the 32 bytes of an Ed25519 key in its DER encoding (RFC 8410). */
 const publicHead = Buffer.from("302a300506032b6570032100", "hex");
 const privateHead = Buffer.from("302e020100300506032b657004220420", "hex");
 
 function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): SigningKey | string {
-  // a private key is written alone, or followed by its public key
-  const right = isPrivate ? bytes.length === 32 || bytes.length === 64 : bytes.length === 32;
-  if (!right) return `has ${bytes.length} bytes, which is no Ed25519 key`;
+  // a private key may be followed by its public key
+  const hasRightLength = isPrivate ? bytes.length === 32 || bytes.length === 64 : bytes.length === 32;
+  if (!hasRightLength) return `has ${bytes.length} bytes, which is not the length of an Ed25519 key`;
   const der = (head: Buffer): Buffer => Buffer.concat([head, bytes.subarray(0, 32)]);
   const privateKey = isPrivate
     ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
@@ -78,7 +78,7 @@ function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): Sign
     prefix,
     sign(content) {
       if (privateKey === undefined)
-        throw new InvalidArgumentError("A public key cannot sign: give the private one.");
+        throw new InvalidArgumentError("A public key cannot sign. Give the private key.");
       return edSign(null, content, privateKey);
     },
     verify: (content, signatures) => signatures.some((one) => edVerify(null, content, publicKey, one)),

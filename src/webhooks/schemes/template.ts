@@ -1,16 +1,16 @@
-import type { Delivery } from "../delivery.js";
-import { decoded, webhookPath } from "../webhook-path.js";
+import type { Delivery } from "./delivery.js";
+import { decoded, webhookPath } from "./webhook-path.js";
 
 /**
- * Text with places to fill in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
+ * Text with placeholders that are filled in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
  * `"{json:data.object.id}"`, `"{form:CallSid}"`, `"{query:hub.mode}"`, `"{url}"`, `"{sortedForm}"`.
  */
 export type Template = string;
 
-/** Alternatives: the first that can be filled in completely counts. */
+/** Alternatives: the first that can be filled in completely is used. */
 export type Templates = Template | readonly Template[];
 
-export type Place =
+export type Placeholder =
   | "body"
   | "timestamp"
   | "url"
@@ -22,8 +22,8 @@ export type Place =
   | "path"
   | "hmac";
 
-/** What is known before the signature is: nothing of it comes from a parsed body. */
-export const placesInSignedContent: readonly Place[] = [
+/** Values that are known before the signature is verified. None of them comes from a parsed body. */
+export const placeholdersInSignedContent: readonly Placeholder[] = [
   "body",
   "timestamp",
   "url",
@@ -31,46 +31,52 @@ export const placesInSignedContent: readonly Place[] = [
   "header",
   "query",
 ];
-export const placesInHead: readonly Place[] = ["header", "query"];
-export const placesInEvent: readonly Place[] = ["header", "query", "json", "form"];
+export const placeholdersInHead: readonly Placeholder[] = ["header", "query"];
+export const placeholdersInEvent: readonly Placeholder[] = ["header", "query", "json", "form"];
 
-/** A tenant may also be what follows the source in the path: `/webhooks/{source}/{tenant}`. */
-export const placesOfTenant: readonly Place[] = [...placesInEvent, "path"];
+/** The tenant may also be the part of the path after the source: `/webhooks/{source}/{tenant}`. */
+export const placeholdersOfTenant: readonly Placeholder[] = [...placeholdersInEvent, "path"];
 
 export interface TemplatePart {
-  /** Absent: the text itself. */
-  readonly place?: Place;
+  /** Absent for a part that is literal text. */
+  readonly placeholder?: Placeholder;
+  /** The literal text, or the name after the colon of a placeholder. */
   readonly text: string;
 }
 
-const placeholder = /\{([a-zA-Z]+)(?::([^{}]+))?\}/g;
+const placeholderPattern = /\{([a-zA-Z]+)(?::([^{}]+))?\}/g;
 const named: readonly string[] = ["header", "query", "json", "form"];
 
-/** The parts of a template, or what is wrong with it. */
-export function parseTemplate(template: unknown, places: readonly Place[]): readonly TemplatePart[] | string {
+/** Returns the parts of a template, or what is wrong with it. */
+export function parseTemplate(
+  template: unknown,
+  allowed: readonly Placeholder[],
+): readonly TemplatePart[] | string {
   if (typeof template !== "string" || template === "") return "must be a non-empty template";
   const parts: TemplatePart[] = [];
   let at = 0;
-  for (const match of template.matchAll(placeholder)) {
-    const [whole, place = "", name] = match;
-    const fits = places.includes(place as Place) && named.includes(place) === (name !== undefined);
-    if (!fits) return `has ${whole}; what can be filled in here is ${places.map(describePlace).join(", ")}`;
+  for (const match of template.matchAll(placeholderPattern)) {
+    const [whole, placeholder = "", name] = match;
+    const fits =
+      allowed.includes(placeholder as Placeholder) && named.includes(placeholder) === (name !== undefined);
+    if (!fits) return `has ${whole}; allowed here: ${allowed.map(describePlaceholder).join(", ")}`;
     if (match.index > at) parts.push({ text: template.slice(at, match.index) });
-    parts.push({ place: place as Place, text: name ?? "" });
+    parts.push({ placeholder: placeholder as Placeholder, text: name ?? "" });
     at = match.index + whole.length;
   }
   if (at < template.length) parts.push({ text: template.slice(at) });
-  const stray = parts.some((part) => part.place === undefined && /[{}]/.test(part.text));
+  const stray = parts.some((part) => part.placeholder === undefined && /[{}]/.test(part.text));
   return stray ? "has a brace that belongs to no placeholder" : parts;
 }
 
-const describePlace = (place: Place): string => (named.includes(place) ? `{${place}:…}` : `{${place}}`);
+const describePlaceholder = (name: Placeholder): string =>
+  named.includes(name) ? `{${name}:…}` : `{${name}}`;
 
-/** The text with everything filled in; undefined when the delivery lacks a part of it. */
+/** Returns the text with all placeholders filled in, or undefined when the delivery lacks one of the values. */
 export function fill(parts: readonly TemplatePart[], delivery: Delivery): string | undefined {
   let text = "";
   for (const part of parts) {
-    const value = part.place === undefined ? part.text : valueAt(part, delivery);
+    const value = part.placeholder === undefined ? part.text : filledValue(part, delivery);
     if (value === undefined || value === "") return undefined;
     text += value;
   }
@@ -88,8 +94,8 @@ export function fillFirst(
   return undefined;
 }
 
-function valueAt({ place, text: name }: TemplatePart, delivery: Delivery): string | undefined {
-  switch (place) {
+function filledValue({ placeholder, text: name }: TemplatePart, delivery: Delivery): string | undefined {
+  switch (placeholder) {
     case "header":
       return delivery.headers.get(name) ?? undefined;
     case "query":
@@ -100,7 +106,7 @@ function valueAt({ place, text: name }: TemplatePart, delivery: Delivery): strin
       return tenantInPath(delivery.url);
     case "json":
       return asText(property(delivery.json(), name.split(".")));
-    default: // what only signed content or a handshake's answer has
+    default: // filled in by the caller: in signed content and in a handshake's answer
       return undefined;
   }
 }
@@ -119,7 +125,7 @@ function property(value: unknown, path: readonly string[]): unknown {
   return found;
 }
 
-/** A number that was rounded while it was read is none: two ids must never become one. */
+/** A number that was rounded when it was parsed is no value: two different ids must never become one. */
 function asText(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   return Number.isSafeInteger(value) ? String(value) : undefined;

@@ -1,12 +1,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import type { Delivery } from "../delivery.js";
-import { createSecretKeys, type SecretKeys, type SecretKeysOptions, type Secrets } from "../secrets.js";
 import type { CheckedScheme } from "./check-scheme.js";
+import type { Delivery } from "./delivery.js";
 import type { SignatureRule } from "./scheme.js";
-import { type Refusal, refusalOf } from "./signature.js";
+import { createSecretKeys, type SecretKeys, type SecretKeysOptions, type Secrets } from "./secret-keys.js";
 import { type SigningKey, secretProblem } from "./signing-key.js";
+import { type Refusal, refusalOf } from "./verify-signature.js";
 
-/** undefined when the delivery is to be believed. Rejects when the secrets cannot be had. */
+/** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
 export type Verifier = (delivery: Delivery) => Promise<Refusal | undefined>;
 
 export type SecretSettings = Omit<SecretKeysOptions<never>, "toKey">;
@@ -43,7 +43,7 @@ export function createTokenVerifier(
   };
 }
 
-/** Digests have one length: comparing them tells nothing of the token's. */
+/** Digests have one length, so comparing them does not reveal the token's length. */
 export const toTokenKey = (secret: unknown): Uint8Array | string =>
   secretProblem(secret) ?? digest(secret as string);
 

@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type BundledDatabase, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import type { BundledDatabase } from "../../../src/packaging/databases.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 

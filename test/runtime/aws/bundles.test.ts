@@ -1,18 +1,13 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  type BundledDatabase,
-  bundle,
-  bundleFunctions,
-  databases,
-} from "../../../src/packaging/bundle-functions.js";
-import { zodFunctions } from "../../../src/packaging/zod-when-needed.js";
+import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { type BundledDatabase, databases } from "../../../src/packaging/databases.js";
 import { stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);
@@ -38,7 +33,7 @@ describe("bundles for Lambda", () => {
     const found = Object.entries(metafile.outputs).find(([file]) => basename(file) === `${name}.mjs`);
     return found![1];
   };
-  /** What is really in it, not what was looked at. */
+  /** The files whose code is in the output. */
   const contentsOf = (metafile: Metafile, name: string) =>
     Object.entries(outputOf(metafile, name).inputs)
       .filter(([, { bytesInOutput }]) => bytesInOutput > 0)
@@ -80,7 +75,7 @@ describe("bundles for Lambda", () => {
         }
         expect(contents.filter((file) => file.includes("src/adapters/azure"))).toEqual([]);
         expect(contents.filter((file) => /node_modules\/(@aws-sdk|@smithy)\//.test(file))).toEqual([]);
-        // But what SQL Server's driver checks a caller's own credential with.
+        // Except the packages by which SQL Server's driver checks a caller's own credential.
         const azure = /node_modules\/@azure\/(?!core-auth|core-util|abort-controller)/;
         expect(contents.filter((file) => azure.test(file))).toEqual([]);
         expect(contents.filter((file) => /zod\/v[34]\/(classic|helpers|types)/.test(file))).toEqual([]);
@@ -108,15 +103,16 @@ describe("bundles for Lambda", () => {
     }
   });
 
-  it("FUN-09 a webhook's function holds what receives, and neither the rest of the inbox nor the schema", () => {
-    const rest = /src\/(sql\/(queue-operations|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
+  it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
+    const rest =
+      /src\/(sql\/(queue-store|claim|settle|maintain|read|migrate|\w+\/(statements|schema|procedures))|outbox\/)/;
     for (const metafile of built.values()) {
       expect(contentsOf(metafile, "webhook").filter((file) => rest.test(file))).toEqual([]);
       expect(contentsOf(metafile, "dispatch").filter((file) => rest.test(file))).not.toEqual([]);
     }
   });
 
-  it("FUN-09 on SQL Server the packages of Microsoft Entra are there only when they are wanted", async () => {
+  it("FUN-09 on SQL Server the packages of Microsoft Entra are included only with the option entra", async () => {
     const webhook = join(root, "functions/aws/webhook.ts");
     const settings = { database: "sqlserver", entryPoints: [webhook], external: ["@aws-sdk/*"] } as const;
     const metafile = await bundle({ ...settings, entra: true, outFolder: join(folder, "entra") });
@@ -152,14 +148,14 @@ describe("bundles for Lambda", () => {
   };
   const nowhere = "postgres://u:p@127.0.0.1:9/x";
 
-  it("FUN-09 each bundle runs with nothing on the module path, as far as a database that is not there", async () => {
+  it("FUN-09 each bundle runs with nothing on the module path, until it fails to reach the database", async () => {
     expect((await invoke(["postgres", "dispatch"], nowhere)).answer).toMatch(/ECONNREFUSED/);
     expect((await invoke(["sqlserver", "dispatch"], "mssql://u:p@127.0.0.1:9/x")).answer).toMatch(
       /127\.0\.0\.1:9/,
     );
   });
 
-  it("FUN-03 FUN-09 zod, which a bundle loads only when it is asked something, finds what is wrong and the words for it", async () => {
+  it("FUN-03 FUN-09 a bundle checks ONCEBOX_WEBHOOKS with zod, and its error names the field and the problem", async () => {
     const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', PORT: "x" };
     const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);
     expect(answer).toBe(
@@ -172,24 +168,13 @@ describe("bundles for Lambda", () => {
     });
   });
 
-  it("FUN-03 FUN-09 a bundle asks zod also where Node is told to make no code of texts", async () => {
+  it("FUN-03 FUN-09 a bundle checks ONCEBOX_WEBHOOKS also where Node forbids code generation from strings", async () => {
     const env = { ONCEBOX_WEBHOOKS: '{"own": 5}', NODE_OPTIONS: "--disallow-code-generation-from-strings" };
     const { answer } = await invoke(["postgres", "dispatch"], nowhere, {}, env);
     expect(answer).toBe("ONCEBOX_WEBHOOKS: own: Invalid input: expected object, received number.");
   });
 
-  it("FUN-09 a bundle has every function of zod that this package calls", async () => {
-    const called = new Set<string>();
-    for (const file of await readdir(join(root, "src"), { recursive: true })) {
-      if (!file.endsWith(".ts")) continue;
-      const text = await readFile(join(root, "src", file), "utf8");
-      if (!/^import \* as z from "zod\/mini";/m.test(text)) continue;
-      for (const [, name] of text.matchAll(/\bz\.(\w+)\(/g)) called.add(name!);
-    }
-    expect([...called].sort()).toEqual(zodFunctions);
-  });
-
-  it("FUN-09 a webhook function does without Node's fetch, which takes longer to load than all of its own code", async () => {
+  it("FUN-09 a webhook function does not load Node's fetch, which takes longer than all of its own code", async () => {
     const event = stripeHttpEvent({ id: "evt_1" });
     const { answer, loaded } = await invoke(["postgres", "webhook"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, body: '{"error":"unavailable"}' });
@@ -197,14 +182,14 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
-  it("FUN-09 a bundle says what it was built for when it is given another database", async () => {
+  it("FUN-09 a bundle names the database it was built for when it is given another one", async () => {
     const { answer } = await invoke(["postgres", "dispatch"], "sqlite:app.db");
     expect(answer).toBe(
       "This bundle was built for postgres. Build it with --database sqlite for this database.",
     );
   });
 
-  it("FUN-09 a webhook's function logs what it was built for when it is given another database", async () => {
+  it("FUN-09 a webhook's function logs the database it was built for when it is given another one", async () => {
     const event = stripeHttpEvent({ id: "evt_1" });
     const { answer, logged } = await invoke(["postgres", "webhook"], "sqlite:app.db", event);
     expect(answer).toMatchObject({ statusCode: 503 });

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Database } from "../../../src/index.js";
 import { createInbox, type Inbox, migrate, statement } from "../../../src/index.js";
-import type { BundledDatabase } from "../../../src/packaging/bundle-functions.js";
+import type { BundledDatabase } from "../../../src/packaging/databases.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type CuttableProxy, startProxy } from "../../support/cuttable-proxy.js";
@@ -107,5 +107,5 @@ const looking = (db: Database, table: string): Pick<FunctionsDatabase, "db" | "e
 });
 
 async function run(db: Database, sql: string): Promise<void> {
-  await db.driver.query({ name: "test", steps: [sql], unprepared: true }, {});
+  await db.driver.query({ name: "test", text: sql, unprepared: true }, {});
 }

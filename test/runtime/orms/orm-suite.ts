@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { createInbox, createOutbox, type Database, migrate, type SqlExecutor } from "../../../src/index.js";
+import {
+  createInbox,
+  createOutbox,
+  type Database,
+  migrate,
+  newOwnerToken,
+  type SqlExecutor,
+  statement,
+} from "../../../src/index.js";
 import {
   compose,
   currentNativeTransaction,
@@ -98,6 +106,31 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
         expect(await orm.countOrders()).toBe(1);
         expect(await inboxStore.get({ source: "s", messageId: "7" })).toMatchObject({ state: "Done" });
         expect((await outboxStore.list()).messages).toMatchObject([{ payload: '{"messageId":"7"}' }]);
+      }));
+
+    it("ADD-06 MID-01 a statement of the caller's own takes :name in it", () =>
+      withOrm(async (orm) => {
+        const orders = orm.schema === undefined ? "orders" : `${orm.schema}.orders`;
+        const insert = statement("insert order", `insert into ${orders} (id) values (:orderId)`);
+        const select = statement("select order", `select id from ${orders} where id = :orderId -- :no`);
+        await orm.transaction(async (native) => {
+          const tx = orm.adapt(native);
+          expect(await tx.query(insert, { orderId: 7 })).toEqual([]);
+          expect(await tx.query(select, { orderId: 7 })).toMatchObject([{ id: 7 }]);
+        });
+        expect(await orm.countOrders()).toBe(1);
+      }));
+
+    it("ADD-06 ADD-01 a message that is finished in it leaves its partition queue", () =>
+      withOrm(async (orm) => {
+        const { inboxStore } = storesOf(orm);
+        const [first, second] = ["1", "2"].map((messageId) => ({ source: "s", messageId }));
+        await inboxStore.enqueue(
+          [first!, second!].map((key) => ({ ...key, topic: "t", payload: key.messageId, partitionKey: "k" })),
+        );
+        await orm.transaction((native) => inboxStore.markProcessed(first!, { tx: orm.adapt(native) }));
+        const claimed = await inboxStore.claim({ owner: newOwnerToken() });
+        expect(claimed.map((message) => message.messageId)).toEqual(["2"]);
       }));
 
     it("ADD-06 OBX-106 an error of the statement says neither payload nor values", () =>

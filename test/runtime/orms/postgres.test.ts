@@ -25,7 +25,7 @@ const url = inject("postgresUrl");
 async function withOrders() {
   const schema = `orm_${randomUUID().slice(0, 8)}`;
   const db = openPostgres({ url });
-  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text], unprepared: true }, {});
+  const raw = (text: string) => db.driver.query({ name: "raw", text, unprepared: true }, {});
   await raw(`create schema ${schema}`);
   await raw(`create table ${schema}.orders (id integer primary key)`);
   return {

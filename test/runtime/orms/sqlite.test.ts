@@ -28,7 +28,7 @@ async function withOrders() {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-orm-"));
   const file = join(folder, "app.db");
   const db = openSqlite({ file });
-  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text] }, {});
+  const raw = (text: string) => db.driver.query({ name: "raw", text }, {});
   await raw("create table orders (id integer primary key)");
   const connection = new (await loadSqlite())(file);
   connection.exec("pragma busy_timeout = 5000");

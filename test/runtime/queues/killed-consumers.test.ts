@@ -40,7 +40,7 @@ it("MID-08 MID-11 MID-09 redelivered messages and killed consumers: every order 
   const server = await startFauxqs({ port: 0, logger: false });
   const schema = `sqs_${randomUUID().slice(0, 8)}`;
   const db = openPostgres({ url });
-  const raw = (text: string) => db.driver.query({ name: "raw", steps: [text], unprepared: true }, {});
+  const raw = (text: string) => db.driver.query({ name: "raw", text, unprepared: true }, {});
   const client = sqsClient(server.address);
   const running: ChildProcess[] = [];
   try {

@@ -15,7 +15,7 @@ const running = async (
   platform: { wakeUp?: { wake(): Promise<void> } } = {},
 ) => {
   const app = await createApp(defineApp({ ...memory, ...definition }), {
-    environment: readEnvironment({ ...quiet, ...env }),
+    environment: await readEnvironment({ ...quiet, ...env }),
     ...platform,
   });
   await app.migrate();
@@ -32,10 +32,67 @@ const stripe = (id: string, secret = "whsec_test") => {
 };
 
 describe("defineApp", () => {
-  it("FUN-09 refuses what it does not know, all problems in one error", () => {
+  it("FUN-09 refuses unknown fields and wrong values, all problems in one error", () => {
     const wrong = { handler: {}, retentionMs: -1, sources: [] } as unknown as AppDefinition;
     expect(() => defineApp(wrong)).toThrow(InvalidArgumentError);
     expect(() => defineApp(wrong)).toThrow(/sources.*retentionMs.*handler|handler.*sources/s);
+  });
+
+  it("FUN-09 accepts what its type allows", () => {
+    const stripe = { scheme: "stripe", secrets: { from: "env", name: "STRIPE_SECRET" } };
+    const right = [
+      {},
+      { database: undefined, sources: undefined },
+      { sources: { stripe }, handlers: { "*": () => {} }, publishers: () => ({}) },
+      { database: "sqlite:app.db", schema: "infra", retentionMs: 1_000, logger: console, metrics: {} },
+      { database: () => {}, inbox: {}, outbox: { table: "Outbox" }, dispatch: {}, webhooks: {} },
+      { database: { from: "aws-secrets-manager", id: "prod/db", key: "url" } },
+      { tenants: { open: () => {} } },
+      { consumer: { subscriber: "orders", handle: () => {} } },
+      Object.create(null),
+    ] as unknown as AppDefinition[];
+    for (const app of right) expect(defineApp(app)).toBe(app);
+  });
+
+  it("FUN-09 refuses a wrong value in any field, by the field's name", () => {
+    const wrong = {
+      database: ["", 5, {}, { from: "env" }, { from: "env", name: "URL", more: 1 }],
+      tenants: [{}, { open: 1 }, null],
+      sources: [[], { a: [] }, { a: null }, { a: () => {} }, new Map(), "text"],
+      handlers: ["text", [], null, new Map()],
+      publishers: ["text", [], null, new (class Own {})()],
+      consumer: [
+        {},
+        { subscriber: "", handle: () => {} },
+        { subscriber: "orders" },
+        { subscriber: "orders", handle: () => {}, more: 1 },
+        [],
+      ],
+      inbox: ["text", [], null, new Date()],
+      outbox: ["text", [], null],
+      schema: ["", 5, null],
+      dispatch: [5, [], null],
+      webhooks: [5, [], null],
+      retentionMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, 5n, "5"],
+      logger: [{}, { info: "text" }, null],
+      metrics: [5, null, "text"],
+    };
+    for (const [name, values] of Object.entries(wrong)) {
+      for (const value of values) {
+        const refused = new RegExp(`^defineApp: ${name} must be .*\\.$`);
+        expect(() => defineApp({ [name]: value } as AppDefinition), name).toThrow(refused);
+      }
+    }
+    for (const app of [null, undefined, "text", [], 5])
+      expect(() => defineApp(app as unknown as AppDefinition)).toThrow(/^defineApp: .* must be an object/);
+  });
+
+  it("FUN-09 refuses a database beside tenants, and a consumer beside tenants", () => {
+    const tenants = { open: () => {} } as unknown as NonNullable<AppDefinition["tenants"]>;
+    const consumer = { subscriber: "orders", handle: () => {} };
+    expect(() => defineApp({ database: "sqlite:app.db", tenants, consumer })).toThrow(
+      /database and tenants.*an app with tenants has none/,
+    );
   });
 });
 
@@ -135,7 +192,7 @@ describe("an app", () => {
       },
     ]);
     await app.close();
-    const nowhere = createApp(defineApp({}), { environment: readEnvironment(quiet) });
+    const nowhere = createApp(defineApp({}), { environment: await readEnvironment(quiet) });
     await expect(nowhere).rejects.toThrow(InvalidArgumentError);
     await expect(nowhere).rejects.toThrow(/ONCEBOX_DATABASE_URL/);
   });

@@ -6,6 +6,7 @@ import {
   multiTenant,
   readEnvironment,
 } from "../../../src/app/index.js";
+import { defined } from "../../../src/base/defined.js";
 import { permanentFailure } from "../../../src/index.js";
 import type { TriggerMessage } from "../../../src/middleware/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -32,8 +33,8 @@ async function appWith(definition: Partial<AppDefinition>, wake?: () => Promise<
   const app = await createApp(
     defineApp({ database: () => openSqlite({ file: ":memory:" }), ...definition }),
     {
-      environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
-      ...(wake === undefined ? {} : { wakeUp: { wake } }),
+      environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+      ...defined({ wakeUp: wake && { wake } }),
     },
   );
   await app.migrate();

@@ -5,8 +5,8 @@ import { secretsFromEnvironment } from "../../../src/config/secret-reference.js"
 import { InvalidArgumentError, InvalidOperationError } from "../../../src/errors.js";
 
 describe("the environment", () => {
-  it("FUN-11 has defaults for everything", () => {
-    expect(readEnvironment({})).toMatchObject({
+  it("FUN-11 has defaults for everything", async () => {
+    expect(await readEnvironment({})).toMatchObject({
       databaseUrl: undefined,
       sources: undefined,
       logLevel: "info",
@@ -14,7 +14,7 @@ describe("the environment", () => {
     });
   });
 
-  it("FUN-01 reads webhook sources from JSON, with references to where secrets are kept", () => {
+  it("FUN-01 reads webhook sources from JSON, with references to where secrets are kept", async () => {
     const json = {
       stripe: { scheme: "stripe", secrets: ["whsec_a", { from: "env", name: "OLD_SECRET" }] },
       github: {
@@ -26,28 +26,42 @@ describe("the environment", () => {
         secrets: [{ from: "azure-key-vault", vault: "https://v.vault.azure.net", name: "shop" }],
       },
     };
-    expect(readEnvironment({ ONCEBOX_WEBHOOKS: JSON.stringify(json) }).sources).toEqual(json);
+    const { sources } = await readEnvironment({ ONCEBOX_WEBHOOKS: JSON.stringify(json) });
+    expect(sources).toEqual(json);
   });
 
-  it("says everything that is wrong at once, and quotes no value", () => {
-    const read = () =>
-      readEnvironment({
-        ONCEBOX_WEBHOOKS:
-          '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"secrets": {"from": "attic-5"}}}',
-        ONCEBOX_DATABASE_URL: '{"from": "hunter2"',
-        ONCEBOX_LOG_LEVEL: "loud",
-        PORT: "70710",
-      });
-    expect(read).toThrow(InvalidArgumentError);
-    expect(read).toThrow(
+  it("one error lists everything that is wrong, and quotes no value", async () => {
+    const error = await readEnvironment({
+      ONCEBOX_WEBHOOKS:
+        '{"stripe": {"scheme": "stripe", "secrets": [""]}, "x": {"secrets": {"from": "attic-5"}}}',
+      ONCEBOX_DATABASE_URL: '{"from": "hunter2"',
+      ONCEBOX_LOG_LEVEL: "loud",
+      PORT: "70710",
+    }).catch((reason: Error) => reason);
+    expect(error).toBeInstanceOf(InvalidArgumentError);
+    const { message } = error as Error;
+    expect(message).toMatch(
       /ONCEBOX_WEBHOOKS: stripe\.secrets.*x\.scheme: must be the name.*x\.secrets: must be a secret, a ref.*PORT/s,
     );
-    expect(read).toThrow(/ONCEBOX_DATABASE_URL is not valid JSON/);
-    expect(read).toThrow(/ONCEBOX_LOG_LEVEL must be one of/);
-    expect(read).not.toThrow(/hunter2|attic-5|70710/);
+    expect(message).toMatch(/ONCEBOX_DATABASE_URL is not valid JSON/);
+    expect(message).toMatch(/ONCEBOX_LOG_LEVEL must be one of/);
+    expect(message).not.toMatch(/hunter2|attic-5|70710/);
   });
 
-  it("a secret that should be in a variable and is not there is an error by the variable's name", async () => {
+  it.each([
+    '{"from": "attic"}',
+    '{"from": "env"}',
+    '{"from": "env", "name": ""}',
+    '{"from": "env", "name": "URL", "key": "x"}',
+    '{"from": "aws-secrets-manager", "id": "prod/db", "key": 5}',
+    '{"from": "azure-key-vault", "vault": "vault", "name": "db"}',
+  ])("FUN-11 refuses a reference to the database URL that names no secret: %s", async (reference) => {
+    await expect(readEnvironment({ ONCEBOX_DATABASE_URL: reference })).rejects.toThrow(
+      /^ONCEBOX_DATABASE_URL must be a URL or \{"from": "env", "name": …\}/,
+    );
+  });
+
+  it("a secret whose variable is not set is an error with the variable's name", async () => {
     const resolve = secretsFromEnvironment({ A: "a", EMPTY: "" });
     expect(await resolve({ from: "env", name: "A" })).toBe("a");
     await expect(resolve({ from: "env", name: "EMPTY" })).rejects.toThrow(/EMPTY.*not set/);
@@ -93,7 +107,7 @@ describe("opening a database by its URL", () => {
     "Server=;Password=hunter2;Database=orders",
     "Server=db.example;Database= ;Password=hunter2",
     'Server=db.example;Password="hunter2;x=;y";User Id=',
-  ])("FUN-11 refuses what it cannot read without quoting it: %s", async (url) => {
+  ])("FUN-11 refuses a URL that it cannot read without quoting it: %s", async (url) => {
     const failed = await openDatabase(url).then(
       () => undefined,
       (error: Error) => error,

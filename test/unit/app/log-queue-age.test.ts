@@ -12,7 +12,7 @@ async function appWithLog() {
   const logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
   const app = await createApp(
     { database: "sqlite::memory:", logger },
-    { environment: readEnvironment({}), logger },
+    { environment: await readEnvironment({}), logger },
   );
   await app.migrate();
   return { app, lines };

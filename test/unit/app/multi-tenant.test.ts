@@ -44,7 +44,7 @@ async function running(
 ) {
   const app = await createApp(
     defineApp({ ...definition, tenants: multiTenant({ discover: discover(), ...tenants }) }),
-    { environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }), ...platform },
+    { environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }), ...platform },
   );
   apps.push(app);
   await app.migrate();
@@ -334,7 +334,7 @@ describe("an app with many tenants", () => {
       ...ids.map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` })),
     ];
     const definition = defineApp({ tenants: multiTenant({ discover: found }) });
-    const environment = readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
+    const environment = await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" });
     const app = await createApp(definition, { environment });
     apps.push(app);
     await expect(app.migrate()).rejects.toThrow(/^1 of 4 tenants could not be migrated: "a-broken"/);

@@ -6,6 +6,7 @@ import {
   readEnvironment,
   type WakeUp,
 } from "../../../src/app/index.js";
+import { defined } from "../../../src/base/defined.js";
 import { type Logger, timeBudget } from "../../../src/index.js";
 
 const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
@@ -13,9 +14,9 @@ const slow = () => new Promise((resolve) => setTimeout(resolve, 100));
 /** An app with twenty messages to handle. */
 async function loadedApp(definition: AppDefinition, wakeUp: WakeUp, logger?: Logger) {
   const app = await createApp(defineApp({ database: "sqlite::memory:", ...definition }), {
-    environment: readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
+    environment: await readEnvironment({ ONCEBOX_LOG_LEVEL: "silent" }),
     wakeUp,
-    ...(logger === undefined ? {} : { logger }),
+    ...defined({ logger }),
   });
   await app.migrate();
   const ids = Array.from({ length: 20 }, (_, index) => String(index));

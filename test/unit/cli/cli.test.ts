@@ -36,7 +36,7 @@ async function cliWith(env: NodeJS.ProcessEnv, ...args: string[]) {
 const newDatabase = () => `sqlite:${join(folder, `${crypto.randomUUID()}.db`)}`;
 
 describe("the command line", () => {
-  it("ADD-07 explains itself", async () => {
+  it("ADD-07 --help lists every command", async () => {
     const { code, out } = await cli("--help");
     expect(code).toBe(exitCodes.ok);
     for (const { name, summary } of commands)
@@ -74,24 +74,27 @@ describe("the command line", () => {
     [["reap", "--time=-1", "--database", "sqlite::memory:"], /greater than 0/],
     [["sign", "morse", "--secret", "x"], /stripe, github/],
     [["sign", "stripe"], /--secret/],
-    [["sign", "stripe", "--secret", "x", "--url", "nowhere"], /url must be a whole one/],
-    [["sign", "twilio", "--secret", "x", "--url", "nowhere", "--send"], /url must be a whole one/],
-    [["sign", "stripe", "--secret", "x", "--header", "x-note: €"], /x-note cannot stand in a header/],
-    [["sign", "github", "--secret", "x", "--id", "€"], /messageId cannot stand in a header/],
+    [["sign", "stripe", "--secret", "x", "--url", "nowhere"], /url must be absolute/],
+    [["sign", "twilio", "--secret", "x", "--url", "nowhere", "--send"], /url must be absolute/],
+    [["sign", "stripe", "--secret", "x", "--header", "x-note: €"], /x-note is not allowed in a header/],
+    [["sign", "github", "--secret", "x", "--id", "€"], /messageId is not allowed in a header/],
     [["sign", "stripe", "--secret", "x", "--header", "Authorization hunter2"], /name: value/],
     [["sign", "stripe", "--secret", "x", "--body", "a", "--file", "b"], /not both/],
     [["dev", "--port", "99999"], /from 0 to 65535/],
     [["migrate", "--database", "postgres://u:hunter2@"], /percent-encoded/],
     [["migrate", "--database", "Server=;Password=hunter2"], /no value for "Server"/],
-  ])("ADD-07 what is wrong with %j is said, with the exit code for it", async (args, words) => {
-    const { code, out, err } = await cli(...args);
-    expect(err).toMatch(words);
-    expect(err).not.toContain("hunter2");
-    expect(out).toBe("");
-    expect(code).toBe(exitCodes.usage);
-  });
+  ])(
+    "ADD-07 %j is refused with the reason and the exit code of a wrong command line",
+    async (args, words) => {
+      const { code, out, err } = await cli(...args);
+      expect(err).toMatch(words);
+      expect(err).not.toContain("hunter2");
+      expect(out).toBe("");
+      expect(code).toBe(exitCodes.usage);
+    },
+  );
 
-  it("ADD-07 a SQLite file that is not there is not made by what only works on what is there", async () => {
+  it("ADD-07 a command that needs an existing SQLite file does not create it", async () => {
     const app = join(folder, "app-without-file.mjs");
     await writeFile(app, "export default { handlers: { t() {} } };\n");
     for (const command of ["status", "reap", "cleanup", "dispatch"]) {
@@ -101,12 +104,12 @@ describe("the command line", () => {
       const { code, out, err } = await cli(command, "--database", database, ...args);
       expect([code, out]).toEqual([exitCodes.usage, ""]);
       expect(err).toContain(`There is no file ${file}`);
-      expect(err).toMatch(/Is the name right\? `oncebox migrate`/);
+      expect(err).toMatch(/Check the name, or create the database with `oncebox migrate`/);
       expect(existsSync(file)).toBe(false);
     }
   });
 
-  it("ADD-07 a database without the tables, or one that is away, fails and says what to do", async () => {
+  it("ADD-07 a database without tables, or one that cannot be reached, fails and the error says what to do", async () => {
     const database = newDatabase();
     await writeFile(database.slice("sqlite:".length), "");
     const { code, err } = await cli("status", "--database", database);
@@ -116,11 +119,13 @@ describe("the command line", () => {
     await writeFile(text, "a text that is long enough not to be taken for an empty file ".repeat(20));
     expect(await cli("status", "--database", `sqlite:${text}`)).toMatchObject({
       code: exitCodes.usage,
-      err: expect.stringContaining(`sqlite:${text} is no SQLite database`),
+      err: expect.stringContaining(`sqlite:${text} is not a SQLite database`),
     });
     expect(await cli("status", "--database", "postgres://nobody@127.0.0.1:1/x")).toMatchObject({
       code: exitCodes.failed,
-      err: expect.stringMatching(/postgres:127\.0\.0\.1\/x does not answer .*ECONNREFUSED.*Is it running/),
+      err: expect.stringMatching(
+        /postgres:127\.0\.0\.1\/x does not respond .*ECONNREFUSED.*Check that it is running/,
+      ),
     });
   });
 
@@ -180,7 +185,7 @@ describe("the command line", () => {
     expect(JSON.parse(dispatched.out)).toMatchObject({ inbox: { acked: 1 }, outbox: null, more: false });
     expect(await cli("reap", "--database", database)).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/inbox\s+freed 0/),
+      out: expect.stringMatching(/inbox\s+released 0/),
     });
     expect(await cli("cleanup", "--database", database)).toMatchObject({
       code: 0,
@@ -188,7 +193,7 @@ describe("the command line", () => {
     });
   });
 
-  it("ADD-07 dispatch that runs out of time says with its exit code that there is more to do", async () => {
+  it("ADD-07 dispatch that runs out of time has the exit code for work that is left", async () => {
     const database = newDatabase();
     await cli("migrate", "--database", database);
     const app = join(folder, "out-of-time.mjs");
@@ -198,7 +203,7 @@ describe("the command line", () => {
     expect((await cli(...args)).code).toBe(exitCodes.ok);
   });
 
-  it("ADD-07 long work shows on a terminal that it goes on, and nowhere else", async () => {
+  it("ADD-07 long work prints its progress on an interactive terminal, and nowhere else", async () => {
     vi.useFakeTimers();
     try {
       const shown = async (isInteractive: boolean) => {
@@ -252,7 +257,7 @@ describe("the command line", () => {
     expect(away).toMatchObject({ code: exitCodes.failed, err: expect.stringMatching(/oncebox dev/) });
   });
 
-  it("ADD-07 FUN-02 sign knows the sources of the app and of ONCEBOX_WEBHOOKS: a scheme of one's own, and where its secret is", async () => {
+  it("ADD-07 FUN-02 sign finds the sources of the app and of ONCEBOX_WEBHOOKS, with their own schemes and secrets", async () => {
     const acme = {
       verify: { kind: "signature", header: "x-acme-signature", encoding: "base64" },
       messageId: "{header:x-acme-id}",
@@ -302,7 +307,7 @@ describe("the command line", () => {
     });
   });
 
-  it("ADD-07 FUN-02 sign prints a body that is no text so that the same bytes can be sent", async () => {
+  it("ADD-07 FUN-02 sign prints a body that is not UTF-8 without losing a byte", async () => {
     const file = join(folder, "body.bin");
     const body = Buffer.from([0x7b, 0xff, 0x00, 0x7d]);
     await writeFile(file, body);
@@ -315,7 +320,7 @@ describe("the command line", () => {
     expect(text).toContain("--data-raw '@home'");
   });
 
-  it("ADD-07 FUN-07 an app with many tenants has a status, a schema to print and jobs, too", async () => {
+  it("ADD-07 FUN-07 status, migrate and the jobs work for an app with many tenants", async () => {
     const app = join(folder, "tenants.ts");
     const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
     const tenants = ["a", "b"].map((id) => ({ id, database: `sqlite:${join(folder, `tenant-${id}.db`)}` }));
@@ -353,7 +358,7 @@ describe("the command line", () => {
     expect((await cli("status", "--app", app)).out).toMatch(/inbox .*Done 2/);
   });
 
-  it("ADD-07 FUN-11 dev says what is wrong with a source's secrets", async () => {
+  it("ADD-07 FUN-11 dev reports what is wrong with a source's secrets", async () => {
     const app = join(folder, "no-secret.mjs");
     await writeFile(app, 'export default { sources: { a: { scheme: "stripe", secrets: null } } };\n');
     expect(await cli("dev", "--port", "0", "--app", app, "--database", "sqlite::memory:")).toMatchObject({

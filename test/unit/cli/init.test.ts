@@ -66,7 +66,7 @@ describe("oncebox init", () => {
     },
   );
 
-  it("overwrites nothing, and says what it does not know", async () => {
+  it("overwrites nothing, and refuses an unknown cloud or database", async () => {
     expect(await cli("init", "aws", root)).toMatchObject({
       code: 2,
       text: expect.stringContaining("is not empty"),

@@ -66,7 +66,7 @@ describe("the size of a webhook", () => {
     expect((await messages())[0]!.payload).toBe("x".repeat(1_000));
   });
 
-  it("FUN-01 a length that is no number is 400; one that is wrong changes nothing, for the signature covers what came", async () => {
+  it("FUN-01 a declared length that is not a number is 400; a wrong one changes nothing, because the signature covers the body", async () => {
     const { route } = await reception({ sources });
     for (const declared of ["-1", "1e3", "0x10", "ten", "10, 10"]) {
       const { request } = chunked(1, 10, { "content-length": declared });
@@ -76,7 +76,7 @@ describe("the size of a webhook", () => {
     expect((await route(request)).status).toBe(200);
   });
 
-  it("FUN-01 a sender that goes away in the middle is 400, and nothing is stored", async () => {
+  it("FUN-01 a connection that closes in the middle of the body is 400, and nothing is stored", async () => {
     const { route, messages } = await reception({ sources });
     let pulled = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -90,7 +90,7 @@ describe("the size of a webhook", () => {
     expect(await messages()).toEqual([]);
   });
 
-  it("FUN-01 the limit is 5 MiB where none is given, for all sources or for each", async () => {
+  it("FUN-01 the limit is 5 MiB by default, and can be set for all sources or for each", async () => {
     const open = { acme: { scheme: acme, secrets } };
     const { route } = await reception({ sources: open });
     const mib = 1024 * 1024;

@@ -50,7 +50,7 @@ const zoom: WebhookScheme = {
 describe("challenges that are answered with an HMAC", () => {
   const sources = { x: { scheme: x, secrets: ["consumer-secret", "the-old-one"] } };
 
-  it("FUN-01 X's check gets the HMAC of its token by the first secret, and nothing is enqueued", async () => {
+  it("FUN-01 X's check is answered with the HMAC of its token by the first secret, and nothing is enqueued", async () => {
     const { route, messages, logs } = await reception({ sources });
     const token = "MGI2NTAyZjItYzQ1ZS00Zjg1LWI3ZDItYWZhYTUzYzY5ZmRj";
     const answer = await route(get("x", `crc_token=${token}&nonce=1`));
@@ -64,7 +64,7 @@ describe("challenges that are answered with an HMAC", () => {
     expect((await route(get("x", "crc_token="))).status).toBe(405);
   });
 
-  it("FUN-02 what could be an event is not signed for whoever asks", async () => {
+  it("FUN-02 a challenge that could be an event is not signed", async () => {
     const { route, logs } = await reception({ sources });
     const forgeries = [
       '{"id":"1"}',
@@ -82,13 +82,13 @@ describe("challenges that are answered with an HMAC", () => {
       const answer = await route(get("x", `crc_token=${encodeURIComponent(forged)}`));
       expect([answer.status, await answer.json()], forged).toEqual([400, { error: "bad request" }]);
     }
-    expect(logs.every(({ fields }) => fields?.reason === "the handshake lacks what its answer needs")).toBe(
-      true,
-    );
+    expect(
+      logs.every(({ fields }) => fields?.reason === "the handshake lacks a value that its answer needs"),
+    ).toBe(true);
     expect((await route(get("x", `crc_token=${"x".repeat(256)}`))).status).toBe(200);
   });
 
-  it("FUN-02 what was signed for whoever asked is never believed as an event, and real events are", async () => {
+  it("FUN-02 a signed challenge is never accepted as an event, and real events are", async () => {
     const { route, messages, logs } = await reception({ sources });
     const types = ["application/json", "text/plain", "application/x-www-form-urlencoded"];
     for (const body of ["1", "-12.5e+7", "true", "null", "amount=100", "word", "0b6502f2-c45e-4f85"]) {
@@ -108,7 +108,7 @@ describe("challenges that are answered with an HMAC", () => {
     expect(await messages()).toHaveLength(2);
   });
 
-  it("FUN-02 so it is whatever a scheme signs beside the body", async () => {
+  it("FUN-02 the same holds whatever a scheme signs besides the body", async () => {
     const time = String(now.getTime() / 1_000);
     const timestamp = { header: "x-time" };
     const contents: [rule: object, content: string, body: string][] = [
@@ -174,7 +174,7 @@ describe("challenges that are answered with an HMAC", () => {
   });
 });
 
-describe("handshakes that prove nothing", () => {
+describe("unsigned handshakes", () => {
   const trello: WebhookScheme = {
     verify: {
       kind: "signature",
@@ -199,7 +199,7 @@ describe("handshakes that prove nothing", () => {
     expect(await messages()).toHaveLength(1);
   });
 
-  it("FUN-01 Dropbox's challenge is given back as text that no browser runs; a GET that only wants a 200 gets one", async () => {
+  it("FUN-01 Dropbox's challenge is returned as text that no browser runs; a GET that only needs a 200 gets one", async () => {
     const dropbox: WebhookScheme = {
       verify: { kind: "signature", header: "x-dropbox-signature" },
       handshakes: [
@@ -222,7 +222,7 @@ describe("handshakes that prove nothing", () => {
     expect([plain.status, await plain.text()]).toEqual([200, ""]);
   });
 
-  it("FUN-01 FUN-02 Asana's, which is posted before its secret is known, is answered by the token in its URL; an event is not", async () => {
+  it("FUN-01 FUN-02 Asana's handshake, which is posted before its secret is known, is accepted by the token in its URL; an event is not", async () => {
     const asana: WebhookScheme = {
       verify: { kind: "signature", header: "x-hook-signature" },
       contentTypes: ["application/json"],

@@ -123,7 +123,7 @@ describe("handshakes", () => {
       expect((await ask(url, {})).status).toBe(400);
     });
 
-    it("FUN-01 a single CloudEvent goes by its id; a list, which may be cut differently next time, by its content", async () => {
+    it("FUN-01 a single CloudEvent is identified by its id; a list, which may be divided differently next time, by its content", async () => {
       const { route, messages } = await reception({ sources });
       const event = '{"id":"ce-1","type":"Microsoft.Storage.BlobCreated","source":"/s"}';
       const headers = { "content-type": "application/cloudevents+json", "x-webhook-token": "grid-token" };
@@ -145,7 +145,7 @@ describe("handshakes", () => {
     expect(await messages()).toMatchObject([{ messageId: "d1", topic: "ping" }]);
   });
 
-  it("FUN-01 a scheme of one's own may have one too, and says so in Allow", async () => {
+  it("FUN-01 a custom scheme may have a handshake, and Allow lists its method", async () => {
     const scheme: WebhookScheme = {
       verify: { kind: "signature", header: "x-signature" },
       handshakes: [
@@ -170,7 +170,7 @@ describe("handshakes", () => {
     expect([other.status, other.headers.get("allow")]).toEqual([405, "POST, GET"]);
   });
 
-  it("FUN-01 one that is known by something being there at all, as Microsoft Graph's is", async () => {
+  it("FUN-01 a handshake may be recognised by the presence of a value, like Microsoft Graph's", async () => {
     const scheme: WebhookScheme = {
       verify: { kind: "token", token: "{query:token}" },
       handshakes: [
@@ -194,7 +194,7 @@ describe("handshakes", () => {
     expect((await sent("token=s"))[2]).toContain("enqueued");
   });
 
-  it("FUN-01 an answer's header cannot be broken into two by what was sent", async () => {
+  it("FUN-01 a line break in the request cannot split a header of the answer", async () => {
     const scheme: WebhookScheme = {
       verify: { kind: "signature", header: "x-signature" },
       handshakes: [

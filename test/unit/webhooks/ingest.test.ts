@@ -26,8 +26,8 @@ const send = (body: string | Uint8Array, headers: Record<string, string> = {}) =
 const bodyHash = (body: string | Uint8Array) =>
   `body-sha256:${createHash("sha256").update("acme\0").update(body).digest("hex")}`;
 
-describe("what becomes of a webhook", () => {
-  it("FUN-01 a new one and its duplicate are answered 200, and one message is stored", async () => {
+describe("a webhook that is accepted", () => {
+  it("FUN-01 a new webhook and its duplicate are answered 200, and one message is stored", async () => {
     const { route, messages, counts } = await reception({ sources });
     const body = '{"meta":{"id":"e1"},"type":"paid","account":"t1"}';
     const answers = [await route(send(body)), await route(send(body))];
@@ -53,7 +53,7 @@ describe("what becomes of a webhook", () => {
     expect(counts.map(({ attributes }) => attributes.outcome)).toEqual(["enqueued", "duplicate"]);
   });
 
-  it("FUN-01 IBX-008 the same id with other content is stored, warned of and answered 200 as a conflict", async () => {
+  it("FUN-01 IBX-008 the same id with other content is stored, logged as a warning and answered 200 as a conflict", async () => {
     const { route, messages } = await reception({ sources });
     await route(send('{"meta":{"id":"e1"},"n":1}'));
     const answer = await route(send('{"meta":{"id":"e1"},"n":2}'));
@@ -62,7 +62,7 @@ describe("what becomes of a webhook", () => {
     expect(await messages()).toMatchObject([{ payload: '{"meta":{"id":"e1"},"n":2}' }]);
   });
 
-  it("FUN-01 IBX-028 what was handled or died before is answered 200 too", async () => {
+  it("FUN-01 IBX-028 a message that was handled before, or is dead, is answered 200 too", async () => {
     const { route, inbox } = await reception({ sources });
     const outcomes: unknown[] = [];
     for (const end of ["markProcessed", "markDead"] as const) {
@@ -78,7 +78,7 @@ describe("what becomes of a webhook", () => {
     ]);
   });
 
-  it("FUN-01 an event whose body differs only in a field that counts deliveries is a duplicate, no conflict", async () => {
+  it("FUN-01 an event whose body differs only in a field that counts deliveries is a duplicate and not a conflict", async () => {
     const { route } = await reception({ sources: { stripe: { scheme: "stripe", secrets } } });
     const outcome = async (body: string) =>
       ((await (await route(signed("stripe", { secrets, body }))).json()) as { outcome: string }).outcome;
@@ -93,7 +93,7 @@ describe("what becomes of a webhook", () => {
     );
   });
 
-  it("FUN-01 an event that is nested absurdly deeply is stored like any other", async () => {
+  it("FUN-01 a very deeply nested event is stored like any other", async () => {
     const { route, messages } = await reception({ sources: { stripe: { scheme: "stripe", secrets } } });
     const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
     const body = `{"id":"evt_1","data":${deep}}`;
@@ -114,7 +114,7 @@ describe("what becomes of a webhook", () => {
     expect(new Set((await messages()).map((one) => one.messageId)).size).toBe(3);
   });
 
-  it("FUN-01 an id that is not there, or is no id, is none: nested, null, empty, an object, a prototype's", async () => {
+  it("FUN-01 a missing, null, empty, nested or inherited id, or an object, counts as no id", async () => {
     const bodies = [
       "{}",
       '{"meta":null}',
@@ -159,7 +159,7 @@ describe("what becomes of a webhook", () => {
     ]);
   });
 
-  it("FUN-01 a number is an id when it is exact; one that JSON rounds never makes two events one", async () => {
+  it("FUN-01 a number is an id when it is exact; a number that JSON rounds never makes two events one", async () => {
     const { route, messages } = await reception({ sources });
     for (const id of ["42", "0", "9007199254740993", "9007199254740992", "12345678901234567890123"]) {
       await route(send(`{"meta":{"id":${id}}}`));
@@ -194,7 +194,7 @@ describe("what becomes of a webhook", () => {
     expect((await messages()).at(-1)!.messageId).toBe("a".repeat(255));
   });
 
-  it("FUN-01 FUN-07 the tenant in a path is what stands behind the source, whatever stands before it", async () => {
+  it("FUN-01 FUN-07 the tenant in a path is the part after the source, whatever prefix a gateway adds", async () => {
     const inPath = { acme: { scheme: acme, secrets, tenant: "{path}" } };
     const tenantOf = async (path: string) => {
       const { route, messages } = await reception({ sources: inPath });
@@ -212,7 +212,7 @@ describe("what becomes of a webhook", () => {
     expect(await tenantOf("/webhooks/acme/t1/more")).toBe(404);
   });
 
-  it("FUN-01 a content type counts in any case", async () => {
+  it("FUN-01 a content type is compared in any case", async () => {
     const { route } = await reception({
       sources: { acme: { scheme: acme, secrets, contentTypes: ["Application/JSON"] } },
     });
@@ -220,7 +220,7 @@ describe("what becomes of a webhook", () => {
     expect((await route(send("{}", { "content-type": "text/plain" }))).status).toBe(415);
   });
 
-  it("FUN-01 a topic or tenant that cannot be had or stored is the source's name, and none", async () => {
+  it("FUN-01 a missing or unstorable topic is the source's name; a missing or unstorable tenant is null", async () => {
     const { route, messages } = await reception({ sources });
     const bodies = [
       "{}",
@@ -233,7 +233,7 @@ describe("what becomes of a webhook", () => {
     );
   });
 
-  it("FUN-01 what a source says itself counts instead of what its scheme says", async () => {
+  it("FUN-01 a source's own fields override those of its scheme", async () => {
     const { route, messages } = await reception({
       sources: {
         github: {
@@ -278,7 +278,7 @@ describe("what becomes of a webhook", () => {
     });
   });
 
-  it("FUN-01 a body comes back byte for byte: BOM, NUL, odd line ends and spaces, other alphabets", async () => {
+  it("FUN-01 a body is stored byte for byte: BOM, NUL, odd line ends and spaces, other alphabets", async () => {
     const { route, messages } = await reception({ sources });
     const bodies = [
       '\uFEFF{"a":1}',
@@ -297,7 +297,7 @@ describe("what becomes of a webhook", () => {
     ]);
   });
 
-  it("FUN-01 a body that is not UTF-8 is stored as base64, says so, and loses nothing", async () => {
+  it("FUN-01 a body that is not UTF-8 is stored as base64 with a header that says so, and no byte is lost", async () => {
     const { route, messages } = await reception({ sources });
     const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte);
     const zipped = gzipSync('{"meta":{"id":"e1"}}');
@@ -327,8 +327,8 @@ describe("what becomes of a webhook", () => {
   });
 });
 
-describe("what is refused", () => {
-  it("FUN-01 malformed: JSON that is none, and a delivery with neither id nor body", async () => {
+describe("a webhook that is refused", () => {
+  it("FUN-01 invalid JSON, and a delivery with neither id nor body, are 400", async () => {
     const { route, messages } = await reception({ sources });
     const requests = [
       send("{", {}),
@@ -343,7 +343,7 @@ describe("what is refused", () => {
     expect(await messages()).toEqual([]);
   });
 
-  it("FUN-01 a path or source that does not exist, a wrong method, a wrong content type", async () => {
+  it("FUN-01 an unknown path or source is 404, a wrong method 405, a wrong content type 415", async () => {
     const { route, messages } = await reception({
       sources: { ...sources, stripe: { scheme: "stripe", secrets } },
     });
@@ -383,7 +383,7 @@ describe("what is refused", () => {
     }
   });
 
-  it("FUN-01 a database that is away: 503 with Retry-After; why is told to the log, and the content to nobody", async () => {
+  it("FUN-01 an unavailable database is 503 with Retry-After; the reason is logged, the content is not", async () => {
     const lines: unknown[] = [];
     const note = (message: string, fields: object) => lines.push([message, fields]);
     const route = createWebhookRoute({
@@ -405,7 +405,7 @@ describe("what is refused", () => {
 describe("after the commit", () => {
   const body = '{"meta":{"id":"e1"},"type":"paid","account":"t1"}';
 
-  it("FUN-06 the hook hears of every new message once it is stored, and of no duplicate", async () => {
+  it("FUN-06 the hook is called for every new message after its commit, and for no duplicate", async () => {
     const heard: unknown[] = [];
     const { route, inbox } = await reception({
       sources,
@@ -435,7 +435,7 @@ describe("after the commit", () => {
     }
   });
 
-  it("FUN-07 the inbox may be chosen by tenant; one that cannot be had is 503", async () => {
+  it("FUN-07 the inbox may be chosen by tenant; an inbox that cannot be opened is 503", async () => {
     const asked: ReceivedWebhook[] = [];
     const { inbox } = await reception({ sources });
     const route = createWebhookRoute({

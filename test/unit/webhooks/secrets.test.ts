@@ -8,7 +8,7 @@ const by = (secrets: string, timestamp = now) => signed("stripe", { secrets, bod
 const source = (secrets: Secrets) => ({ stripe: { scheme: "stripe", secrets } as const });
 
 describe("secrets that are fetched", () => {
-  it("FUN-02 are fetched with the first webhook, once for all that wait, and then kept", async () => {
+  it("FUN-02 are fetched with the first webhook, once for all webhooks that wait, and then kept", async () => {
     let fetched = 0;
     const { route } = await reception({
       sources: source(async () => {
@@ -24,14 +24,14 @@ describe("secrets that are fetched", () => {
     expect(fetched).toBe(1);
   });
 
-  it("FUN-02 several places are asked, and text may stand beside them", async () => {
+  it("FUN-02 several functions may fetch secrets, and text may be among them", async () => {
     const { route } = await reception({
       sources: source(["plain", () => "fetched", async () => ["a", "b"]]),
     });
     for (const secret of ["plain", "fetched", "a", "b"]) expect((await route(by(secret))).status).toBe(200);
   });
 
-  it("FUN-02 a failure is 503, tells nothing, and is not kept: the retry is accepted", async () => {
+  it("FUN-02 a failure is 503 without details and is not kept: the retry is accepted", async () => {
     let broken = true;
     const { route, messages, logs } = await reception({
       sources: source(async () => {
@@ -49,7 +49,7 @@ describe("secrets that are fetched", () => {
     expect(await messages()).toHaveLength(1);
   });
 
-  it("FUN-02 nothing, an empty text or an empty list fails closed: nobody gets in, not even by an empty secret", async () => {
+  it("FUN-02 undefined, an empty text and an empty list fail closed: no request is accepted, not even with an empty secret", async () => {
     for (const nothing of ["", "  ", "\n", [], ["good", ""], undefined, null, 5, {}, [undefined]]) {
       const { route, messages, logs } = await reception({ sources: source((() => nothing) as never) });
       expect((await route(by("good"))).status, JSON.stringify(nothing)).toBe(503);
@@ -62,7 +62,7 @@ describe("secrets that are fetched", () => {
     }
   });
 
-  it("FUN-02 are asked for again after a while, so that a rotation arrives; when that fails the last ones are used on", async () => {
+  it("FUN-02 are fetched again after a while, so that a rotation takes effect; when that fails the previous ones stay in use", async () => {
     const clock = testClock(now.getTime());
     let current: string | undefined = "first";
     const { route, logs } = await reception({
@@ -91,19 +91,19 @@ describe("secrets that are fetched", () => {
     expect([await status("third"), await status("second")]).toEqual([200, 401]);
   });
 
-  it("FUN-02 a store that never answers is 503 in time, and is asked again by the next webhook", async () => {
+  it("FUN-02 a store that never responds is 503 in time, and the next webhook fetches again", async () => {
     let hangs = true;
     const { route, logs } = await reception({
       receiveMs: 20,
       sources: source(() => (hangs ? new Promise<never>(() => {}) : "s")),
     });
     expect((await route(by("s"))).status).toBe(503);
-    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not answer within 20 ms.");
+    expect(logs.at(-1)?.fields.reason).toBe("The secret store did not respond within 20 ms.");
     hangs = false;
     expect((await route(by("s"))).status).toBe(200);
   });
 
-  it("FUN-02 what a slow store answers after the webhook was refused is there for the next one", async () => {
+  it("FUN-02 a fetch that finishes after its webhook was refused serves the next one", async () => {
     let fetched = 0;
     let answer: (secret: string) => void = () => {};
     const { route } = await reception({

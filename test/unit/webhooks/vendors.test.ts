@@ -223,7 +223,7 @@ describe("the vendors' own libraries and ours", () => {
       ]);
     });
 
-    it("FUN-02 a field that comes several times, and the standard port in the signed URL, are accepted", async () => {
+    it("FUN-02 a repeated field, and the standard port in the signed URL, are accepted", async () => {
       const { route } = await reception({ sources });
       const many = { MediaUrl: ["b", "a", "b"], From: "x" };
       const withPort = url.replace("example.com", "example.com:443");
@@ -237,7 +237,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(answer.status).toBe(200);
     });
 
-    it("FUN-02 JSON is accepted by its digest in the signed URL, and refused when it is another", async () => {
+    it("FUN-02 JSON is accepted when its digest is in the signed URL, and refused when the digest differs", async () => {
       const { route, messages } = await reception({ sources });
       const json = '[{"type":"com.twilio.messaging.message.delivered","id":"EZ1"}]';
       const digest = `${address("twilio")}?bodySHA256=${twilio.getExpectedBodyHash(json)}`;
@@ -247,7 +247,7 @@ describe("the vendors' own libraries and ours", () => {
       expect(await messages()).toMatchObject([{ topic: "com.twilio.messaging.message.delivered" }]);
     });
 
-    it("FUN-02 JSON without a digest is refused: the signature says nothing about it", async () => {
+    it("FUN-02 JSON without a digest is refused: the signature does not cover it", async () => {
       const { route } = await reception({ sources });
       const headers = { "X-Twilio-Signature": twilio.getExpectedTwilioSignature(secret, url, {}) };
       expect((await route(post("twilio", { body: '{"id":1}', headers, url }))).status).toBe(401);
@@ -331,7 +331,7 @@ describe("the vendors' own libraries and ours", () => {
       expect((await route(post("acme", { body: '{"test": 2432232314}', headers }))).status).toBe(200);
     });
 
-    it("FUN-02 a v1a signature is accepted by its public key, ours by Node's Ed25519, and no HMAC in its place", async () => {
+    it("FUN-02 a v1a signature is accepted with its public key, ours by Node's Ed25519, and an HMAC is not", async () => {
       const { publicKey, privateKey } = generateKeyPairSync("ed25519");
       const { x, d } = privateKey.export({ format: "jwk" });
       const bytes = (part: string | undefined) => Buffer.from(part!, "base64url");

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, backoffMs, prepareBackoff, text } from "../expressions.js";
-import { arrivedTable, letLeave, readPast } from "../partitions.js";
+import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
   atomically,
   indented,
@@ -32,7 +32,7 @@ export function claim(n: QueueNames): string {
   const lost = isLost(s);
   const dies = isDying(s);
   const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
-  // The condition is repeated outside, where the row is locked: by then it may be another claimer's.
+  // The condition is repeated outside, where the row is locked: another claimer may have taken it by then.
   const take = (top: string, index: string, from: number) => `update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
@@ -59,15 +59,15 @@ ${seekEach};`;
 ${prepareBackoff}
 ${claimedTable}
 
-if exists (select 1 from ${arrivedTable(n)} a with (${readPast})) exec ${n.object("_Arrive")};
+if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
-${atomically(`-- one that crashed its worker comes alone
+${atomically(`-- a message that crashed its worker is claimed alone
 ${take("1", "_Held", status.held)}
 
 if not exists (select 1 from @claimed)
 ${indented(take("@limit", "_Ready", status.ready))}
 
-${letLeave(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
 select ${row(n, "c")},
   case

@@ -1,17 +1,17 @@
 import { status } from "../../dialect.js";
-import { bornAt, lastSeenAt, type QueueNames } from "../../names.js";
+import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, text } from "../expressions.js";
-import { letLeave } from "../partitions.js";
+import { callLeavePartition } from "../partitions.js";
 import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateOf } from "./procedure.js";
-import { columns, keysOf } from "./rows.js";
+import { columns } from "./rows.js";
 
 export function reap(n: QueueNames): string {
   const s = stateOf(n);
   const lost = isLost(s);
   const dies = isDying(s);
-  const over = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
-  const stale = (t: string) =>
+  const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
+  const expired = (t: string) =>
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}) and ${t}.locked_until is null`;
   const pick = (from: string, condition: string, order: string) => `select o.seq
     from (
@@ -22,8 +22,7 @@ export function reap(n: QueueNames): string {
     ) o`;
   return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
 
-${atomically(`-- visible_at already holds the end of the lease and the back-off after it: whoever finds it first,
--- reaper or claim, comes to the same time
+${atomically(`-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
@@ -35,17 +34,17 @@ output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, sta
 from (
   select top (@limit) u.seq
   from (
-    ${pick(pickFrom(n, "_Held"), over("r"), "r.visible_at, r.seq")}
+    ${pick(pickFrom(n, "_Held"), leaseEnded("r"), "r.visible_at, r.seq")}
     union all
-    ${pick(`${n.state} r with (${skipLocked})`, stale("r"), "r.expires_at")}
+    ${pick(`${n.state} r with (${skipLocked})`, expired("r"), "r.expires_at")}
   ) u
 ) p, ${n.state} with (${skipLocked})
-where ${s}.seq = p.seq and ((${over(s)}) or (${stale(s)}))
+where ${s}.seq = p.seq and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
 
-${letLeave(n, "@reaped", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+${callLeavePartition(n, "@reaped", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
-select r.seq as seq, ${columns("m", keysOf(n))},
+select r.seq as seq, ${columns("m", keyColumns(n))},
   case
     when r.status <> ${status.dead} then 'reaped'
     when r.expires_at <= @now then 'expired'
@@ -55,9 +54,8 @@ from @reaped r
 inner join ${n.message} m on m.seq = r.seq;`;
 }
 
-// Walks the primary key in windows instead of keeping an index of Done rows, which every ack would pay
-// for. Done is final, so the window may be read without locks. The message goes first: a redelivery that
-// just touched it keeps both.
+// Walks the primary key in windows. An index of Done rows would be paid for by every ack. Done is final, so the window may
+// be read without locks. The message is deleted first: a redelivery that has just locked it keeps both rows.
 export const purge = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);

@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, differs } from "../expressions.js";
-import { letLeave } from "../partitions.js";
+import { callLeavePartition } from "../partitions.js";
 import { atomically, indented, seekEach } from "./procedure.js";
 
 /** Finds the message that @source and @message_id name, and locks it and its state. */
@@ -11,7 +11,7 @@ inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
 where m.source = @source and m.message_id = @message_id
 ${seekEach};`;
 
-/** A message of which nothing but the key is known. */
+/** Inserts a message of which only the key is known. */
 const insertKey = (
   n: QueueNames,
   hash: string,
@@ -47,8 +47,8 @@ end`)}
 
 select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
 
-// By hand, past any lease: Processing only from Seen; Dead never from Done. A message marked
-// Processing by hand is its marker's to finish, so it is visible to claims only at the end of time.
+// Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that was
+// marked Processing by hand is never claimed (its visible_at is the end of time): the code that marked it also finishes it.
 export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
 declare @never datetime2(3) = '9999-12-31T00:00:00.000';
 declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
@@ -84,6 +84,6 @@ ${indented(insertKey(n, "null"))}
   from @added a;
 end
 
-${letLeave(n, "@changed", `@status = ${status.done} or (@status = ${status.dead} and @blocks = 0)`)}`)}
+${callLeavePartition(n, "@changed", `@status = ${status.done} or (@status = ${status.dead} and @blocks = 0)`)}`)}
 
 select c.seq as seq from @changed c;`;

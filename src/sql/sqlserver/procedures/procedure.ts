@@ -5,11 +5,11 @@ import { type ParameterName, parameterType } from "../signatures.js";
 
 export interface Procedure {
   readonly name: string;
-  /** Its text, to follow the creation of an empty one where there is none. */
+  /** Its text. Where the procedure does not exist yet, an empty one is created before. */
   readonly alter: string;
 }
 
-/** XACT_ABORT: an error, a timeout or a cancelled request leaves no half-written or open transaction behind. */
+/** With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind. */
 export function procedure(
   n: QueueNames,
   suffix: string,
@@ -36,7 +36,7 @@ end`,
 
 export const indented = (body: string) => body.replace(/^(?=.)/gm, "  ");
 
-/** One transaction for several writes: the caller's where there is one, which is then the caller's to end. */
+/** One transaction for several writes. Where the caller has begun one, it is used, and the caller ends it. */
 export const atomically = (body: string) => `declare @outermost bit = ${asInt("@@trancount = 0")};
 if @outermost = 1 begin transaction;
 
@@ -47,29 +47,29 @@ if @outermost = 1 commit transaction;`;
 export const skipLocked = "updlock, readpast, rowlock, readcommittedlock";
 
 /**
- * READPAST steps over other claimers' rows instead of waiting; UPDLOCK keeps the chosen ones;
- * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would
- * otherwise not lock. The index is named because a plan made while the queue was empty scans the table.
+ * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
+ * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would not lock otherwise.
+ * The index is named because a plan made while the queue was empty would scan the table.
  */
 export const pickFrom = (n: QueueNames, index: string) =>
   `${n.state} r with (index(${n.bare(index)}), ${skipLocked})`;
 
-/** From the chosen rows to the rows themselves, whatever the statistics say: never by scanning the table. */
+/** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
 
 export const seqs = "openjson(@items) with (seq bigint '$') i";
 
 /**
- * The state table's name within a statement. What is written to has no alias, and is joined by commas:
- * SQL Server takes all forms alike, but Babelfish checks the condition on an old version of a row that
- * is joined by JOIN (and two claimers get it), and loses its way with an alias beside OUTPUT.
+ * The state table's name within a statement. A table that is written to has no alias and is joined by commas. SQL Server
+ * accepts other forms as well. But Babelfish checks the condition on an old version of a row that is joined by JOIN, so
+ * that two claimers get it, and refuses an alias together with OUTPUT.
  */
 export const stateOf = (n: QueueNames) => n.bare("State");
 
 /** A row that @owner holds. */
 export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;
 
-// A held row whose time has come was lost by its worker: that counts as an attempt, perhaps the last.
+// A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
 export const isLost = (s: string) => `${s}.locked_until is not null`;
 
 export const isDying = (s: string) =>

@@ -1,14 +1,14 @@
 import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
-import { arrivedTable, readPast } from "../partitions.js";
+import { pendingArrivalsTable, readPast } from "../partitions.js";
 import { seekEach } from "./procedure.js";
 import { row } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq as seq, m.source as source, m.message_id as message_id
-from ${n.object("_Keys")}(@items) k
+from ${n.object("_KeysFromJson")}(@items) k
 inner join ${n.message} m on m.source = k.source and m.message_id = k.message_id
 ${seekEach};`
     : `select m.seq as seq, m.id as id
@@ -21,7 +21,7 @@ from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq
 where ${n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id"};`;
 
-// Planned anew each time, with the parameters' values in place: a filter on Dead then finds its index.
+// Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
@@ -47,7 +47,7 @@ from ${n.state} s
 group by s.status, ${asInt("s.locked_until is not null")};`;
 }
 
-/** Once for each of the filtered indexes: a condition on both would use neither. */
+/** One query for each filtered index: a condition on both statuses would use neither index. */
 export function oldestDue(n: QueueNames): string {
   const oldest = (one: number) => `select min(s.visible_at) as visible_at
   from ${n.state} s
@@ -60,7 +60,7 @@ from (
 ) d;`;
 }
 
-/** Returns 1 when a claim would find something: read as a claim reads, it neither waits for others nor holds them up. */
+/** Returns 1 when a claim would find a message. It skips locked rows like a claim, so it neither waits nor holds others up. */
 export function due(n: QueueNames): string {
   const any = (index: string, one: number) => `exists (
   select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast})
@@ -68,6 +68,6 @@ export function due(n: QueueNames): string {
 )`;
   return `if ${any("_Ready", status.ready)} return 1;
 if ${any("_Held", status.held)} return 1;
-if exists (select 1 from ${arrivedTable(n)} a with (${readPast})) return 1;
+if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) return 1;
 return 0;`;
 }

@@ -1,13 +1,13 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, backoffMs, prepareBackoff } from "../expressions.js";
-import { arrive, leave, letLeave } from "../partitions.js";
+import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateOf } from "./procedure.js";
 import { due, get, list, oldestDue, resolve, stats } from "./queries.js";
-import { comeBack } from "./rejoin-partition.js";
+import { rejoinPartition } from "./rejoin-partition.js";
 import { abandon, settle } from "./settle.js";
 
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
@@ -22,7 +22,7 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
         n,
         `status = ${status.done}, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by`,
         owned(s),
-        letLeave(n, "@changed", "c.keyed = 1"),
+        callLeavePartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
     make("Abandon", abandon(n)),
@@ -32,10 +32,10 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
         n,
         `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error`,
         owned(s),
-        letLeave(n, "@changed", "@blocks = 0 and c.keyed = 1"),
+        callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1"),
       ),
     ),
-    // One that came back from a crash goes on waiting to be claimed alone.
+    // A message that crashed its worker stays held, so it is still claimed alone.
     make(
       "Release",
       settle(
@@ -71,10 +71,10 @@ ${settle(
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
   attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null`,
         `${s}.status = ${status.dead}`,
-        comeBack(n, "@changed", "c.keyed = 1"),
+        rejoinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
-    make("Arrive", atomically(arrive(n))),
-    make("Leave", atomically(leave(n))),
+    make("EnqueueArrivals", atomically(enqueueArrivals(n))),
+    make("LeavePartition", atomically(leavePartition(n))),
   ];
 }

@@ -1,7 +1,5 @@
 import type { QueueNames } from "../../names.js";
 
-export const keysOf = (n: QueueNames) => (n.kind === "inbox" ? ["source", "message_id"] : ["id"]);
-
 export const leaseColumns = [
   "seq",
   "attempt",
@@ -13,7 +11,7 @@ export const leaseColumns = [
   "status",
 ];
 
-const pastColumns = ["last_error", "processed_at", "processed_by"];
+const outcomeColumns = ["last_error", "processed_at", "processed_by"];
 
 const messageColumns = (n: QueueNames) => [
   "topic",
@@ -27,7 +25,7 @@ const messageColumns = (n: QueueNames) => [
     : ["id", "message_id", "created_at"]),
 ];
 
-/** Every column with its name written out: Babelfish folds the others to lower case. */
+/** Every column with an alias: Babelfish returns the other names in lower case. */
 export const columns = (alias: string, list: readonly string[]) =>
   list.map((column) => `${alias}.${column} as ${column}`).join(", ");
 
@@ -35,5 +33,5 @@ export const inserted = (list: readonly string[]) => list.map((column) => `inser
 
 export const row = (n: QueueNames, lease = "s") =>
   `${columns(lease, leaseColumns).replace("as visible_at", "as next_attempt_at")},
-  ${columns("s", pastColumns)},
+  ${columns("s", outcomeColumns)},
   ${columns("m", messageColumns(n))}`;

@@ -1,10 +1,10 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, asBit, backoffMs, prepareBackoff } from "../expressions.js";
-import { letLeave } from "../partitions.js";
+import { callLeavePartition } from "../partitions.js";
 import { atomically, owned, seekEach, seqs, stateOf } from "./procedure.js";
 
-/** An update of the rows that @items numbers, which answers those it changed. `after`: in the same transaction. */
+/** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
 export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
   const update = `update ${n.state}
 set ${set}
@@ -33,11 +33,11 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffMs(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error)
 output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
-from ${n.object("_Abandoned")}(@items) i, ${n.state} with (rowlock)
+from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (rowlock)
 where ${s}.seq = i.seq and ${owned(s)}
 ${seekEach};
 
-${letLeave(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+${callLeavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 
 select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }

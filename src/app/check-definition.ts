@@ -1,0 +1,81 @@
+import { isSecretReference } from "../config/secret-reference.js";
+import { InvalidArgumentError } from "../errors.js";
+import type { AppDefinition } from "./app-definition.js";
+
+/** Returns what is wrong with a value, or undefined. */
+type Check = (value: unknown) => string | undefined;
+
+const must =
+  (isRight: (value: unknown) => boolean, what: string): Check =>
+  (value) =>
+    isRight(value) ? undefined : `must be ${what}`;
+
+const isText = (value: unknown): boolean => typeof value === "string" && value !== "";
+const isFunction = (value: unknown): boolean => typeof value === "function";
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const hasFunction =
+  (name: string) =>
+  (value: unknown): boolean =>
+    isFunction((value as Readonly<Record<string, unknown>> | null)?.[name]);
+
+/** An object literal: neither a list nor an instance of a class. */
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (!isObject(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+const text = must(isText, "a non-empty string");
+const options = must(isRecord, "an object");
+const handlers = must(
+  (value) => isFunction(value) || isRecord(value),
+  "an object of functions by topic, or a function that returns one",
+);
+
+const fields: Readonly<Record<keyof AppDefinition, Check>> = {
+  database: must(
+    (value) => isText(value) || isFunction(value) || isSecretReference(value),
+    "a URL, a reference to a secret, or a function that opens a database",
+  ),
+  tenants: must(hasFunction("open"), "what multiTenant(…) of oncebox/app returns"),
+  sources: must(
+    (value) => isRecord(value) && Object.values(value).every(isRecord),
+    "an object with an object for each source",
+  ),
+  handlers,
+  publishers: handlers,
+  consumer: must(
+    (value) =>
+      isObject(value) &&
+      isText(value.subscriber) &&
+      isFunction(value.handle) &&
+      Object.keys(value).length === 2,
+    "{ subscriber, handle }: a non-empty string and a function",
+  ),
+  inbox: options,
+  outbox: options,
+  schema: text,
+  dispatch: options,
+  webhooks: options,
+  retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
+  logger: must(hasFunction("info"), "a logger with debug, info, warn and error"),
+  metrics: must((value) => typeof value === "object" && value !== null, "an object"),
+};
+
+/** Throws one error with all problems. Written by hand: it runs in every cold start, and `defineApp` cannot wait for zod. */
+export function checkDefinition(app: unknown): void {
+  if (!isObject(app)) throw new InvalidArgumentError("defineApp: the definition must be an object.");
+  const problems = Object.entries(fields).flatMap(([name, check]) => {
+    const problem = app[name] === undefined ? undefined : check(app[name]);
+    return problem === undefined ? [] : [`${name} ${problem}`];
+  });
+  const unknown = Object.keys(app).filter((name) => !Object.hasOwn(fields, name));
+  if (unknown.length > 0)
+    problems.push(`unknown: ${unknown.join(", ")}. Known: ${Object.keys(fields).join(", ")}`);
+  if (app.database !== undefined && app.tenants !== undefined)
+    problems.push("database and tenants both define where messages are stored; give one of them");
+  if (app.consumer !== undefined && app.tenants !== undefined)
+    problems.push("a consumer needs the app's one database, and an app with tenants has none");
+  if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
+}

@@ -1,0 +1,2 @@
+export const databases = ["sqlserver", "postgres", "sqlite"] as const;
+export type BundledDatabase = (typeof databases)[number];

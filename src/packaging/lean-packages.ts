@@ -1,0 +1,62 @@
+import type { Plugin } from "esbuild";
+
+/**
+ * Leaves out parts of pg that a function never uses: the native library, passwords from a file in the home folder, and
+ * the detection of Cloudflare. That one creates a Response, which loads Node's whole fetch: 18 ms of a cold start on Node 20.
+ */
+export const leanPg: Plugin = {
+  name: "lean pg",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(\.\/native|\.\/stream|pgpass)$/ }, ({ path, importer }) =>
+      /[\\/]pg[\\/]lib[\\/]\w+\.js$/.test(importer) ? { path, namespace: "lean-pg" } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "lean-pg" }, ({ path }) => ({ contents: leanPgFiles[path]! }));
+  },
+};
+
+const leanPgFiles: Readonly<Record<string, string>> = {
+  "./native": 'throw new Error("This bundle was built without pg-native.");',
+  "./stream": `exports.getStream = () => new (require("node:net").Socket)();
+exports.getSecureStream = (options) => require("node:tls").connect(options);`,
+  pgpass: "module.exports = (_, found) => found(undefined);",
+};
+
+/** middy imports Node's streams for streamed answers, which takes 2 to 3 ms of a cold start. Here they are loaded at their first use. */
+export const leanMiddy: Plugin = {
+  name: "lean middy",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:(stream|timers)/ }, ({ path, importer }) =>
+      /[\\/]@middy[\\/]core[\\/]/.test(importer) ? { path, namespace: "lean-middy" } : undefined,
+    );
+    onLoad({ filter: /.*/, namespace: "lean-middy" }, ({ path }) => ({ contents: leanMiddyFiles[path]! }));
+  },
+};
+
+const leanMiddyFiles: Readonly<Record<string, string>> = {
+  "node:stream": `export const Readable = { from: (text) => require("node:stream").Readable.from(text) };`,
+  "node:stream/promises": `export const pipeline = (from, to) => require("node:stream/promises").pipeline(from, to);`,
+  "node:stream/web": `export const ReadableStream = {
+  [Symbol.hasInstance]: (value) => value instanceof globalThis.ReadableStream,
+};`,
+  "node:timers": "export const { setTimeout } = globalThis;",
+};
+
+/**
+ * tedious requires Microsoft Entra's packages when it is loaded. They are half of its size, and most apps do not use them.
+ * Here each package is required when one of its exports is first used, or its use is an error that names --entra.
+ */
+export const entraWhenUsed = (entra: boolean, folder: string): Plugin => ({
+  name: "Entra when used",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^@azure\/(identity|keyvault-keys)$/ }, ({ path, importer, namespace }) =>
+      namespace === "entra" || !/[\\/]tedious[\\/]/.test(importer) ? undefined : { path, namespace: "entra" },
+    );
+    onLoad({ filter: /.*/, namespace: "entra" }, ({ path }) => {
+      const message = `This bundle was built without ${path}. Build it with --entra.`;
+      const get = entra
+        ? `(_, name) => require(${JSON.stringify(path)})[name]`
+        : `() => { throw new Error(${JSON.stringify(message)}); }`;
+      return { contents: `module.exports = new Proxy({}, { get: ${get} });`, resolveDir: folder };
+    });
+  },
+});

@@ -1,0 +1,8 @@
+export const defaults = {
+  leaseMs: 30_000,
+  batchSize: 50,
+  reapBatchSize: 200,
+  purgeBatchSize: 500,
+  retentionMs: 30 * 24 * 60 * 60 * 1000,
+  listLimit: 100,
+} as const;

@@ -1,0 +1,65 @@
+import { yieldToEventLoop } from "../base/wait.js";
+import { optionalCount, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import type { QueueMessage } from "../queue/message.js";
+import { defaults } from "./defaults.js";
+import { isTrue } from "./is-true.js";
+import type { Operations, QueueParts } from "./queue-parts.js";
+import { reasonOf } from "./reasons.js";
+
+/**
+ * The operations that a timer calls, batch by batch. Between two batches they yield to the event loop: an embedded
+ * database would otherwise keep the thread for all of them.
+ */
+export function maintainOperations<
+  Key extends object,
+  Message extends QueueMessage & Key,
+  State extends string,
+>(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, "reapExpired" | "purgeDone"> {
+  const { shape, statements, options, runner, announceDead } = parts;
+
+  return {
+    async reapExpired(reap = {}) {
+      const limit = reap.batchSize ?? defaults.reapBatchSize;
+      requireBatchSize(limit);
+      optionalCount(reap.maxBatches, "maxBatches", 1);
+      let reaped = 0;
+      let dead = 0;
+      for (let batch = 1; ; batch++) {
+        const rows = await runner.execute(statements.reap, { limit }, reap);
+        const died = rows.filter((row) => row.verdict !== "reaped");
+        reaped += rows.filter((row) => row.verdict !== "expired").length;
+        dead += died.length;
+        for (const row of died) announceDead([shape.keyOf(row)], reasonOf(row.verdict));
+        const more = rows.length >= limit;
+        if (more) await yieldToEventLoop();
+        if (!more || batch === reap.maxBatches) {
+          if (reaped + dead > 0) options.logger.info("reap", { reaped, dead });
+          return { reaped, dead, more };
+        }
+      }
+    },
+
+    async purgeDone(purge = {}) {
+      const limit = purge.batchSize ?? defaults.purgeBatchSize;
+      const retentionMs = purge.retentionMs ?? defaults.retentionMs;
+      requireBatchSize(limit);
+      requireDuration(retentionMs, "retentionMs");
+      optionalCount(purge.maxBatches, "maxBatches", 1);
+      optionalCount(purge.after, "after", 0);
+      let purged = 0;
+      let after = purge.after ?? 0;
+      for (let batch = 1; ; batch++) {
+        const params = { limit, retention_ms: retentionMs, after_seq: after };
+        const [row] = await runner.execute(statements.purge, params, purge);
+        purged += Number(row?.deleted ?? 0);
+        after = Number(row?.last_seq ?? after);
+        const more = isTrue(row?.more);
+        if (more) await yieldToEventLoop();
+        if (!more || batch === purge.maxBatches) {
+          if (purged > 0) options.logger.info("purge", { purged });
+          return { purged, more, cursor: more ? after : null };
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,78 @@
+import { InvalidArgumentError } from "../errors.js";
+import { optionalAge, optionalCount, requireBatchSize } from "../queue/arguments.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { ListFilter } from "../queue/work-store.js";
+import { defaults } from "./defaults.js";
+import type { SqlParams } from "./driver.js";
+import { isTrue } from "./is-true.js";
+import type { Operations, QueueParts } from "./queue-parts.js";
+
+type ReadNames = "get" | "list" | "stats" | "oldestDueAgeMs";
+
+/** The operations that change nothing. */
+export function readOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueParts<Key, Message, State>,
+): Operations<Key, Message, State, ReadNames> {
+  const { db, shape, statements, runner } = parts;
+
+  const filterParams = (filter: ListFilter<State>): SqlParams => {
+    optionalCount(filter.after, "after", 0);
+    optionalAge(filter.olderThanMs, "olderThanMs");
+    optionalAge(filter.newerThanMs, "newerThanMs");
+    if (filter.state !== undefined && !shape.states.includes(filter.state))
+      throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
+    const { statuses, leased } =
+      filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
+    const [status = null, second = status, third = status] = statuses;
+    return {
+      status,
+      status_2: second,
+      status_3: third,
+      leased,
+      topic: filter.topic ?? null,
+      source: filter.source ?? null,
+      error: filter.error ?? null,
+      older_than_ms: filter.olderThanMs ?? null,
+      newer_than_ms: filter.newerThanMs ?? null,
+      after_seq: filter.after ?? 0,
+    };
+  };
+
+  return {
+    async get(key, call = {}) {
+      const [row] = await runner.execute(statements.get, shape.keyParams(shape.key(key)), call);
+      return row === undefined ? null : shape.toMessage(row, db.dialect);
+    },
+
+    async list(filter = {}) {
+      const limit = filter.limit ?? defaults.listLimit;
+      requireBatchSize(limit, "limit");
+      const rows = await runner.execute(statements.list, { ...filterParams(filter), limit }, filter);
+      const messages = rows.map((row) => shape.toMessage(row, db.dialect));
+      return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
+    },
+
+    async stats(call = {}) {
+      const rows = await runner.execute(statements.stats, {}, call);
+      const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
+      let due = 0;
+      let oldestDueAgeMs: number | null = null;
+      for (const row of rows) {
+        const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
+        counts[state] += Number(row.count);
+        due += Number(row.due);
+        const age = ageOf(row.oldest_due_ms);
+        if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+      }
+      return { counts, due, oldestDueAgeMs };
+    },
+
+    async oldestDueAgeMs(call = {}) {
+      const [row] = await runner.execute(statements.oldestDue, {}, call);
+      return ageOf(row?.oldest_due_ms);
+    },
+  };
+}
+
+const ageOf = (value: unknown): number | null =>
+  value === null || value === undefined ? null : Number(value);

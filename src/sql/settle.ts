@@ -1,0 +1,89 @@
+import { defined } from "../base/defined.js";
+import { InvalidArgumentError } from "../errors.js";
+import { optionalCount, requireDuration, requireList } from "../queue/arguments.js";
+import type { QueueMessage } from "../queue/message.js";
+import { ownerToken } from "../queue/owner-token.js";
+import type { Abandonment } from "../queue/work-store.js";
+import type { Operations, QueueParts } from "./queue-parts.js";
+import { settleMessages } from "./settle-messages.js";
+import { toStoredError } from "./stored-text.js";
+
+type SettleNames = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
+
+/** The operations that end, prolong or restart the handling of messages. */
+export function settleOperations<
+  Key extends object,
+  Message extends QueueMessage & Key,
+  State extends string,
+>(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, SettleNames> {
+  const { shape, statements, options, announceDead } = parts;
+  const settle = settleMessages(parts);
+
+  return {
+    async ack(owner, messages, call = {}) {
+      const params = { owner: ownerToken(owner), processed_by: options.processedBy ?? owner };
+      return settle(messages, call, { verb: "ack", statement: statements.ack, params });
+    },
+
+    async abandon(owner, messages, call = {}) {
+      const token = ownerToken(owner);
+      requireList(messages, "messages");
+      optionalCount(call.maxAttempts, "maxAttempts", 1);
+      const items = new Map<string, Abandonment<Key>>();
+      for (const entry of messages) {
+        const own: Abandonment<Key> = isAbandonment<Key>(entry) ? entry : { message: entry };
+        const delayMs = own.delayMs ?? call.delayMs;
+        if (delayMs !== undefined) requireDuration(delayMs, "delayMs");
+        items.set(shape.keyText(shape.key(own.message)), { ...own, delayMs, error: own.error ?? call.error });
+      }
+      const keys = [...items.values()].map((item) => item.message);
+      const result = await settle(keys, call, {
+        verb: "abandon",
+        statement: statements.abandon,
+        params: { owner: token, ...defined({ max_attempts: call.maxAttempts }) },
+        itemOf(key, seq) {
+          const { delayMs, error, costsAttempt = true } = items.get(shape.keyText(key))!;
+          const row = { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
+          return costsAttempt ? row : { ...row, attempts: 0 };
+        },
+      });
+      for (const key of result.dead)
+        announceDead([key], items.get(shape.keyText(key))!.error ?? "The last attempt was abandoned.");
+      return result;
+    },
+
+    async fail(owner, messages, error, call = {}) {
+      const token = ownerToken(owner);
+      if (typeof error !== "string")
+        throw new InvalidArgumentError("fail: error must be a string that says why.");
+      const params = { owner: token, error: toStoredError(error) };
+      const result = await settle(messages, call, { verb: "fail", statement: statements.fail, params });
+      announceDead(result.changed, error);
+      return { ...result, dead: result.changed };
+    },
+
+    async release(owner, messages, call = {}) {
+      const params = { owner: ownerToken(owner) };
+      return settle(messages, call, { verb: "release", statement: statements.release, params });
+    },
+
+    async renew(owner, messages, leaseMs, call = {}) {
+      requireDuration(leaseMs, "leaseMs");
+      const params = { owner: ownerToken(owner), lease_ms: leaseMs };
+      return settle(messages, call, { verb: "renew", statement: statements.renew, params });
+    },
+
+    async replay(messages, call = {}) {
+      const result = await settle(messages, call, {
+        verb: "replay",
+        statement: statements.replay,
+        params: {},
+      });
+      if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
+      return result;
+    },
+  };
+}
+
+const isAbandonment = <Key>(entry: Key | Abandonment<Key>): entry is Abandonment<Key> =>
+  typeof entry === "object" && entry !== null && "message" in entry;

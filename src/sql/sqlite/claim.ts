@@ -1,0 +1,174 @@
+import { status } from "../dialect.js";
+import type { SqlStatement } from "../driver.js";
+import { literal } from "../literal.js";
+import { bornAt, type QueueNames } from "../names.js";
+import { reasons } from "../reasons.js";
+import { backoff, isUnclaimed, lease, limit, now, stateOf } from "./expressions.js";
+import { cursorTable } from "./names.js";
+import { removeDead } from "./partitions.js";
+import { steps } from "./steps.js";
+
+/** Of a held row whose `visible_at` has come: its worker lost the lease, which counts as an attempt. */
+export const isLost = "s.locked_until is not null";
+/** The row has expired, or the lost lease was its last attempt. */
+export const dies = `(s.expires_at <= ${now} or (${isLost} and s.attempt + 1 >= :max_attempts))`;
+
+const lost = (n: QueueNames) =>
+  `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
+
+const ready = (n: QueueNames) => `select seq, visible_at from ${n.state}
+    where status = ${status.ready} and visible_at <= ${now}
+    order by visible_at, seq
+    limit ${limit}`;
+
+/**
+ * The first :limit unclaimed messages `m`. The condition stands with the cursor, where SQLite evaluates it once: beside
+ * the others it would be evaluated for every message.
+ */
+const unclaimedIf = (n: QueueNames, condition: string) => `from ${n.message} m
+where m.seq > (select seq from ${cursorTable(n)} where ${condition}) and ${isUnclaimed(n, "m.seq")}
+order by m.seq
+limit ${limit}`;
+
+/**
+ * Ready and unclaimed messages in the order (visible_at, seq). An unclaimed one counts from its birth, but never from
+ * before the ones that arrived before it, even when the clock went back: the unclaimed ones that are taken are always
+ * the first after the cursor. An unclaimed message is due whatever the clock says.
+ */
+const readyAndUnclaimed = (n: QueueNames) => `select seq from (
+  select seq, visible_at from (
+    ${ready(n)}
+  )
+  union all
+  select seq, min(max(born) over (order by seq rows unbounded preceding), ${now}) from (
+    select m.seq, m.${bornAt(n)} as born
+    ${unclaimedIf(n, "true")}
+  )
+)
+order by visible_at, seq
+limit ${limit}`;
+
+/** Row numbers as a JSON array, unless only unclaimed messages are due. A lost message is claimed alone. */
+const pickedSeqs = (n: QueueNames) => `case
+  when exists (${lost(n)}) then json_array((${lost(n)}))
+  when exists (${ready(n)}) then (select json_group_array(seq) from (${readyAndUnclaimed(n)}))
+  else '[]'
+end`;
+
+/** The values that a claim writes into the state `s`, or into that of an unclaimed message. */
+const claimed = {
+  attempt: `${stateOf.attempt} + (${isLost})`,
+  crashes: `${stateOf.crashes} + (${isLost})`,
+  lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
+  visibleAt: `${now} + ${lease} + ${backoff(`${stateOf.attempt} + (${isLost}) + 1`, ":random")}`,
+  lastError: `case
+    when s.expires_at <= ${now} then ${literal(reasons.expired)}
+    when ${isLost} then ${literal(reasons.leaseExpired)}
+    else s.last_error
+  end`,
+};
+const unclaimedVisibleAt = `${now} + ${lease} + ${backoff("1", ":random")}`;
+
+/** The columns that few claimed messages have, in one: see `rareColumns` in queue-shape.ts. */
+function rest(n: QueueNames, ofState: Readonly<Record<string, string>> = {}): string {
+  const ofInbox = {
+    hash: "case when m.hash is not null then hex(m.hash) end",
+    last_seen_at: "m.last_seen_at",
+    deliveries: "m.deliveries",
+  };
+  const values = {
+    headers: "m.headers",
+    correlation_id: "m.correlation_id",
+    partition_key: "m.partition_key",
+    due_at: "m.due_at",
+    ...(n.kind === "inbox" ? ofInbox : {}),
+    ...ofState,
+  };
+  const pairs = Object.entries(values).map(([name, value]) => `'${name}', ${value}`);
+  return `json_object(${pairs.join(", ")})`;
+}
+
+/** An unclaimed message that came once, with nothing but its payload. */
+const isPlain = (n: QueueNames) =>
+  `m.headers is null and m.correlation_id is null${
+    n.kind === "inbox" ? " and m.deliveries = 1 and m.last_seen_at = m.first_seen_at and m.hash is null" : ""
+  }`;
+
+interface ClaimedColumns {
+  readonly visibleAt: string;
+  readonly lockedUntil: string;
+  readonly rest: string;
+  readonly verdict: string;
+}
+
+const row = (n: QueueNames, columns: ClaimedColumns) => `select m.seq, m.topic, m.payload,
+  ${n.kind === "inbox" ? "m.source" : "m.id"}, m.message_id, m.${bornAt(n)}, ${columns.visibleAt} as next_attempt_at,
+  ${columns.lockedUntil} as locked_until, ${columns.rest} as rest, ${columns.verdict} as verdict`;
+
+/**
+ * A subselect is computed once for all rows. When only unclaimed messages are due, nothing is sorted and no state is
+ * read: that takes a third of the time.
+ */
+const claimedRows = (n: QueueNames) => `select * from (
+${row(n, {
+  visibleAt: `(select ${unclaimedVisibleAt})`,
+  lockedUntil: `(select ${now} + ${lease})`,
+  rest: `case when not (${isPlain(n)}) then ${rest(n)} end`,
+  verdict: "null",
+})}
+${unclaimedIf(n, `not exists (${lost(n)}) and not exists (${ready(n)})`)}
+)
+union all
+${row(n, {
+  visibleAt: claimed.visibleAt,
+  lockedUntil: claimed.lockedUntil,
+  rest: rest(n, {
+    attempt: claimed.attempt,
+    crashes: claimed.crashes,
+    last_error: claimed.lastError,
+    expires_at: "s.expires_at",
+  }),
+  verdict: `case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' end`,
+})}
+from json_each(${pickedSeqs(n)}) picked
+cross join ${n.message} m on m.seq = picked.value
+left join ${n.state} s on s.seq = m.seq`;
+
+/** To just before the first unclaimed message that the claim leaves. The last one taken, if unclaimed, shortens the way. */
+const moveCursor = (n: QueueNames) => `update ${cursorTable(n)}
+set seq = coalesce(
+  (
+    select m.seq - 1 from ${n.message} m
+    where m.seq > (
+        select case when ${isUnclaimed(n, "last_seq")} then last_seq else ${cursorTable(n)}.seq end
+        from (select json_extract(:seqs, '$[#-1]') as last_seq)
+      )
+      and ${isUnclaimed(n, "m.seq")}
+    order by m.seq
+    limit 1
+  ),
+  (select max(seq) from ${n.message})
+)
+where seq < (select max(seq) from ${n.message})`;
+
+const leaseRows = (
+  n: QueueNames,
+) => `insert into ${n.state} as s (seq, status, visible_at, locked_until, owner)
+select value, ${status.held}, ${unclaimedVisibleAt}, ${now} + ${lease}, :owner
+from json_each(:seqs)
+where true
+on conflict (seq) do update
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = ${claimed.attempt},
+  crashes = ${claimed.crashes},
+  owner = case when ${dies} then null else :owner end,
+  locked_until = ${claimed.lockedUntil},
+  visible_at = ${claimed.visibleAt},
+  last_error = ${claimed.lastError}`;
+
+/**
+ * Reads first, and then writes by row number: `update … returning` buffers its rows, and the messages would have to be
+ * looked up after it. Both steps compute the same values from one :now and one :random.
+ */
+export const claimStatement = (n: QueueNames, blockOnDead: boolean): SqlStatement =>
+  steps("claim", claimedRows(n), moveCursor(n), leaseRows(n), ...removeDead(n, blockOnDead));

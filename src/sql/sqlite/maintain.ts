@@ -1,0 +1,71 @@
+import { type QueueStatements, status } from "../dialect.js";
+import { literal } from "../literal.js";
+import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
+import { reasons } from "../reasons.js";
+import { dies, isLost } from "./claim.js";
+import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
+import { removeDead } from "./partitions.js";
+import { steps } from "./steps.js";
+
+const retention = whole(":retention_ms");
+
+export const maintainStatements = (
+  n: QueueNames,
+  blockOnDead: boolean,
+): Pick<QueueStatements, "reap" | "purge"> => ({
+  // visible_at already holds the end of the lease and the back-off after it: reaper and claim come to the same time.
+  reap: steps(
+    "reap",
+    `update ${n.state} as s
+set status = case when ${dies} then ${status.dead} else ${status.held} end,
+  attempt = s.attempt + (${isLost}),
+  crashes = s.crashes + (${isLost}),
+  owner = null,
+  locked_until = null,
+  last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
+where s.seq in (
+  select seq from (
+    select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit ${limit}
+  )
+  union all
+  select seq from (
+    select seq from ${n.state}
+    where expires_at <= ${now} and expires_at is not null
+      and status in (${status.ready}, ${status.held}, ${status.blocked}) and locked_until is null
+    limit ${limit}
+  )
+  limit ${limit}
+)
+returning seq`,
+    ...removeDead(n, blockOnDead),
+    `select s.seq, ${keysOf(n)},
+  case when s.status <> ${status.dead} then 'reaped' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
+from ${n.state} s
+join ${n.message} m on m.seq = s.seq
+where s.seq in ${stepSeqs}`,
+  ),
+  // Walks the primary key in windows. An index of Done rows would cost every ack. A trigger deletes the state rows.
+  purge: steps(
+    "purge",
+    `select w.last_seq,
+  w.rows = :limit and exists (
+    select 1 from ${n.message} m where m.seq = w.last_seq and m.${bornAt(n)} < ${now} - ${retention}
+  ) as more
+from (
+  select max(seq) as last_seq, count(*) as rows
+  from (select seq from ${n.state} where seq > :after_seq order by seq limit ${limit})
+) w`,
+    `delete from ${n.message}
+where seq in (
+  select m.seq
+  from json_each(:rows) r
+  join ${n.state} s on s.seq > :after_seq and s.seq <= json_extract(r.value, '$.last_seq')
+  join ${n.message} m on m.seq = s.seq
+  where s.status = ${status.done}
+    and s.processed_at < ${now} - ${retention}
+    and m.${lastSeenAt(n)} < ${now} - ${retention}
+)`,
+    `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
+from json_each(:rows) r`,
+  ),
+});

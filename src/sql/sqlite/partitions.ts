@@ -1,0 +1,62 @@
+import { status } from "../dialect.js";
+import type { QueueNames } from "../names.js";
+import { stepSeqs } from "./expressions.js";
+import { partitionQueue } from "./names.js";
+
+/** The table, and the trigger that makes the new head ready when a message leaves its partition queue. */
+export const createPartitionQueue = (n: QueueNames) => [
+  `create table ${partitionQueue(n)} (
+  position integer primary key,
+  partition_key text not null,
+  seq integer not null unique
+) strict`,
+  `create index ${n.bare("PartitionOrder")} on ${partitionQueue(n)} (partition_key, position)`,
+  `create trigger ${n.object("MakeHeadReady")}
+after delete on ${partitionQueue(n)}
+begin
+  update ${n.state}
+  set status = ${status.ready}
+  where status = ${status.blocked} and seq = (
+    select seq from ${partitionQueue(n)} where partition_key = old.partition_key order by position limit 1
+  );
+end`,
+];
+
+/** Of a message in a partition queue: it is not the head. */
+export const isBlocked = (n: QueueNames, seq: string) => `exists (
+    select 1 from ${partitionQueue(n)} q
+    join ${partitionQueue(n)} before on before.partition_key = q.partition_key and before.position < q.position
+    where q.seq = ${seq}
+  )`;
+
+/** A step: the messages that the step before returned leave their partition queues. Where there are none, it reads nothing. */
+export const leave = (n: QueueNames, condition = "true") => `delete from ${partitionQueue(n)}
+where seq in (
+    select value from json_each(case when exists (select 1 from ${partitionQueue(n)}) then :seqs else '[]' end)
+  )
+  and ${condition}`;
+
+/** A step: those of them that are dead leave their partition queues, unless dead messages block theirs. */
+export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string[] =>
+  blockOnDead
+    ? []
+    : [
+        leave(
+          n,
+          `exists (select 1 from ${n.state} where seq = ${partitionQueue(n)}.seq and status = ${status.dead})`,
+        ),
+      ];
+
+/** Steps: replayed messages with a key keep the position that they have, or get one at the end. */
+export const rejoin = (n: QueueNames): readonly string[] => [
+  `insert into ${partitionQueue(n)} (partition_key, seq)
+select m.partition_key, m.seq
+from json_each(:seqs)
+join ${n.message} m on m.seq = value
+where m.partition_key is not null
+order by m.seq
+on conflict (seq) do nothing`,
+  `update ${n.state}
+set status = ${status.blocked}
+where seq in ${stepSeqs} and ${isBlocked(n, `${n.state}.seq`)}`,
+];

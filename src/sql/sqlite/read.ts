@@ -1,0 +1,99 @@
+import { type QueueStatements, status } from "../dialect.js";
+import { bornAt, type QueueNames } from "../names.js";
+import { keysOf, limit, messages, now, stateOf, unclaimed, visibleAt } from "./expressions.js";
+import { cursorTable } from "./names.js";
+import { steps } from "./steps.js";
+
+type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "list" | "stats" | "oldestDue">;
+
+const row = (
+  n: QueueNames,
+  seq = "m.seq",
+) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
+  ${stateOf.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
+  s.processed_at, s.processed_by, ${stateOf.crashes} as crashes, ${stateOf.status} as status, m.message_id,
+  ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
+
+/** The conditions of a list on the message. */
+const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
+  and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
+  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)`;
+
+const oldestUnclaimedMs = (n: QueueNames) =>
+  `(select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
+
+const isDue = `s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})`;
+
+export const readStatements = (n: QueueNames): ReadStatements => ({
+  resolve: steps(
+    "resolve",
+    `select m.seq, ${keysOf(n)}
+from json_each(:items) i
+join ${n.message} m on ${
+      n.kind === "inbox"
+        ? "m.source = json_extract(i.value, '$.source') and m.message_id = json_extract(i.value, '$.message_id')"
+        : "m.id = json_extract(i.value, '$.id')"
+    }`,
+  ),
+  get: steps(
+    "get",
+    `select ${row(n)}
+${messages(n)}
+where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id"}`,
+  ),
+  // SQLite merges two walks by row number and stops at the limit: a page of dead letters does not read the messages that
+  // wait. The first is in the order of the state's own number: by the message's number SQLite would sort all of them.
+  list: steps(
+    "list",
+    `select ${row(n, "s.seq")}
+from ${n.state} s
+cross join ${n.message} m on m.seq = s.seq
+where s.seq > :after_seq
+  and (:status is null or s.status in (:status, :status_2, :status_3))
+  and (:leased is null or (s.locked_until is not null) = :leased)
+  and (:error is null or instr(s.last_error, :error) > 0)
+  and ${wanted(n)}
+union all
+select ${row(n)}
+${messages(n)}
+where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
+  and s.seq is null
+  and (:status is null or ${status.ready} in (:status, :status_2, :status_3))
+  and (:leased is null or not :leased)
+  and :error is null
+  and ${wanted(n)}
+order by 1
+limit ${limit}`,
+  ),
+  // Every state has its message, so the unclaimed messages are counted without reading any of them.
+  stats: steps(
+    "stats",
+    `with known as materialized (
+  select s.status, s.locked_until is not null as leased, count(*) as count,
+    count(*) filter (where ${isDue}) as due,
+    ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms
+  from ${n.state} s
+  group by s.status, s.locked_until is not null
+),
+unclaimed (count) as materialized (
+  select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+)
+select status, leased, count, due, oldest_due_ms from known
+union all
+select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}
+from unclaimed
+where count > 0`,
+  ),
+  oldestDue: steps(
+    "oldest_due",
+    `select max(age) as oldest_due_ms
+from (
+  select ${now} - min(visible_at) as age from ${n.state} where status = ${status.ready} and visible_at <= ${now}
+  union all
+  select ${now} - min(visible_at) from ${n.state} where status = ${status.held} and visible_at <= ${now}
+  union all
+  select ${oldestUnclaimedMs(n)}
+)`,
+  ),
+});

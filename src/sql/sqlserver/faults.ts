@@ -1,0 +1,85 @@
+import type { Fault } from "../transient-retry.js";
+
+/** The server refused the work or undid it. */
+const rolledBack = new Set([
+  1204, // no lock resources left
+  1205, // deadlock victim
+  1222, // lock timeout
+  2601, // duplicate key in a unique index: another call inserted the key meanwhile, and a repeated call finds it
+  2627, // the same in a constraint
+  3960, // snapshot isolation: another transaction changed the row
+  4060, // the database cannot be opened; in Azure while it moves to another node
+  4221, // the readable secondary is not ready for logins
+  8645, // timeout while waiting for memory
+  10060, // timeout while connecting
+  10928, // Azure: resource limit reached
+  10929, // Azure: too busy for more than the guaranteed minimum
+  40501, // Azure: the service is busy
+  40613, // Azure: the database is not available
+  49918, // Azure: not enough resources for the request
+  49919, // Azure: too many create or update operations
+  49920, // Azure: too many operations in the subscription
+]);
+
+/** The session ended while the statement ran. It may have been committed. */
+const connectionLost = new Set([
+  64, // the network name is no longer available
+  121, // the semaphore timeout period has expired
+  233, // no process on the other end
+  596, // the session was killed
+  6005, // the server is shutting down
+  10053, // the connection was aborted
+  10054, // the connection was reset
+  40197, // Azure: the service failed while processing, as in a failover
+]);
+const lostCodes = new Set(["ESOCKET", "ECLOSE", "ECONNCLOSED", "ECONNRESET", "EPIPE", "EINVALIDSTATE"]);
+
+/** The properties of what mssql and tedious throw that tell faults apart. */
+interface MssqlFault {
+  readonly name?: string;
+  readonly code?: unknown;
+  readonly number?: unknown;
+  readonly message?: string;
+  readonly originalError?: { readonly isTransient?: boolean };
+  /** One statement may report several errors; mssql throws the last and keeps the others here. */
+  readonly precedingErrors?: readonly { readonly number?: unknown }[];
+}
+
+const numbersOf = (error: MssqlFault): readonly number[] =>
+  [error, ...(error.precedingErrors ?? [])]
+    .map((one) => one.number)
+    .filter((number) => typeof number === "number");
+
+/** Nothing was sent, and the next attempt may connect: the server is starting, moving or out of reach. A wrong password stays wrong. */
+const neverConnected = ({ name, code, message = "", originalError }: MssqlFault): boolean =>
+  name === "ConnectionError" &&
+  (originalError?.isTransient === true ||
+    code === "ETIMEOUT" ||
+    code === "EINSTLOOKUP" ||
+    (code === "ESOCKET" && /^(Failed to connect|Could not connect)\b/.test(message)));
+
+export function classify(error: unknown): Fault {
+  const fault = (error ?? {}) as MssqlFault;
+  const numbers = numbersOf(fault);
+  if (numbers.some((number) => connectionLost.has(number))) return "unknown";
+  if (numbers.some((number) => rolledBack.has(number))) return "rolledBack";
+  if (neverConnected(fault)) return "rolledBack";
+  // mssql drops the code of a socket error during a request; the text remains.
+  const isLost = lostCodes.has(String(fault.code)) || /^Connection lost\b/.test(fault.message ?? "");
+  // A request timeout is permanent: the repeated request would wait as long again.
+  return isLost ? "unknown" : "permanent";
+}
+
+/**
+ * Missing: 208 an object, 2812 a procedure, 207 a column. A procedure takes other parameters: 201, 8144, 8145.
+ * Babelfish has one number for all errors that it does not map.
+ */
+const schemaErrors = new Set([201, 207, 208, 2812, 8144, 8145]);
+const unmapped = 33557097;
+
+export function isSchemaMissing(error: unknown): boolean {
+  const fault = (error ?? {}) as MssqlFault;
+  const numbers = numbersOf(fault);
+  if (numbers.some((number) => schemaErrors.has(number))) return true;
+  return numbers.includes(unmapped) && /does not exist/.test(fault.message ?? "");
+}

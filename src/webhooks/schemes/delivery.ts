@@ -1,0 +1,81 @@
+import { isUtf8 } from "node:buffer";
+
+/** Header names in any case. Values that were sent more than once are joined by commas. */
+export interface IncomingHeaders {
+  get(name: string): string | null;
+}
+
+/** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
+export interface Delivery {
+  readonly method: string;
+  /** The URL that the provider called. Some schemes sign it. */
+  readonly url: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHeaders;
+  readonly body: Uint8Array;
+  /** Without parameters, in lower case. Empty when the header is absent. */
+  readonly contentType: string;
+  /** Returns undefined when the body is not UTF-8. */
+  text(): string | undefined;
+  /** Returns undefined when the body is neither JSON nor a form with JSON in its field `payload`, as GitHub and Slack send it. */
+  json(): unknown;
+  /** Returns undefined when the body is not a form. */
+  form(): URLSearchParams | undefined;
+}
+
+export interface DeliveryParts {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHeaders;
+  readonly body: Uint8Array;
+}
+
+export function createDelivery({ method, url, headers, body }: DeliveryParts): Delivery {
+  const contentType = contentTypeOf(headers);
+  const text = once(() => decodeUtf8(body));
+  const form = once(() => {
+    const content = contentType === "application/x-www-form-urlencoded" ? text() : undefined;
+    return content === undefined ? undefined : new URLSearchParams(content);
+  });
+  const query = once(() => new URL(url).searchParams);
+  return {
+    method,
+    url,
+    headers,
+    body,
+    contentType,
+    text,
+    form,
+    json: once(() => parseJson(form() === undefined ? text() : (form()?.get("payload") ?? undefined))),
+    get query() {
+      return query();
+    },
+  };
+}
+
+export const contentTypeOf = (headers: IncomingHeaders): string =>
+  (headers.get("content-type") ?? "").split(";", 1)[0]!.trim().toLowerCase();
+
+export const isJsonType = (contentType: string): boolean =>
+  contentType === "application/json" || contentType.endsWith("+json");
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}
+
+/** Keeps a byte order mark, which a TextDecoder drops: the text must encode to the same bytes again. */
+const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
+  isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8") : undefined;
+
+function parseJson(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);
+  } catch {
+    return undefined;
+  }
+}

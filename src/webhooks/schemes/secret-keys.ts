@@ -1,0 +1,103 @@
+import { withinTime } from "../../base/within-time.js";
+import { InvalidOperationError } from "../../errors.js";
+
+/** A secret, or a function that fetches it from a secret store. */
+export type Secret = string | (() => SecretText | Promise<SecretText>);
+type SecretText = string | readonly string[];
+
+/** One secret, or several that are valid at the same time during a rotation. */
+export type Secrets = Secret | readonly Secret[];
+
+export interface SecretKeys<Key> {
+  /** Returns the keys of all secrets. Calls secrets that are functions at the first use, and keeps their results for `maxAgeMs`. */
+  get(): Promise<readonly Key[]>;
+}
+
+export interface SecretKeysOptions<Key> {
+  /** Returns the key, or what is wrong with the secret. */
+  readonly toKey: (secret: unknown) => Key | string;
+  /** How long fetched secrets are used before they are fetched again. */
+  readonly maxAgeMs: number;
+  /** How long a fetch may take. */
+  readonly fetchMs: number;
+  readonly clock: () => Date;
+  /** Called when a refresh failed and the previous secrets stay in use. */
+  readonly onStale: () => void;
+}
+
+/** How long the previous secrets stay in use after a failed refresh, so that not every webhook waits for an unavailable store. */
+const staleMs = 30_000;
+
+/** Returns the problems of secrets that are given as text. A fetched secret is checked when it is fetched. */
+export function secretsProblems(
+  secrets: unknown,
+  toKey: (secret: unknown) => unknown,
+  name: string,
+): readonly string[] {
+  const list = listOf(secrets);
+  if (list.length === 0) return [`${name} is missing or empty`];
+  return list.flatMap((secret, index) => {
+    const problem = typeof secret === "function" ? undefined : toKey(secret);
+    return typeof problem === "string" ? [`${name}[${index}] ${problem}`] : [];
+  });
+}
+
+export function createSecretKeys<Key extends object>(
+  secrets: Secrets,
+  options: SecretKeysOptions<Key>,
+): SecretKeys<Key> {
+  const list = listOf(secrets) as readonly Secret[];
+  const fetchAll = async (): Promise<readonly Key[]> => {
+    const texts = await Promise.all(
+      list.map(async (secret) => listOf(typeof secret === "function" ? await secret() : secret)),
+    );
+    if (texts.some((found) => found.length === 0)) throw badSecret("is missing or empty");
+    return texts.flat().map((text) => {
+      const key = options.toKey(text);
+      if (typeof key === "string") throw badSecret(key);
+      return key;
+    });
+  };
+  const isFixed = list.every((secret) => typeof secret === "string");
+
+  let kept: { readonly keys: readonly Key[]; readonly until: number } | undefined;
+  let fetching: Promise<readonly Key[]> | undefined;
+
+  const refresh = async (): Promise<readonly Key[]> => {
+    const before = kept;
+    // A fetch that is too late for this webhook serves the next one, unless a newer fetch has finished before.
+    const fetched = fetchAll().then((keys) => {
+      if (kept?.keys === before?.keys)
+        kept = { keys, until: isFixed ? Infinity : options.clock().getTime() + options.maxAgeMs };
+      return keys;
+    });
+    try {
+      return await withinTime(options.fetchMs, fetched, () => tooSlow(options.fetchMs));
+    } catch (error) {
+      if (before === undefined) throw error;
+      options.onStale();
+      kept = { keys: before.keys, until: options.clock().getTime() + Math.min(staleMs, options.maxAgeMs) };
+      return before.keys;
+    }
+  };
+
+  return {
+    async get() {
+      if (kept !== undefined && options.clock().getTime() < kept.until) return kept.keys;
+      // One fetch serves all webhooks that wait. A failure is not kept.
+      fetching ??= refresh().finally(() => {
+        fetching = undefined;
+      });
+      return fetching;
+    },
+  };
+}
+
+const listOf = (value: unknown): readonly unknown[] =>
+  Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
+
+const badSecret = (problem: string) =>
+  new InvalidOperationError(`A webhook secret that was fetched ${problem}.`);
+
+const tooSlow = (ms: number) =>
+  new InvalidOperationError(`The secret store did not respond within ${ms} ms.`);
