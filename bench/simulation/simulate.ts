@@ -121,7 +121,16 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
           logger: silentLogger,
           timers: time,
         });
-        const acked = { acked: 1, abandoned: 0, failed: 0, released: 0, lost: 0, stuck: 0, claimed: 1, handled: 1 };
+        const acked = {
+          acked: 1,
+          abandoned: 0,
+          failed: 0,
+          released: 0,
+          lost: 0,
+          stuck: 0,
+          claimed: 1,
+          handled: 1,
+        };
         return { ...result, inbox: { ...acked, stopped: "drained" }, outbox: null };
       },
       each: () => Promise.reject(new Error("not simulated")),

@@ -11,7 +11,7 @@ import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { defaultPollIntervals, type PollIntervals, pollSchedule } from "./poll-schedule.js";
 import { isStopping, type RunCounts, type RunState } from "./run-state.js";
 import { runTime } from "./run-time.js";
-import { settleFinished } from "./settle.js";
+import { settleFinished } from "./settle-finished.js";
 import { startWaiting } from "./starter.js";
 import { fitsInto, topicRecords } from "./topic-records.js";
 import { windDown } from "./wind-down.js";

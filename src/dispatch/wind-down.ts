@@ -2,7 +2,7 @@ import type { QueueMessage } from "../queue/message.js";
 import { giveUp } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { type RunState, releaseWaiting, tellToStop } from "./run-state.js";
-import { settleFinished } from "./settle.js";
+import { settleFinished } from "./settle-finished.js";
 import { fitsInto } from "./topic-records.js";
 
 /**

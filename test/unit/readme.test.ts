@@ -53,7 +53,7 @@ import { signWebhook } from "oncebox/webhooks";
 import definition from "./app.mjs";
 
 const secret = "whsec_test";
-const environment = readEnvironment({
+const environment = await readEnvironment({
   ONCEBOX_DATABASE_URL: "sqlite:app.db",
   STRIPE_WEBHOOK_SECRET: secret,
   ONCEBOX_LOG_LEVEL: "error",
