@@ -86,7 +86,7 @@ describe("what starts the dispatch function", () => {
     });
     const queue = "https://sqs.us-east-1.amazonaws.com/0/wake";
     expect(() => readAwsSettings({ ONCEBOX_DISPATCH_FUNCTION: "d", ONCEBOX_WAKE_QUEUE_URL: queue })).toThrow(
-      /Set one of them/,
+      /Set only one of them/,
     );
     expect(() => readAwsSettings({ ONCEBOX_WAKE_QUEUE_URL: "wake" })).toThrow(/queue's URL/);
   });
