@@ -4,7 +4,7 @@ import { readAzureSettings } from "../../../src/config/azure-settings.js";
 const storage = "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0";
 
 describe("settings on Azure", () => {
-  it("FUN-06 without a queue's name there is no wake-up, whatever storage there is", () => {
+  it("FUN-06 without the name of a queue there is no wake-up, whatever storage there is", () => {
     expect(readAzureSettings({ AzureWebJobsStorage: storage }).wakeUp).toBeUndefined();
     expect(
       readAzureSettings({ ONCEBOX_WAKE_QUEUE: " ", AzureWebJobsStorage: storage }).wakeUp,
@@ -32,7 +32,7 @@ describe("settings on Azure", () => {
     "FUN-06 refuses a name that no queue can have: %s",
     (name) => {
       const env = { ONCEBOX_WAKE_QUEUE: name, AzureWebJobsStorage: storage };
-      expect(() => readAzureSettings(env)).toThrow(/ONCEBOX_WAKE_QUEUE must be a queue's name/);
+      expect(() => readAzureSettings(env)).toThrow(/ONCEBOX_WAKE_QUEUE must be the name of a queue/);
     },
   );
 
