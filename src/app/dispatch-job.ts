@@ -1,4 +1,6 @@
 import type { Budget } from "../base/budget.js";
+import { defined } from "../base/defined.js";
+import type { RunOptions } from "../dispatch/dispatch-run.js";
 import { hasProgressed } from "../dispatch/has-progressed.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import { appDispatcher } from "./app-dispatcher.js";
@@ -11,6 +13,8 @@ export interface DispatchJobOptions {
   readonly wokenUp?: boolean;
   /** Serve only the tenants of these batches. */
   readonly tenantBatches?: readonly TenantBatch[];
+  /** Subscribes to wake-ups while the run goes on: each of them makes it poll at once. */
+  readonly onWake?: NonNullable<RunOptions["onWake"]>;
 }
 
 export type DispatchJob = (budget: Budget, options?: DispatchJobOptions) => Promise<DispatchReport>;
@@ -21,11 +25,12 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
   const { inbox, outbox } = parts;
   const incoming = appDispatcher(definition.handlers, parts, definition, logger);
   const outgoing = appDispatcher(definition.publishers, parts, definition, logger);
-  const jobs = {
-    inbox: incoming && ((budget: Budget) => incoming.run(inbox, budget)),
-    outbox: outgoing && ((budget: Budget) => outgoing.run(outbox, budget)),
-  };
-  return async (budget, { wokenUp = false } = {}) => {
+  return async (budget, { wokenUp = false, onWake } = {}) => {
+    const options = defined({ onWake });
+    const jobs = {
+      inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options)),
+      outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options)),
+    };
     if (wakeUp === undefined) return dispatchAll(jobs, budget, wokenUp);
     const successor = successorOf(wakeUp, budget, logger);
     try {

@@ -7,6 +7,7 @@ import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store
 import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
 import { describeThrown } from "./settlement.js";
+import { wakeUps } from "./wake-ups.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
 export type WakeUpSource = (wake: () => void, signal: AbortSignal) => Promise<() => Promise<void>>;
@@ -64,13 +65,9 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   const logger = guardedLogger(options.logger ?? silentLogger);
   const stopping = new AbortController();
   const { signal } = stopping;
-  const wakes = new Set<() => void>();
+  const wakes = wakeUps();
   let endsAt = Number.POSITIVE_INFINITY;
   const budget: Budget = { signal, remainingMs: () => Math.max(0, endsAt - performance.now()) };
-
-  const wake = (): void => {
-    for (const one of wakes) one();
-  };
 
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -88,10 +85,7 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
     poll: { pollMs, idlePollMs },
     defaultTimeoutMs,
     pause,
-    onWake(wakeRun) {
-      wakes.add(wakeRun);
-      return () => void wakes.delete(wakeRun);
-    },
+    onWake: wakes.subscribe,
     onStuck() {
       if (options.exitWhenStuck) process.exit(1);
     },
@@ -118,14 +112,16 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   };
 
   const live = async (): Promise<void> => {
-    const stopListening = await attempt("listening for wake-ups", async () => options.wakeUp?.(wake, signal));
+    const stopListening = await attempt("listening for wake-ups", async () =>
+      options.wakeUp?.(wakes.wake, signal),
+    );
     await Promise.all([dispatch(), reap()]);
     await attempt("stopping to listen", async () => stopListening?.());
   };
 
   const running = live();
   return {
-    wake,
+    wake: wakes.wake,
     async stop() {
       endsAt = Math.min(endsAt, performance.now() + drainMs);
       stopping.abort();

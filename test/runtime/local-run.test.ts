@@ -235,6 +235,38 @@ describe("the local run's server", () => {
       },
     );
 
+  it("ADD-16 FUN-11 a webhook is handled while the handler of an earlier one still runs", async () => {
+    const handled: string[] = [];
+    let slowMayEnd = (): void => {};
+    const slow = new Promise<void>((resolve) => {
+      slowMayEnd = resolve;
+    });
+    const local = await startLocalRun(
+      {
+        database: "sqlite::memory:",
+        sources: { stripe: { scheme: "stripe", secrets: secret } },
+        handlers: {
+          "payment.received": async (message) => {
+            if (message.messageId === "evt_slow") await slow;
+            handled.push(message.messageId);
+          },
+        },
+      },
+      // no timer comes by during the test: only wake-ups
+      {
+        environment: await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" }),
+        dispatchEveryMs: 600_000,
+      },
+    );
+    await post(local.url, "evt_slow");
+    await expect.poll(() => status(local.url)).toMatchObject({ inbox: { counts: { Processing: 1 } } });
+    await post(local.url, "evt_quick");
+    await expect.poll(() => handled).toEqual(["evt_quick"]);
+    slowMayEnd();
+    await local.stop();
+    expect(handled).toEqual(["evt_quick", "evt_slow"]);
+  });
+
   it("FUN-11 stops although a client never finishes its request", async () => {
     const local = await start(100);
     const socket = connect(Number(new URL(local.url).port), "127.0.0.1");

@@ -3,12 +3,13 @@ import type { AddressInfo } from "node:net";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
-import { timeBudget } from "../../base/budget.js";
+import { type Budget, timeBudget } from "../../base/budget.js";
 import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
+import { wakeUps } from "../../dispatch/wake-ups.js";
 import { requestFromNode, sendResponse } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 
@@ -37,27 +38,34 @@ export interface LocalRun {
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
   const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
+  const wakes = wakeUps();
   const app = await createApp(definition, {
     environment,
-    wakeUp: { wake: async () => dispatching?.wake() },
+    wakeUp: {
+      async wake() {
+        wakes.wake(); // the run that is under way polls at once
+        dispatching?.wake();
+      },
+    },
     ...defined({ logger: options.logger, resolveSecret: options.resolveSecret }),
   });
   try {
     await app.migrate();
     const server = createServer((incoming, outgoing) => void respond(app, incoming, outgoing));
     const url = await listening(server, environment.port, host);
-    const job = (name: "dispatch" | "reap" | "cleanup") => async (signal: AbortSignal) => {
+    const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
       try {
-        await app[name](timeBudget(functionMs, signal));
+        await run(timeBudget(functionMs, signal));
       } catch (error) {
         if (!signal.aborted) app.logger.error(`${name} failed`, { error: safeReason(error) });
       }
     };
-    dispatching = repeating(options.dispatchEveryMs ?? 1_000, job("dispatch"));
+    const dispatch = (budget: Budget) => app.dispatch(budget, { onWake: wakes.subscribe });
+    dispatching = repeating(options.dispatchEveryMs ?? 1_000, job("dispatch", dispatch));
     const timers = [
       dispatching,
-      repeating(options.reapEveryMs ?? 60_000, job("reap")),
-      repeating(options.cleanupEveryMs ?? 3_600_000, job("cleanup")),
+      repeating(options.reapEveryMs ?? 60_000, job("reap", app.reap)),
+      repeating(options.cleanupEveryMs ?? 3_600_000, job("cleanup", app.cleanup)),
     ];
     return {
       app,
