@@ -29,10 +29,10 @@ export function longHandlerTests(context: DispatchContext): void {
       });
       await started.promise;
       await enqueue("quick", ["polled"]);
-      await expect.poll(() => handled).toEqual(["polled"]);
+      await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["polled"]);
       await enqueue("quick", ["woken"]);
       worker.wake();
-      await expect.poll(() => handled).toEqual(["polled", "woken"]);
+      await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["polled", "woken"]);
       mayEnd.open();
       await worker.stop();
     });
@@ -90,7 +90,9 @@ export function longHandlerTests(context: DispatchContext): void {
       });
       await handled.promise;
       const line = (message: string) => logs.some((entry) => entry.message === message);
-      await expect.poll(() => line("handler ignores its signal and still runs")).toBe(true);
+      await expect
+        .poll(() => line("handler ignores its signal and still runs"), { timeout: 30_000 })
+        .toBe(true);
       expect(line("as many handlers are stuck as may run at once; restart this process")).toBe(true);
       await worker.stop();
       expect(signal?.aborted).toBe(true);

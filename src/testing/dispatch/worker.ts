@@ -91,11 +91,11 @@ export function workerTests(context: DispatchContext): void {
         store: watched,
         reapMs: 20,
       });
-      await expect.poll(total).toBe(1);
+      await expect.poll(total, { timeout: 30_000 }).toBe(1);
       expect(reaps[0]).toBe(1);
       clock.advance(60_000);
       await crash();
-      await expect.poll(total).toBe(2);
+      await expect.poll(total, { timeout: 30_000 }).toBe(2);
       await worker.stop();
     });
 
@@ -115,7 +115,9 @@ export function workerTests(context: DispatchContext): void {
         },
       });
       await reaped.promise;
-      await expect.poll(() => timers.mock.calls.some(([, ms]) => ms === 60_000)).toBe(true);
+      await expect
+        .poll(() => timers.mock.calls.some(([, ms]) => ms === 60_000), { timeout: 30_000 })
+        .toBe(true);
       timers.mockRestore();
       await worker.stop();
     });
