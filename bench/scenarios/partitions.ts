@@ -10,7 +10,7 @@ const waitingCount = 10_000;
 
 /**
  * Claim and acknowledge until the queue is empty: messages of a thousand partition keys, and messages without a key
- * beside ten thousand that wait in line; both against messages without a key alone. All are filled the same way.
+ * beside ten thousand that wait in partition queues; both against messages without a key alone. All are filled the same way.
  */
 export const partitions: Scenario = async ({ database, sizes }) => {
   const slice = Math.floor(sizes.drained / (slices + 1) / batchSize) * batchSize;
@@ -36,7 +36,7 @@ export const partitions: Scenario = async ({ database, sizes }) => {
       ...(await measured((inbox) => fill(inbox, count, (index) => `key-${index % keyCount}`))),
     },
     {
-      name: `drain without keys beside ${waitingCount.toLocaleString("en-US")} in line`,
+      name: `drain without keys beside ${waitingCount.toLocaleString("en-US")} in partition queues`,
       ...common,
       ...(await measured(async (inbox) => {
         await fill(inbox, waitingCount, (index) => `key-${index % keyCount}`, tomorrow());
@@ -66,7 +66,7 @@ async function fill(
   }
 }
 
-/** When nothing in line is due, all of it waits. */
+/** No message of a partition queue is due before its head. */
 const tomorrow = (): Date => new Date(Date.now() + 86_400_000);
 
 const draining = (inbox: Inbox, slice: number): Contender => {

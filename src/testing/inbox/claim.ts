@@ -3,7 +3,7 @@ import { type InboxContext, keysOf, stored } from "./support.js";
 
 const hour = 3_600_000;
 
-/** Which messages an inbox hands out, and with which fields. */
+/** Which messages a claim of an inbox returns, and with which fields. */
 export function claimTests(context: InboxContext): void {
   const { freshInbox, message, messages } = context;
 

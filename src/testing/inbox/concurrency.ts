@@ -87,7 +87,7 @@ export function concurrencyTests(context: InboxContext): void {
           const batch = await one.claim({ owner, batchSize: 7, leaseMs: 300_000 });
           const [back, ...rest] = batch;
           if (batch.length === 0 && last) return;
-          // a worker that stops hands back what it has not started
+          // a worker that stops releases what it has not started
           const kept = batch.length === 7 ? rest : batch;
           if (back !== undefined && batch.length === 7) await one.release(owner, [back]);
           const { changed } = await one.ack(owner, kept);
