@@ -13,9 +13,9 @@ export type JsonColumns = Readonly<Record<string, string>>;
 
 const name = `nvarchar(255) ${binary}`;
 
-export const jsonKeyColumns: JsonColumns = { source: name, message_id: name };
+const jsonKeyColumns: JsonColumns = { source: name, message_id: name };
 
-export const abandonedColumns: JsonColumns = {
+const abandonedColumns: JsonColumns = {
   seq: "bigint",
   delay_ms: "float",
   error: "nvarchar(max)",

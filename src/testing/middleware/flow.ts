@@ -13,6 +13,7 @@ import { transaction } from "../../middleware/transaction-middleware.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import type { OutboxMessage } from "../../queue/message.js";
 import type { ContractHarness } from "../harness.js";
+import { inSchemaOf } from "../support/database.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";
 
 interface Order {
@@ -130,8 +131,7 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-08 a missing outbox table rolls the order back, and the error says what to do", async () => {
       const made = await shop();
-      const { schema } = database();
-      const absent = outbox({ ...(schema === undefined ? {} : { schema }), table: "NotThere" });
+      const absent = outbox({ ...inSchemaOf(database()), table: "NotThere" });
       const handle = compose<Order>([made.transaction, made.inboxOf("orders"), absent], async (message) => {
         await insertOrder(made, currentTransaction(), message.messageId!);
         return { topic: "order.placed", payload: "p" };
@@ -221,8 +221,8 @@ export function flowContract(harness: ContractHarness): void {
     });
 
     it("MID-01 only init creates the tables, a second init changes nothing, and odd names are quoted", async () => {
-      const { db, schema } = database();
-      const named = schema === undefined ? {} : { schema };
+      const { db } = database();
+      const named = inSchemaOf(database());
       const table = 'In"it ; drop';
       const made = [
         transaction(db),
@@ -246,11 +246,8 @@ export function flowContract(harness: ContractHarness): void {
         placeOrder(made, handled),
       );
       for (const messageId of ["1", "2", "3"]) await handle({ messageId });
-      const { db, schema } = database();
-      const later = {
-        clock: () => new Date(Date.now() + 8 * 86_400_000),
-        ...(schema === undefined ? {} : { schema }),
-      };
+      const { db } = database();
+      const later = { clock: () => new Date(Date.now() + 8 * 86_400_000), ...inSchemaOf(database()) };
       const week = { retentionMs: 7 * 86_400_000, batchSize: 2 };
       const oldInbox = createInbox(db, { ...later, table: made.names.inbox });
       const oldOutbox = createOutbox(db, { ...later, table: made.names.outbox });
@@ -273,9 +270,9 @@ export function flowContract(harness: ContractHarness): void {
       await dispatcher.run(made.outboxStore, timeBudget(30_000));
       await handle({ messageId: "4" }); // its event stays unpublished
 
-      const { db, schema } = database();
+      const { db } = database();
       let now = Date.now() + 6.9 * 86_400_000;
-      const later = { clock: () => new Date(now), ...(schema === undefined ? {} : { schema }) };
+      const later = { clock: () => new Date(now), ...inSchemaOf(database()) };
       let rounds = 0;
       const failing = {
         id: "failing",
