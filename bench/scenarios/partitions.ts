@@ -10,7 +10,7 @@ const waitingCount = 10_000;
 
 /**
  * Claim and acknowledge until the queue is empty: messages of a thousand partition keys, and messages without a key
- * beside ten thousand that wait in partition queues; both against messages without a key alone. All are filled the same way.
+ * beside ten thousand in partition queues; both against messages without a key alone. All are filled the same way.
  */
 export const partitions: Scenario = async ({ database, sizes }) => {
   const slice = Math.floor(sizes.drained / (slices + 1) / batchSize) * batchSize;
@@ -66,7 +66,7 @@ async function fill(
   }
 }
 
-/** No message of a partition queue is due before its head. */
+/** When no head of a partition queue is due, all of its messages wait. */
 const tomorrow = (): Date => new Date(Date.now() + 86_400_000);
 
 const draining = (inbox: Inbox, slice: number): Contender => {

@@ -99,7 +99,7 @@ describe("a dispatcher whose database misbehaves", () => {
       },
     });
     await dispatcher.run(store, timeBudget(20_000));
-    // whatever is released is not running: every message that was started again was not released meanwhile
+    // whatever is released is not running: every message that was started again was not handed back meanwhile
     const again = started.filter((id) => id.endsWith("!")).map((id) => id.slice(0, -1));
     expect(again.length).toBeGreaterThan(0);
     for (const id of again) expect(released).not.toContain(id);
