@@ -1,4 +1,4 @@
-/** Does one round's work and answers its rate: operations per second. */
+/** Does one round's work and returns its rate: operations per second. */
 export type Contender = (round: number) => Promise<number>;
 
 export interface Comparison {
@@ -22,7 +22,7 @@ export interface Rounds {
 const fewestRounds = 5;
 
 /**
- * A B, B A, A B, …: the two run in turns, a fraction of a second each, so that whatever else the
+ * A B, B A, A B, …: the two alternate, a fraction of a second each, so that whatever else the
  * machine does (other processes, a checkpoint, a change of clock speed) meets both, and each round's
  * ratio is made of neighbours in time. Rounds are numbered from 0; the first ones warm up and are not counted.
  */

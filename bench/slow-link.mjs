@@ -1,5 +1,5 @@
 // A network between this machine and itself: what the server says arrives a millisecond later. In a process of its own,
-// so that it takes no time from whoever waits. Arguments: the server's host and port. Prints its own port.
+// so that it takes no time from the process that waits. Arguments: the server's host and port. Prints its own port.
 import { connect, createServer } from "node:net";
 
 const [host, port] = process.argv.slice(2);

@@ -1,5 +1,6 @@
 // Installs Amazon's Lambda runtime for the tests, in a folder of its own and without its install scripts, which would
-// compile for minutes. `npm install` runs this last. Without a network it prints an error, and the tests that need the
+// compile for minutes. npm runs this script (`dependencies`) after it has changed node_modules here, and never where this
+// package is installed. Without a network it prints an error, and the tests that need the
 // runtime report that it is missing.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";

@@ -13,7 +13,7 @@ export interface Backlog {
   readonly done: number;
 }
 
-/** What a function in a process of its own is told, to find its tables and a table "bare" beside them. */
+/** Settings of a function in a process of its own: where its tables are, and a table "bare" beside them. */
 export interface FunctionsTarget {
   readonly env: Readonly<Record<string, string>>;
   close(): Promise<void>;

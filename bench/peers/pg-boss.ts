@@ -5,7 +5,7 @@ import { jobCounter, type OpenPeer } from "./peer.js";
 const queue = "bench";
 
 /**
- * Fetches whole batches without a pause while they come back full. Tried with 100, 500 and 1,000 in a batch and 1, 2 and 4
+ * Fetches whole batches without a pause while they are full. Tried with 100, 500 and 1,000 in a batch and 1, 2 and 4
  * workers: more than two gained nothing that lasted, smaller batches lost a quarter or more.
  */
 const settings = {

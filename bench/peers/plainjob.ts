@@ -101,7 +101,7 @@ function likeBetterSqlite(database: SqliteBinding, filename: string): Connection
   };
 }
 
-/** One worker: plainjob handles one job at a time, and a second worker in the process would only take turns with it. */
+/** One worker: plainjob handles one job at a time, and a second worker in the process would only alternate with it. */
 export const openPlainjob: OpenPeer = async (file) => {
   const folder = installed();
   const entry = join(folder, "node_modules", "plainjob", "dist", "plainjob.js");

@@ -15,7 +15,7 @@ interface Run {
   readonly budgetMs: number;
   /** What remained when it returned; 0 is too late. */
   readonly spareMs: number;
-  /** Of handlers that finished before they were told to stop, summed. */
+  /** Of handlers that finished before their signal, summed. */
   readonly handledMs: number;
   readonly cutOff: number;
 }
@@ -54,7 +54,7 @@ interface Mix {
 
 const between = (low: number, high: number): number => low + Math.random() * (high - low);
 
-/** Nothing can be told from the topic. */
+/** The topic says nothing about the duration. */
 const oneTopic: Mix = {
   title: `one topic of ${shortestMs}–${longestMs} ms`,
   topics: ["any"],

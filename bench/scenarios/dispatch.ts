@@ -28,7 +28,7 @@ const common = ({ database, sizes }: ScenarioInput) => ({
   unit: "messages/s",
 });
 
-/** In slices of one backlog that take turns, each ended by a signal as a function's is by its time. */
+/** In slices of one backlog that alternate, each ended by a signal as a function's is by its time. */
 async function againstBare(input: ScenarioInput): Promise<ResultRow> {
   const { database, sizes } = input;
   const slice = sliceOf(sizes);

@@ -7,7 +7,7 @@ const batchSize = 50;
 const slices = 9;
 
 /**
- * Claim and acknowledge until the queue is empty, in slices that take turns; against the fastest bare
+ * Claim and acknowledge until the queue is empty, in slices that alternate; against the fastest bare
  * loop over narrow rows. Every slice of both is checked to have settled what it claimed.
  */
 export const drain: Scenario = async ({ database, databaseName, sizes }) => {

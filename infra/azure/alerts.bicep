@@ -1,5 +1,5 @@
-// What somebody should look at. The queries read the functions' own lines of JSON, and the requests that failed; host.json
-// sends nothing else, and drops none of these.
+// Alerts for the operators. The queries read the functions' own log lines (JSON) and the failed requests. host.json lets
+// these through, and nothing else.
 param name string
 param location string
 param tags object
@@ -9,7 +9,7 @@ param oldestAgeMs int
 param reapMinutes int
 param maximumInstanceCount int
 
-// In such windows, of those that Azure takes, reap has come at least three times, whatever its minutes are.
+// By reapMinutes: windows that Azure accepts, in which reap runs at least three times.
 var windows = {
   '1': { oldestAge: 'PT5M', noReap: 'PT15M' }
   '5': { oldestAge: 'PT30M', noReap: 'PT30M' }
@@ -37,7 +37,7 @@ var rules = [
   }
   {
     name: 'no-reap'
-    description: 'The reap function does not run, so nobody says how the queues are.'
+    description: 'The reap function does not run, so the age of the oldest message is unknown.'
     query: '${lines} | where line.message == "queue"'
     operator: 'LessThan'
     threshold: 1
@@ -53,7 +53,7 @@ var rules = [
   }
   {
     name: 'webhook-failures'
-    description: 'Senders are answered 5xx. They come again, but not for ever.'
+    description: 'Senders are answered 5xx. They retry, but not for ever.'
     query: '${lines} | where line.message == "webhook" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
@@ -61,7 +61,7 @@ var rules = [
   }
   {
     name: 'at-limit'
-    description: 'As many instances take webhooks as may; what is too much for them is answered 429 by the platform.'
+    description: 'The maximum number of instances receive webhooks. The platform answers further requests with 429.'
     query: 'customMetrics | where name == "webhook Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
     operator: 'GreaterThan'
     threshold: 1

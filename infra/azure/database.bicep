@@ -29,7 +29,7 @@ resource server 'Microsoft.Sql/servers@2023-08-01' = {
   }
 }
 
-// One that sleeps would not do: the timers ask every minute.
+// No serverless tier that pauses: the timers poll every minute.
 resource database 'Microsoft.Sql/servers/databases@2023-08-01' = {
   parent: server
   name: databaseName

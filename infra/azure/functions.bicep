@@ -82,7 +82,7 @@ resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
   }
 }
 
-// Deployments go by Entra; nobody signs in with a password.
+// Deployments sign in with Entra; passwords are off.
 resource noBasicAuth 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-04-01' = [
   for way in ['scm', 'ftp']: {
     parent: app

@@ -1,4 +1,4 @@
-// Who the functions are: to storage, vault, database and Application Insights. There is no password and no key.
+// The functions' identity for storage, vault, database and Application Insights. There is no password and no key.
 param name string
 param location string
 param tags object

@@ -1,4 +1,4 @@
-// Webhook secrets, and the URLs of tenants' databases. The functions may read; who may write is given by hand.
+// Webhook secrets, and the URLs of tenants' databases. The functions may read. Grant the permission to write by hand.
 param name string
 param location string
 param tags object

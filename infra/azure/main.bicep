@@ -14,7 +14,7 @@ param environmentName string
 @description('The region, which must have Flex Consumption.')
 param location string
 
-@description('Who administers the database: the name of an Entra user or, better, group.')
+@description('The administrator of the database: the name of an Entra user or, better, group.')
 param sqlAdministratorName string
 
 @description('The object id of that user or group.')
@@ -23,7 +23,7 @@ param sqlAdministratorId string
 @allowed(['User', 'Group', 'Application'])
 param sqlAdministratorType string = 'Group'
 
-@description('Who is told of alerts. Empty: nobody yet.')
+@description('The address that gets the alerts. Empty: no email is sent.')
 param alertEmail string = ''
 
 @description('Database, vault and storage are reached by private endpoints alone.')
@@ -37,15 +37,15 @@ param maximumInstanceCount int = 40
 @allowed([512, 2048, 4096])
 param instanceMemoryMB int = 512
 
-@description('Instances that wait for webhooks at any time, so that no sender meets a cold start. They are paid for by the hour.')
+@description('Instances that are always ready for webhooks, so that no sender waits for a cold start. They cost by the hour.')
 @minValue(0)
 @maxValue(20)
 param alwaysReadyCount int = 0
 
-@description('How large the database is: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
+@description('The size of the database: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
 param databaseSku string = 'S0'
 
-@description('Between two reaps. With thousands of tenants 10: docs/scale.md says what each one costs.')
+@description('Between two reaps. With thousands of tenants 10: docs/scale.md has the cost of each value.')
 @allowed([1, 5, 10, 15, 30])
 param reapMinutes int = 1
 

@@ -1,4 +1,4 @@
-// Logs and metrics. The functions write as who they are; a connection string alone does not let anybody write.
+// Logs and metrics. The functions write with their identity; a connection string alone does not permit writing.
 param name string
 param location string
 param tags object

@@ -1,4 +1,4 @@
-// Only with privateNetworking: one subnet that the functions go out by, one for the private endpoints.
+// Only with privateNetworking: one subnet for the functions, one for the private endpoints.
 param name string
 param location string
 param tags object

@@ -1,4 +1,4 @@
-// What the functions talk to, each with an address in the network and its name in a private zone.
+// Private endpoints of the services that the functions call: an address in the network and a name in a private zone each.
 param location string
 param tags object
 param networkId string

@@ -59,7 +59,7 @@ resource poison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-
   name: 'oncebox-wake-up-poison'
 }
 
-// What other services put here goes to the app's consumer. They need Storage Queue Data Message Sender on it.
+// The app's consumer handles the messages that other services send here. A sender needs Storage Queue Data Message Sender.
 resource incoming 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
   parent: queues
   name: 'oncebox-incoming'

@@ -51,7 +51,14 @@ export interface AppDefinition {
   readonly schema?: string;
   readonly dispatch?: Pick<
     DispatcherOptions<QueueMessage>,
-    "concurrency" | "batchSize" | "leaseMs" | "retry" | "reserveMs" | "expectedHandlerMs"
+    | "concurrency"
+    | "timeoutMs"
+    | "batchSize"
+    | "leaseMs"
+    | "retry"
+    | "reserveMs"
+    | "settleTimeoutMs"
+    | "expectedHandlerMs"
   >;
   readonly webhooks?: Pick<
     WebhookRouteOptions,

@@ -1,3 +1,5 @@
+import { singleFlight } from "../base/single-flight.js";
+
 /** Starts a dispatcher soon. It may be called without need, and may fail: the timer dispatches anyway. */
 export interface WakeUp {
   wake(): Promise<void>;
@@ -14,18 +16,16 @@ export const lingerMs = 500;
 
 export function coalesced(wakeUp: WakeUp, now: () => number = () => performance.now()): WakeUp {
   let last = Number.NEGATIVE_INFINITY;
-  let inFlight: Promise<void> | undefined;
+  const waking = singleFlight(async () => {
+    // Measured from its start: a message that commits while the call runs is found by the dispatcher's second poll.
+    const startedAt = now();
+    await wakeUp.wake();
+    last = startedAt; // only of a call that succeeded
+  });
   return {
     async wake() {
-      if (inFlight !== undefined) return inFlight;
-      if (now() - last < wakeUpIntervalMs) return;
-      // Measured from its start: a message that commits while the call runs is found by the dispatcher's second poll.
-      const startedAt = now();
-      inFlight = wakeUp.wake().finally(() => {
-        inFlight = undefined;
-      });
-      await inFlight;
-      last = startedAt; // only of a call that succeeded
+      if (waking.current() === undefined && now() - last < wakeUpIntervalMs) return;
+      await waking.run();
     },
   };
 }

@@ -40,7 +40,7 @@ const run = (app: App, name: Job["name"], budget: Budget): Promise<MaintenanceRe
 
 export const reapCommand = maintenanceCommand({
   name: "reap",
-  summary: "release expired leases and end expired messages",
+  summary: "end expired leases and expired messages",
   did: "released",
 });
 

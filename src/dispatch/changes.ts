@@ -1,4 +1,4 @@
-import { longestTimerMs } from "../base/longest-timer.js";
+import { processTimers } from "../base/timers.js";
 import { yieldToEventLoop } from "../base/wait.js";
 
 export interface Changes {
@@ -18,12 +18,12 @@ export function changes(): Changes {
     },
     async next(withinMs) {
       if (!changed && withinMs > 0) {
-        let timer: NodeJS.Timeout | undefined;
+        let cancel = (): void => {};
         await new Promise<void>((done) => {
           resolve = done;
-          if (withinMs < longestTimerMs) timer = setTimeout(done, withinMs);
+          cancel = processTimers.after(withinMs, done);
         });
-        clearTimeout(timer);
+        cancel();
         resolve = undefined;
       }
       // An embedded database resolves without leaving the event loop's current tick. Leave it here, so that timers and

@@ -21,7 +21,7 @@ export interface DispatchResult extends Readonly<RunCounts> {
   readonly stopped: "drained" | "time" | "aborted";
 }
 
-/** What a resident process asks of a run beside its budget. */
+/** Options of a run in a resident process, beside its budget. */
 export interface RunOptions {
   /** Go on polling when nothing is left, until the budget ends. */
   readonly keepPolling?: boolean;

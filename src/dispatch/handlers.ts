@@ -20,7 +20,7 @@ export type HandlerFunction<Message, Tx = unknown> = (
 ) => unknown;
 
 export interface TopicOptions {
-  /** A handler that takes longer is abandoned. By default only the function's own end limits it. */
+  /** A handler that takes longer is abandoned. By default the dispatcher's `timeoutMs`; without one, the function's end or the worker's `defaultTimeoutMs`. */
   readonly timeoutMs?: number;
   /** Handlers of this topic that may run at once, within the dispatcher's own limit. */
   readonly concurrency?: number;

@@ -25,7 +25,7 @@ export type Consume = (
   message: TriggerMessage,
 ) => Promise<{ readonly end: Consumed; readonly error?: unknown }>;
 
-export const consumeOptionNames = ["handle", "deadLetters", "subscriber", "maxDeliveries", "logger"];
+const consumeOptionNames = ["handle", "deadLetters", "subscriber", "maxDeliveries", "logger"];
 
 const defaultMaxDeliveries = 5;
 

@@ -49,12 +49,12 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
     const id = idOf(message);
     if (id === undefined || id === null || id === "") throw withoutId();
     requireName(id, "messageId");
-    const fresh = await storeOn(scope.db).markProcessed(
+    const isNew = await storeOn(scope.db).markProcessed(
       { source: subscriber, messageId: id },
       { tx: scope.tx },
     );
-    if (!fresh) logger.info("duplicate", { subscriber, messageId: id });
-    return fresh;
+    if (!isNew) logger.info("duplicate", { subscriber, messageId: id });
+    return isNew;
   };
 
   return {

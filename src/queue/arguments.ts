@@ -5,7 +5,7 @@ import { longestMs } from "./retry-policy.js";
 export const maxNameLength = 255;
 
 /** A batch above this makes SQL Server escalate to a table lock (it starts at about 5,000 locks). */
-export const maxBatchSize = 1_000;
+const maxBatchSize = 1_000;
 
 /**
  * Refuses what databases store differently: NUL (PostgreSQL cannot store it), lone surrogates

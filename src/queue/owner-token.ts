@@ -3,8 +3,8 @@ import { emptyGuid, isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
 
 /**
- * Identifies the holder of a lease. Every settlement is checked against it, so use a new token for
- * every run that claims: a token shared by two runs cannot tell their leases apart.
+ * Identifies the holder of a lease. Every settlement is checked against it. Use a new token for every claim, as the
+ * dispatcher does: the settlement of an expired lease then cannot end a newer lease of the same message.
  */
 export type OwnerToken = string & { readonly __brand: "OwnerToken" };
 

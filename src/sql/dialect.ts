@@ -28,7 +28,7 @@ import type { Fault } from "./transient-retry.js";
  *   to 0.86–1.0 of a bare insert. See docs/decisions/0009. It needs numbers in the order of commits, which only one
  *   writer at a time can give.
  * - PostgreSQL and SQL Server mark state rows with a partition key (`keyed`): a settlement without one then needs no lock and
- *   no look at the partition queue. On SQLite that look is within the process.
+ *   no read of the partition queue. On SQLite that read is within the process.
  */
 export const status = {
   /** Inbox only. */

@@ -1,13 +1,13 @@
 import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
-import { claimOperation } from "./claim.js";
+import { claimOperation } from "./claim-operation.js";
 import type { SqlExecutor } from "./driver.js";
-import { maintainOperations } from "./maintain.js";
+import { maintainOperations } from "./maintain-operations.js";
 import { migrate } from "./migrate.js";
 import type { QueueParts } from "./queue-parts.js";
-import { readOperations } from "./read.js";
-import { settleOperations } from "./settle.js";
+import { readOperations } from "./read-operations.js";
+import { settleOperations } from "./settle-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
 /** What inbox and outbox need for their own operations. */

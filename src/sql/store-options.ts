@@ -22,7 +22,7 @@ export interface StoreOptions<Key> {
   readonly logger?: Logger;
   /** Names the store in logs: the tenant, say. */
   readonly id?: string;
-  /** The value of `processedBy` of acknowledged messages; the owner token by default. */
+  /** The value of `processedBy` of acknowledged messages; by default the owner token, which is another one for each claim. */
   readonly processedBy?: string;
   readonly onDead?: DeadLetterListener<Key>;
   /**

@@ -22,7 +22,7 @@ export function tenantKey(key: string): string {
 export const normalKey = (key: string): string => (isGuid(key) ? key.toLowerCase() : key);
 
 /** Tenants with the same address have the same tables. */
-export const storeAddress = ({ database, schema, inbox, outbox }: Tenant): string =>
+const storeAddress = ({ database, schema, inbox, outbox }: Tenant): string =>
   JSON.stringify([database, schema, inbox, outbox]);
 
 export const isSameTenant = (a: Tenant, b: Tenant): boolean =>

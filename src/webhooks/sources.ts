@@ -3,7 +3,7 @@ import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { type ChallengeSigner, challengeSigner } from "./schemes/challenge.js";
 import type { CheckedHandshake } from "./schemes/check-handshake.js";
-import { type CheckedScheme, checkScheme } from "./schemes/check-scheme.js";
+import { type CheckedScheme, checkScheme, overridableFields } from "./schemes/check-scheme.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import { type SchemeName, schemeOf } from "./schemes/known-schemes.js";
 import type { WebhookScheme } from "./schemes/scheme.js";
@@ -18,7 +18,7 @@ import {
 } from "./schemes/verifier.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
-export interface WebhookSource extends Pick<WebhookScheme, (typeof overridable)[number]> {
+export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
   /** The name of a known provider, or a scheme of your own. */
   readonly scheme: SchemeName | WebhookScheme;
   /** All secrets that are valid at present. */
@@ -53,16 +53,14 @@ export interface SourceDefaults {
   readonly onStale: (source: string) => void;
 }
 
-/** Fields by which a source overrides its scheme. */
-const overridable = [
-  "messageId",
-  "topic",
-  "tenant",
-  "keepHeaders",
-  "volatileFields",
-  "contentTypes",
-] as const;
-const sourceFields = ["scheme", "secrets", "verifyToken", "toleranceMs", "maxBodyBytes", ...overridable];
+const sourceFields = [
+  "scheme",
+  "secrets",
+  "verifyToken",
+  "toleranceMs",
+  "maxBodyBytes",
+  ...overridableFields,
+];
 
 /** Checks all sources and returns them by name. One error lists all problems of all sources. */
 export function resolveSources(
@@ -159,9 +157,9 @@ function checkName(name: string, report: Report): void {
 /** Returns the scheme with the fields that the source overrides. */
 export function withOverrides(
   scheme: unknown,
-  source: Pick<WebhookScheme, (typeof overridable)[number]>,
+  source: Pick<WebhookScheme, (typeof overridableFields)[number]>,
 ): unknown {
   if (typeof scheme !== "object" || scheme === null) return scheme;
-  const own = overridable.filter((field) => source[field] !== undefined);
+  const own = overridableFields.filter((field) => source[field] !== undefined);
   return { ...scheme, ...Object.fromEntries(own.map((field) => [field, source[field]])) };
 }

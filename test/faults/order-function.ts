@@ -17,9 +17,8 @@ export function orderFunction(
 ): (event: SQSEvent) => ReturnType<ReturnType<typeof sqsHandler>> {
   const named = schema === undefined ? {} : { schema };
   const prefix = schema === undefined ? "" : `${schema}.`;
-  const parameter = db.dialect.name === "sqlserver" ? "@id" : ":id";
   const insertInto = (table: string) =>
-    statement(`insert ${table}`, `insert into ${prefix}${table} (id) values (${parameter})`);
+    statement(`insert ${table}`, `insert into ${prefix}${table} (id) values (:id)`);
   const handle = compose<TriggerMessage>(
     [transaction(db), inbox({ subscriber: "s", ...named }), outbox(named)],
     async ({ messageId }) => {

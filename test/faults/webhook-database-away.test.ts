@@ -69,7 +69,7 @@ describe("webhooks while PostgreSQL is away", () => {
     expect(await rows()).toBe(2);
   });
 
-  it("FUN-01 a commit whose answer never comes back: 503, and the retry finds what was stored", async () => {
+  it("FUN-01 a commit whose response is lost: 503, and the retry finds what was stored", async () => {
     const { line, inbox, rows } = await throughLine();
     await send(stripeRoute(inbox), stripeEvent("evt_1"));
     line.muteAnswers();

@@ -197,7 +197,7 @@ describe("the deployment to AWS", () => {
     expect(workers).toEqual({ ...own, LogGroupName: { Ref: "DispatchLogGroup" } });
   });
 
-  it("FUN-08 FUN-10 with a catalogue of tenants every function is told its secret, and may read it", () => {
+  it("FUN-08 FUN-10 with a catalogue of tenants every function knows the secret's name, and may read it", () => {
     const { Roles, PolicyDocument } = prod.json.Resources.CataloguePolicy!.Properties;
     // But the consumer: its messages are no tenant's.
     const names = functionNames.filter((name) => name !== "Consume");
@@ -276,7 +276,7 @@ describe("the deployment to AWS", () => {
     expect([...days(prod)]).toEqual([90]);
   });
 
-  it("FUN-10 alarms on dead letters, the oldest age, errors and throttles of every function tell somebody", () => {
+  it("FUN-10 alarms on dead letters, the oldest age, errors and throttles of every function notify the topic", () => {
     const alarms = resources("AWS::CloudWatch::Alarm");
     for (const [, { Properties }] of alarms) expect(Properties.AlarmActions).toEqual([{ Ref: "AlarmTopic" }]);
     const watched = alarms.map(

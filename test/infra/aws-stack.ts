@@ -14,7 +14,7 @@ export interface Resource {
   readonly Type: string;
   readonly DependsOn?: readonly string[];
   readonly DeletionPolicy?: string;
-  // biome-ignore lint/suspicious/noExplicitAny: CloudFormation's own shapes, looked at by tests
+  // biome-ignore lint/suspicious/noExplicitAny: CloudFormation's own shapes, read by tests
   readonly Properties: any;
 }
 

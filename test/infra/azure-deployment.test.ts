@@ -146,7 +146,7 @@ describe("the Bicep files for Azure", () => {
     );
   };
 
-  it("FUN-10 every queue has one beside it for what failed too often, named as the host looks for it", () => {
+  it("FUN-10 every queue has one beside it for what failed too often, named as the host expects", () => {
     const queues = resources("Microsoft.Storage/storageAccounts/queueServices/queues");
     const names = queues.map(({ body }) => String(body.name));
     const read = Object.values(queueNames());
@@ -209,7 +209,7 @@ describe("the Bicep files for Azure", () => {
     });
   });
 
-  it("FUN-04 FUN-10 however often reap comes, its alerts look back to three times of it, in windows that Azure takes", () => {
+  it("FUN-04 FUN-10 the alerts' windows hold three runs of reap for each reapMinutes, and Azure accepts them", () => {
     const { windows, rules } = file("alerts.bicep").variables as {
       windows: Record<string, Record<"oldestAge" | "noReap", string>>;
       rules: readonly BicepObject[];
@@ -231,7 +231,7 @@ describe("the Bicep files for Azure", () => {
   it("FUN-10 host.json sends what alerts read, drops none of it, and sends nothing for a message that went well", async () => {
     const { logging } = JSON.parse(await readFile(join(root, "host.json"), "utf8"));
     const { default: otherwise, ...levels } = logging.logLevel;
-    // Dead letters are warnings, answers 5xx errors; only the age of the oldest message is told all the time.
+    // Dead letters are warnings, and 5xx responses errors. Only the age of the oldest message is logged at each run.
     expect(otherwise).toBe("Warning");
     expect(levels).toEqual({
       "Host.Results": "Error", // requests that failed
@@ -326,7 +326,7 @@ describe("the archive for Azure", () => {
     const messages = () => host.lines().map(({ message }) => message);
 
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
-    // A wake-up that takes too long is given up, and the timer's turn would come; here that is another webhook's.
+    // A wake-up that takes too long is given up. Then the timer starts the dispatcher; here another webhook does.
     let more = 1;
     const afterAnother = async () => {
       await host.webhook(stripeWebhook(`evt_${++more}`));

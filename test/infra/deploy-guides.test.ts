@@ -81,7 +81,7 @@ describe("the guides and the templates", () => {
     expect(most.prod).toBeLessThanOrEqual(Number(allowed));
   });
 
-  it("the Azure guide sets what the parameters' file reads, and uses what the deployment answers", () => {
+  it("the Azure guide sets what the parameters' file reads, and uses what the deployment returns", () => {
     const guide = read("docs/deploy-azure.md");
     const parameters = read("infra/azure/main.parameters.json");
     for (const name of found(guide, /azd env set (\w+)/g)) expect(parameters).toContain(`\${${name}`);

@@ -20,7 +20,7 @@ export type Install = (
 
 export const describeInit = (name: string, install: Install) =>
   describe(name, () => {
-    let place: string;
+    let parent: string;
     let packed: PackedPackage;
     let database: OwnDatabase;
     const folders: string[] = [];
@@ -28,8 +28,8 @@ export const describeInit = (name: string, install: Install) =>
     beforeAll(async () => {
       [packed, database] = await Promise.all([packedPackage(), ownDatabase()]);
       await migrate(database.db);
-      place = await mkdtemp(join(tmpdir(), "oncebox-init-"));
-      folders.push(place);
+      parent = await mkdtemp(join(tmpdir(), "oncebox-init-"));
+      folders.push(parent);
     });
     afterAll(async () => {
       await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
@@ -38,8 +38,8 @@ export const describeInit = (name: string, install: Install) =>
 
     /** Follows the documented steps, with the package from this folder instead of the registry's. */
     async function built(cloud: "aws" | "azure", ...args: readonly string[]): Promise<string> {
-      await packed.cli(["init", cloud, cloud, ...args], place);
-      const folder = join(place, cloud);
+      await packed.cli(["init", cloud, cloud, ...args], parent);
+      const folder = join(parent, cloud);
       const run = await install(folder, packed);
       await run("typecheck");
       await run(`package:${cloud}`);

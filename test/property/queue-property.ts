@@ -69,7 +69,7 @@ const which = fc.array(fc.nat({ max: 30 }), { maxLength: 12 });
 const policies = fc.constantFrom("skip" as const, "block" as const);
 const durations = fc.constantFrom(1, 999, 1_000, 2_000, 5_000, 30_000, 62_000);
 
-/** A crash is a lease that a jump of the clock ends; the store is not told. */
+/** A crash is a lease that a jump of the clock ends; the store does not know of it. */
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 4,

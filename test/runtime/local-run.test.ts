@@ -23,7 +23,7 @@ interface Dev {
   readonly child: ChildProcess;
   readonly url: string;
   output(): string;
-  /** Ctrl-C; answers the exit code. */
+  /** Ctrl-C; returns the exit code. */
   stop(): Promise<number | null>;
 }
 

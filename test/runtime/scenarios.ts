@@ -16,7 +16,7 @@ import { handshakeRequests, handshakeSources } from "./handshakes.js";
 /** An app's functions in a cloud's runtime, in a process of their own. */
 export interface RunningFunctions {
   webhook(request: Request): Promise<Response>;
-  /** What the function answered. Rejects when it failed, or was killed at its time-out. */
+  /** The function's result. Rejects when it failed, or was killed at its time-out. */
   run(name: "dispatch" | "reap" | "cleanup"): Promise<unknown>;
   stop(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export function stripeWebhook(id: string, type = "payment.received", content: ob
   return new Request(signed.url, { ...signed, body });
 }
 
-/** A database of its own, behind a line that can be cut, and what the app needs to find it. */
+/** A database of its own, behind a connection that can be cut, and what the app needs to find it. */
 export interface Scenario {
   readonly env: Readonly<Record<string, string>>;
   readonly inbox: Inbox;
@@ -145,7 +145,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       expect((await scenario.log("published")).sort()).toEqual(["evt_1", "evt_4"]);
       expect(await send(stripeWebhook("evt_1"))).toEqual({ status: 200, outcome: "done" });
 
-      // Somebody claimed a message and was never heard of again.
+      // A worker claimed a message and crashed.
       await send(stripeWebhook("evt_5"));
       expect(await scenario.inbox.claim({ owner: newOwnerToken(), batchSize: 1, leaseMs: 1 })).toHaveLength(
         1,
@@ -202,7 +202,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       await Promise.all([one.run("dispatch"), one.run("dispatch"), two.run("dispatch")]);
       expect((await scenario.log("handled")).sort()).toEqual([...all].sort());
       expect((await scenario.processes()).size).toBe(2);
-      // Two ran at the same time: an outbox message may have come after the one that looked last.
+      // Two ran at the same time: an outbox message may have been enqueued after the last poll.
       await one.run("dispatch");
       expect((await scenario.log("published")).sort()).toEqual([...all].sort());
     });
@@ -233,7 +233,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       expect((await scenario.inbox.stats()).counts.Done).toBeLessThan(all.length);
 
       const functions = await started(scenario);
-      // What the killed one held comes back when its leases have expired.
+      // The killed process's messages are claimable when its leases have expired.
       while ((await scenario.inbox.stats()).counts.Done < all.length) {
         await functions.run("reap");
         await functions.run("dispatch");

@@ -63,7 +63,7 @@ describe("several processes on one SQLite file", () => {
     await db.close();
   });
 
-  it("MID-10 a purge of many batches lets the event loop turn, and can be aborted", async () => {
+  it("MID-10 a purge of many batches yields to the event loop, and can be aborted", async () => {
     const db = openSqlite({ file });
     await migrate(db);
     let now = Date.UTC(2030, 0, 1);
@@ -85,13 +85,13 @@ describe("several processes on one SQLite file", () => {
       await inbox.ack(owner, claimed);
     }
     now += 40 * 86_400_000;
-    let turns = 0;
-    const ticking = setInterval(() => turns++, 0);
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 0);
     const stop = new AbortController();
     setTimeout(() => stop.abort(new Error("enough")), 1);
     await expect(inbox.purgeDone({ batchSize: 1, signal: stop.signal })).rejects.toThrow("enough");
     clearInterval(ticking);
-    expect(turns).toBeGreaterThan(0);
+    expect(ticks).toBeGreaterThan(0);
     await db.close();
   });
 

@@ -29,7 +29,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
   const claim = (token = owner, batchSize = 50) => inbox.claim({ owner: token, batchSize, leaseMs: 10_000 });
   const idsOf = (keys: readonly { messageId: string }[]) => keys.map((one) => one.messageId);
   const claimIds = async (batchSize = 50) => idsOf(await inbox.claim({ owner, batchSize }));
-  /** One by one, because a batch is answered in the order of arrival. */
+  /** One by one, because a batch is returned in the order of arrival. */
   const claimOneByOne = async () => {
     const ids: string[] = [];
     for (let next = await claimIds(1); next.length > 0; next = await claimIds(1)) ids.push(...next);

@@ -27,7 +27,7 @@ describe("runTime", () => {
     expect(reserveOf(1_000, often(5_000))).toBe(500);
   });
 
-  it("FUN-03 a reserve that was asked for is kept, whatever the answers", () => {
+  it("FUN-03 a reserve that was asked for is kept, whatever the settlements take", () => {
     expect(reserveOf(600, often(5_000), 590)).toBe(590);
     expect(reserveOf(60_000, often(1), 10)).toBe(10);
   });

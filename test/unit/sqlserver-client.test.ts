@@ -10,7 +10,7 @@ import {
 } from "../../src/sql/sqlserver/client.js";
 import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
-import { addMs, backoffMs, differs, text } from "../../src/sql/sqlserver/expressions.js";
+import { addMs, backoffSql, differs, unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
 
@@ -146,11 +146,11 @@ describe("SQL Server expressions", () => {
   });
 
   it("draws no random number where an expression may be repeated", () => {
-    expect(backoffMs("attempt", "seq")).not.toMatch(/newid|rand\(/);
+    expect(backoffSql("attempt", "seq")).not.toMatch(/newid|rand\(/);
   });
 
   it("doubles quotes and compares the length of hashes too", () => {
-    expect(text("it's")).toBe("N'it''s'");
+    expect(unicodeLiteral("it's")).toBe("N'it''s'");
     expect(differs("a", "b")).toBe("(a <> b or datalength(a) <> datalength(b))");
   });
 

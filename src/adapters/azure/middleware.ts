@@ -7,7 +7,7 @@ import type { HttpHandler } from "../../middleware/idempotent-requests.js";
 import { attributeNames, headersFrom, type TriggerMessage } from "../../middleware/trigger-message.js";
 import { openEnvelope } from "../../publishers/envelope.js";
 import { optionalCount } from "../../queue/arguments.js";
-import { requestFromHost, toHttpResponse } from "./http.js";
+import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 
 export interface AzureQueueOptions extends ConsumeOptions {
   /** The topic of messages without one: "service-bus" or "storage-queue" by default. */

@@ -9,7 +9,7 @@ import { toResponse } from "../../webhooks/http.js";
 import { refusedAnswer } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
-import { requestFromHost, toHttpResponse } from "./http.js";
+import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { storageQueueHandler } from "./middleware.js";
 

@@ -1,6 +1,7 @@
 import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
 import { abortable } from "../../base/abortable.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { singleFlight } from "../../base/single-flight.js";
 import { yieldToEventLoop } from "../../base/wait.js";
 import { DriverMissingError } from "../../errors.js";
 import type { SqlDriver } from "../driver.js";
@@ -19,8 +20,6 @@ export interface PgClientOptions {
 /** A pool of connections. The driver is loaded and the pool made at first use. */
 export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
   let closed = false;
-  /** The first connection while `open` makes it: without waiting for it, the pool would make another one. */
-  let connecting: Promise<void> | undefined;
   let opening: Promise<WatchedPool> | undefined;
   const slots = transactionSlots(config.max ?? 10); // pg's own default
 
@@ -31,6 +30,12 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
     return opening;
   };
 
+  /** The first connection while `open` makes it: without waiting for it, the pool would make another one. */
+  const connecting = singleFlight(async () => {
+    const { pool } = await openPool();
+    (await pool.connect()).release();
+  });
+
   const withClient = async <T>(
     work: (client: PoolClient) => Promise<T>,
     signal?: AbortSignal,
@@ -38,7 +43,8 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
     signal?.throwIfAborted();
     const { pool, release } = await openPool();
     // A failure is ignored here: the call then makes its own attempt to connect.
-    if (connecting !== undefined) await abortable(connecting.catch(ignored), signal);
+    const first = connecting.current();
+    if (first !== undefined) await abortable(first.catch(ignored), signal);
     const client = await abortable(pool.connect(), signal, { late: (unused) => unused.release() });
     let failure: Error | undefined;
     try {
@@ -56,11 +62,6 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
     }
   };
 
-  const connectOnce = async (): Promise<void> => {
-    const { pool } = await openPool();
-    (await pool.connect()).release();
-  };
-
   return {
     query: (statement, params, { signal } = {}) =>
       withClient((client) => pgClientQuery(client, statement, params, prepare), signal),
@@ -72,15 +73,10 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
         release();
       }
     },
-    async open() {
-      connecting ??= connectOnce().finally(() => {
-        connecting = undefined;
-      });
-      return connecting;
-    },
+    open: () => connecting.run(),
     async close() {
       closed = true;
-      await connecting?.catch(ignored);
+      await connecting.current()?.catch(ignored);
       const opened = await opening?.catch(() => undefined);
       opening = undefined;
       // Calls that began before have asked the pool for a connection by the next tick of the event loop.

@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { sleep } from "../../base/wait.js";
+import { withinTime } from "../../base/within-time.js";
 
 export interface WatchedPool {
   readonly pool: Pool;
@@ -39,12 +40,10 @@ export function watchPool(pool: Pool): WatchedPool {
 /** pool.end() does not wait for the server, which may then count old connections and new ones together. */
 async function allClosed(pool: Pool, open: ReadonlySet<PoolClient>): Promise<void> {
   if (open.size === 0) return;
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, longestEndMs);
+  const closed = new Promise<void>((resolve) => {
     pool.on("remove", () => {
-      if (open.size > 0) return;
-      clearTimeout(timer);
-      resolve();
+      if (open.size === 0) resolve();
     });
   });
+  await withinTime(longestEndMs, closed, () => new Error("not closed in time")).catch(() => {});
 }

@@ -1,5 +1,5 @@
 import type { Dialect } from "../dialect.js";
-import { due } from "./poll.js";
+import { due } from "./due.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";

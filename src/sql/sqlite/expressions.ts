@@ -34,7 +34,7 @@ export const unclaimed = (n: QueueNames) => `from ${n.message} m
 where m.seq > (select seq from ${cursorTable(n)}) and ${isUnclaimed(n, "m.seq")}`;
 
 /** The columns of a message's state, where an unclaimed one has none: `m` left joined to its state `s`. */
-export const stateOf = {
+export const stateColumns = {
   status: `coalesce(s.status, ${status.ready})`,
   attempt: "coalesce(s.attempt, 0)",
   crashes: "coalesce(s.crashes, 0)",

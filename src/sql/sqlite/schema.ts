@@ -3,7 +3,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { awaitsDelivery, isUnclaimed, messages, stateOf, visibleAt } from "./expressions.js";
+import { awaitsDelivery, isUnclaimed, messages, stateColumns, visibleAt } from "./expressions.js";
 import { cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
@@ -175,7 +175,7 @@ select
   m.hash as Hash,
   ${instant("m.first_seen_at")} as FirstSeenUtc,
   ${instant("m.last_seen_at")} as LastSeenUtc,
-  case ${stateOf.status}
+  case ${stateColumns.status}
     when ${status.seen} then 'Seen'
     when ${status.done} then 'Done'
     when ${status.dead} then 'Dead'
@@ -183,7 +183,7 @@ select
   end as Status,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  ${stateOf.attempt} as Attempt,
+  ${stateColumns.attempt} as Attempt,
   s.last_error as LastError,
   ${instant(visibleAt(n))} as NextAttemptAt,
   ${instant("m.due_at")} as DueTimeUtc,
@@ -208,10 +208,10 @@ select
   end as Status,
   ${instant("s.locked_until")} as LockedUntil,
   s.owner as OwnerToken,
-  ${stateOf.status} = ${status.done} as IsProcessed,
+  ${stateColumns.status} = ${status.done} as IsProcessed,
   ${instant("s.processed_at")} as ProcessedAt,
   s.processed_by as ProcessedBy,
-  ${stateOf.attempt} as RetryCount,
+  ${stateColumns.attempt} as RetryCount,
   s.last_error as LastError,
   ${instant(visibleAt(n))} as NextAttemptAt,
   m.message_id as MessageId,

@@ -6,7 +6,7 @@ import {
   status,
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { claimStatement } from "./claim.js";
+import { claimStatement } from "./claim-statement.js";
 import {
   field,
   foundStatus,
@@ -18,10 +18,10 @@ import {
   seqInBatch,
   stepSeqs,
 } from "./expressions.js";
-import { maintainStatements } from "./maintain.js";
+import { maintainStatements } from "./maintain-statements.js";
 import { leave } from "./partitions.js";
-import { readStatements } from "./read.js";
-import { settleStatements } from "./settle.js";
+import { readStatements } from "./read-statements.js";
+import { settleStatements } from "./settle-statements.js";
 import { steps } from "./steps.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({

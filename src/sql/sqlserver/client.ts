@@ -1,5 +1,7 @@
 import type { ConnectionPool, config as MssqlConfig } from "mssql";
 import { abortable } from "../../base/abortable.js";
+import { defined } from "../../base/defined.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
 import { DriverMissingError } from "../../errors.js";
 import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { toVariables } from "../named-parameters.js";
@@ -104,12 +106,10 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   const { maxConnections, config } = options;
   const slots = transactionSlots(maxConnections ?? config.pool?.max ?? 10); // mssql's own default
 
+  const connectPool = memoisePromise(() => connect(options));
   const open = async (): Promise<Opened> => {
     if (closed) throw closedError();
-    opening ??= connect(options).catch((error) => {
-      opening = undefined;
-      throw error;
-    });
+    opening = connectPool();
     return opening;
   };
 
@@ -177,7 +177,7 @@ function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
     this: ConnectionPool,
     overrides: object,
   ) => ReturnType<ConnectionPool["transaction"]>;
-  return make.call(pool, requestTimeout === undefined ? {} : { requestTimeout });
+  return make.call(pool, defined({ requestTimeout }));
 }
 
 async function connect(options: MssqlClientOptions): Promise<Opened> {
@@ -194,11 +194,10 @@ async function connect(options: MssqlClientOptions): Promise<Opened> {
 
 /** The connection string over the settings; times are read as what they are, UTC. A copy: mssql writes to what it gets. */
 function merged({ config, maxConnections }: MssqlClientOptions, parsed: Partial<MssqlConfig>): MssqlConfig {
-  const max = maxConnections === undefined ? {} : { max: maxConnections };
   return {
     ...config,
     ...parsed,
-    pool: { ...config.pool, ...parsed.pool, ...max },
+    pool: { ...config.pool, ...parsed.pool, ...defined({ max: maxConnections }) },
     options: { ...config.options, ...parsed.options, useUTC: true },
   } as MssqlConfig;
 }

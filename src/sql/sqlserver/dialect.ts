@@ -1,6 +1,6 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
-import { due } from "./poll.js";
+import { due } from "./due.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";

@@ -1,6 +1,6 @@
 import { literal } from "../literal.js";
 
-export const text = (value: string): string => `N${literal(value)}`;
+export const unicodeLiteral = (value: string): string => `N${literal(value)}`;
 
 /** Compares byte by byte: `=` must not depend on the collation that the database was created with. */
 export const binary = "collate Latin1_General_100_BIN2";
@@ -17,7 +17,7 @@ export const addMs = (time: string, ms: string): string =>
   `dateadd(millisecond, cast(${whole(ms)} % ${dayMs} as int), dateadd(day, cast(${whole(ms)} / ${dayMs} as int), ${time}))`;
 
 /**
- * Variables for `backoffMs`, computed once per call: the attempt from which the exponential exceeds the longest delay, and
+ * Variables for `backoffSql`, computed once per call: the attempt from which the exponential exceeds the longest delay, and
  * a random number. (SQL Server may evaluate `newid()` in the expression itself several times, or once for all rows.)
  */
 export const prepareBackoff = `declare @capped_from float = case
@@ -28,7 +28,7 @@ end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
-export function backoffMs(attempts: string, seq: string): string {
+export function backoffSql(attempts: string, seq: string): string {
   const exponential = `case when ${attempts} < @capped_from then @base_ms * power(@factor, ${attempts}) else @max_ms end`;
   // Steps of the golden ratio from the call's one random number: each row gets a different jitter.
   return `(${exponential} + @jitter_ms * ((${seq} % 1000000 * 618034 + @random) % 1000000) / 1000000)`;

@@ -1,5 +1,5 @@
 import type { QueueNames } from "../names.js";
-import { binary, text } from "./expressions.js";
+import { binary, unicodeLiteral } from "./expressions.js";
 
 /** A function that reads the objects of a JSON array as rows, each with its position. The procedures take sets through it. */
 export interface JsonFunction {
@@ -13,9 +13,9 @@ export type JsonColumns = Readonly<Record<string, string>>;
 
 const name = `nvarchar(255) ${binary}`;
 
-export const keyColumns: JsonColumns = { source: name, message_id: name };
+const jsonKeyColumns: JsonColumns = { source: name, message_id: name };
 
-export const abandonedColumns: JsonColumns = {
+const abandonedColumns: JsonColumns = {
   seq: "bigint",
   delay_ms: "float",
   error: "nvarchar(max)",
@@ -30,7 +30,7 @@ const contentColumns: JsonColumns = {
   due_at: "datetime2(3)",
   expires_at: "datetime2(3)",
 };
-export const inboxColumns: JsonColumns = { ...keyColumns, ...contentColumns, hash: "varbinary(max)" };
+export const inboxColumns: JsonColumns = { ...jsonKeyColumns, ...contentColumns, hash: "varbinary(max)" };
 export const outboxColumns: JsonColumns = {
   id: "uniqueidentifier",
   message_id: "uniqueidentifier",
@@ -94,16 +94,16 @@ return ${body}`;
       `drop function if exists ${functionName}`,
       // Executed as texts, because each server refuses the other's functions when it parses the batch.
       `if serverproperty('BabelfishVersion') is null
-  exec(${text(create(onSqlServer(columns)))})
+  exec(${unicodeLiteral(create(onSqlServer(columns)))})
 else
-  exec(${text(create(onBabelfish(columns)))})`,
+  exec(${unicodeLiteral(create(onBabelfish(columns)))})`,
     ],
   };
 }
 
 export const jsonFunctions = (n: QueueNames): readonly JsonFunction[] => [
   jsonFunction(n, "_AbandonedFromJson", abandonedColumns),
-  ...(n.kind === "inbox" ? [jsonFunction(n, "_KeysFromJson", keyColumns)] : []),
+  ...(n.kind === "inbox" ? [jsonFunction(n, "_KeysFromJson", jsonKeyColumns)] : []),
   jsonFunction(n, "_MessagesFromJson", n.kind === "inbox" ? inboxColumns : outboxColumns),
   jsonFunction(n, "_KeyedMessagesFromJson", n.kind === "inbox" ? keyedInboxColumns : keyedOutboxColumns),
 ];

@@ -2,7 +2,7 @@ import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { binary, text } from "./expressions.js";
+import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { partitionTables } from "./partitions.js";
@@ -161,12 +161,12 @@ inner join ${n.state} s on s.seq = m.seq`;
  * refuses it), so it is created where it is missing, and a migration that changes it drops it first.
  */
 export const routines = (n: QueueNames): readonly string[] => [
-  `if object_id(${text(n.view)}, N'V') is null
-  exec(${text(n.kind === "inbox" ? inboxView(n) : outboxView(n))})`,
+  `if object_id(${unicodeLiteral(n.view)}, N'V') is null
+  exec(${unicodeLiteral(n.kind === "inbox" ? inboxView(n) : outboxView(n))})`,
   ...jsonFunctions(n).flatMap(({ batches }) => batches),
   ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).flatMap(({ name, alter }) => [
-    `if object_id(${text(name)}, N'P') is null
-  exec(${text(`create procedure ${name} as return 0`)})`,
+    `if object_id(${unicodeLiteral(name)}, N'P') is null
+  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
     alter,
   ]),
 ];
@@ -179,9 +179,9 @@ export const ledger: LedgerStatements = {
     // without some of them.
     `set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
 set numeric_roundabort off`,
-    `if schema_id(${text(schema)}) is null
-  exec(${text(`create schema ${quote(schema)}`)})`,
-    `if object_id(${text(ledgerTable(schema))}, N'U') is null
+    `if schema_id(${unicodeLiteral(schema)}) is null
+  exec(${unicodeLiteral(`create schema ${quote(schema)}`)})`,
+    `if object_id(${unicodeLiteral(ledgerTable(schema))}, N'U') is null
   create table ${ledgerTable(schema)} (
     queue nvarchar(100) ${binary} not null,
     number int not null,
@@ -196,5 +196,5 @@ set numeric_roundabort off`,
       `select number as number from ${ledgerTable(schema)} where queue = @queue`,
     ),
   record: (schema, { queue, number, name }) =>
-    `insert into ${ledgerTable(schema)} (queue, number, name) values (${text(queue)}, ${number}, ${text(name)})`,
+    `insert into ${ledgerTable(schema)} (queue, number, name) values (${unicodeLiteral(queue)}, ${number}, ${unicodeLiteral(name)})`,
 };

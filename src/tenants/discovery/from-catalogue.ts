@@ -2,19 +2,15 @@ import { openDatabase } from "../../config/open-database.js";
 import type { SecretReference } from "../../config/secret-reference.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import { type CatalogueName, createCatalogue, selectTenants } from "../../sql/catalogue.js";
 import type { Database } from "../../sql/dialect.js";
-import { type SqlRow, statement } from "../../sql/driver.js";
-import { requireIdentifier } from "../../sql/names.js";
+import type { SqlRow } from "../../sql/driver.js";
 import type { Tenant } from "../tenant.js";
 import type { TenantDiscovery } from "./discovery.js";
 
-export interface CatalogueOptions {
+export interface CatalogueOptions extends CatalogueName {
   /** The database that has the table: a URL, a reference to a secret that holds the URL, or an open database. */
   readonly database: string | SecretReference | Database;
-  /** `"tenants"` by default. */
-  readonly table?: string;
-  /** The database's own default schema by default. */
-  readonly schema?: string;
 }
 
 type Source = CatalogueOptions["database"];
@@ -34,10 +30,7 @@ export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery
       "tenantsFromCatalogue: database must be a URL, a reference to a secret, or an open database.",
     );
   }
-  const query = statement(
-    "tenants",
-    `select id, database_url, schema_name, inbox_table, outbox_table from ${nameOf(options)}`,
-  );
+  const query = selectTenants(options);
   return async ({ signal, resolveSecret }) => {
     const db = isOpen(database)
       ? database
@@ -52,15 +45,9 @@ export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery
 }
 
 /** Returns the statement that creates the table, for a migration of your own. */
-export function catalogueTable(options: Omit<CatalogueOptions, "database"> = {}): string {
-  refuseUnknown(options, ["table", "schema"], "catalogueTable");
-  return `create table ${nameOf(options)} (
-  id varchar(255) not null primary key,
-  database_url varchar(2000) not null,
-  schema_name varchar(40),
-  inbox_table varchar(40),
-  outbox_table varchar(40)
-)`;
+export function catalogueTable(name: CatalogueName = {}): string {
+  refuseUnknown(name, ["table", "schema"], "catalogueTable");
+  return createCatalogue(name);
 }
 
 const singleConnection = { maxConnections: 1 };
@@ -72,16 +59,6 @@ const urlOf = async (
   database: string | SecretReference,
   resolve: (reference: SecretReference) => Promise<string>,
 ): Promise<string> => (typeof database === "string" ? database : resolve(database));
-
-/** Quoted as in standard SQL, which all three databases read. */
-function nameOf({ schema, table = "tenants" }: Omit<CatalogueOptions, "database">): string {
-  requireIdentifier(table, "table");
-  if (schema !== undefined) requireIdentifier(schema, "schema");
-  return [schema, table]
-    .filter((name) => name !== undefined)
-    .map((name) => `"${name.replaceAll('"', '""')}"`)
-    .join(".");
-}
 
 /** A view may return numbers as keys, and nulls where the table has none: such a tenant is left out with a warning. */
 function toTenant(row: SqlRow): Tenant {

@@ -1,6 +1,7 @@
 import { abortAfter } from "../../base/abort-after.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { singleFlight } from "../../base/single-flight.js";
 import { sleep } from "../../base/wait.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { tenantProblem } from "../../config/tenant-settings.js";
@@ -46,9 +47,8 @@ export function tenantList(options: TenantListOptions): TenantList {
   let tenants: Tenants | undefined;
   let refreshAt = Number.NEGATIVE_INFINITY;
   let failures = 0;
-  let running: Promise<Tenants> | undefined;
 
-  const refreshOnce = async (): Promise<Tenants> => {
+  const refreshing = singleFlight(async (): Promise<Tenants> => {
     try {
       tenants = await discovered(options);
       refreshAt = now() + options.refreshMs;
@@ -60,44 +60,33 @@ export function tenantList(options: TenantListOptions): TenantList {
       logger.warn("tenants could not be refreshed; the last list is used", { reason: safeReason(error) });
     }
     return tenants;
-  };
-
-  const start = (): Promise<Tenants> => {
-    running ??= refreshOnce().finally(() => {
-      running = undefined;
-    });
-    return running;
-  };
+  });
 
   const isOld = (): boolean => now() >= refreshAt;
 
   const refresh = async (): Promise<Tenants> => {
-    await running?.catch(() => {});
-    return start();
+    await refreshing.current()?.catch(() => {});
+    return refreshing.run();
   };
 
   let unknownKeyAt = Number.NEGATIVE_INFINITY;
-  let pausing: Promise<void> | undefined;
-  const pauseForUnknown = async (): Promise<void> => {
+  const pausing = singleFlight(async () => {
     const ms = unknownKeyAt - now();
     if (ms > 0) await sleep(ms);
     unknownKeyAt = now() + unknownKeyMs;
-  };
+  });
 
   return {
     async current() {
-      return tenants === undefined || isOld() ? start() : tenants;
+      return tenants === undefined || isOld() ? refreshing.run() : tenants;
     },
     known() {
-      if (tenants !== undefined && isOld()) start().catch(() => {}); // the refresh itself logs its failure
+      if (tenants !== undefined && isOld()) refreshing.run().catch(() => {}); // the refresh itself logs its failure
       return tenants;
     },
     refresh,
     async refreshForUnknown() {
-      pausing ??= pauseForUnknown().finally(() => {
-        pausing = undefined;
-      });
-      await pausing;
+      await pausing.run();
       return refresh();
     },
   };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { type InboxContext, keysOf, stored } from "./support.js";
+import { type InboxContext, keyTexts, stored } from "./support.js";
 
 const hour = 3_600_000;
 
-/** Which messages an inbox hands out, and with which fields. */
+/** Which messages a claim of an inbox returns, and with which fields. */
 export function claimTests(context: InboxContext): void {
   const { freshInbox, message, messages } = context;
 
@@ -15,7 +15,7 @@ export function claimTests(context: InboxContext): void {
       await inbox.alreadyProcessed(marked!);
       await inbox.markProcessing(marked!);
       await inbox.receive(enqueued!);
-      expect(keysOf(await inbox.claim({ owner }))).toEqual(keysOf([enqueued!]));
+      expect(keyTexts(await inbox.claim({ owner }))).toEqual(keyTexts([enqueued!]));
       await inbox.ack(owner, [enqueued!]);
       clock.advance(24 * hour);
       expect(await inbox.claim({ owner })).toEqual([]);
@@ -29,7 +29,7 @@ export function claimTests(context: InboxContext): void {
       const plain = message({ source: "other" });
       await inbox.enqueue([full, plain]);
       const claimed = await inbox.claim({ owner });
-      expect(keysOf(claimed)).toEqual(keysOf([full, plain]));
+      expect(keyTexts(claimed)).toEqual(keyTexts([full, plain]));
       for (const one of claimed) expect(await stored(inbox, one)).toEqual(one);
       const { hash, ...content } = full;
       const found = claimed.find((one) => one.messageId === full.messageId)!;

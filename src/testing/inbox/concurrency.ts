@@ -5,7 +5,7 @@ import { skipUnless } from "../harness.js";
 import { claimAll } from "../queue/support.js";
 import { forbid, rowCount } from "../support/database.js";
 import { watched } from "../support/watched.js";
-import { type InboxContext, keysOf, stored } from "./support.js";
+import { type InboxContext, keyTexts, stored } from "./support.js";
 
 /** Many deliveries of the same messages at once. */
 export function concurrencyTests(context: InboxContext): void {
@@ -87,11 +87,11 @@ export function concurrencyTests(context: InboxContext): void {
           const batch = await one.claim({ owner, batchSize: 7, leaseMs: 300_000 });
           const [back, ...rest] = batch;
           if (batch.length === 0 && last) return;
-          // a worker that stops hands back what it has not started
+          // a worker that stops releases what it has not started
           const kept = batch.length === 7 ? rest : batch;
           if (back !== undefined && batch.length === 7) await one.release(owner, [back]);
           const { changed } = await one.ack(owner, kept);
-          handled.push(...keysOf(changed));
+          handled.push(...keyTexts(changed));
         }
       };
       const producers = [1, 2].map(() => produce(on(database().reopen())));
@@ -101,7 +101,7 @@ export function concurrencyTests(context: InboxContext): void {
       await Promise.all(consumers);
 
       const left = await claimAll(inbox, newOwnerToken());
-      expect([...handled, ...keysOf(left)].sort()).toEqual(keysOf(all));
+      expect([...handled, ...keyTexts(left)].sort()).toEqual(keyTexts(all));
     });
 
     it("IBX-121 a burst of deliveries gets an outcome each, and shares round trips to a server", async () => {

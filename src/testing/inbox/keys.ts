@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
 import { loneSurrogates, longNames, tooLongNames } from "../queue/enqueue.js";
 import { rowCount } from "../support/database.js";
-import { type InboxContext, keysOf, stored } from "./support.js";
+import { type InboxContext, keyTexts, stored } from "./support.js";
 
 /** Which sources and message ids are accepted, and which are the same. */
 export function keyTests(context: InboxContext): void {
@@ -32,9 +32,9 @@ export function keyTests(context: InboxContext): void {
       expect(await inbox.enqueue(keys)).toEqual(keys.map(() => "duplicate"));
 
       const claimed = await inbox.claim({ owner });
-      expect(keysOf(claimed)).toEqual(keysOf(keys));
+      expect(keyTexts(claimed)).toEqual(keyTexts(keys));
       const named = keys.map(({ source, messageId }) => ({ source, messageId }));
-      expect(keysOf((await inbox.ack(owner, named)).changed)).toEqual(keysOf(keys));
+      expect(keyTexts((await inbox.ack(owner, named)).changed)).toEqual(keyTexts(keys));
       for (const key of keys) expect(await inbox.alreadyProcessed(key)).toBe(true);
     });
 
@@ -90,7 +90,7 @@ export function keyTests(context: InboxContext): void {
         expect(await inbox.receive(one)).toBe("duplicate");
         expect(await stored(inbox, one)).toMatchObject(one);
       }
-      expect(keysOf(await inbox.claim({ owner }))).toEqual(keysOf(batch));
+      expect(keyTexts(await inbox.claim({ owner }))).toEqual(keyTexts(batch));
     });
 
     it("IBX-009 IBX-010 IBX-016 IBX-017 a key that ends with a space is refused: it never makes two ids one", async () => {

@@ -3,7 +3,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { createInbox, type InboxOptions } from "../../inbox/inbox.js";
 import type { InboxKey, InboxState } from "../../queue/message.js";
 import type { CallOptions, ListFilter } from "../../queue/work-store.js";
-import { type Holding, holding, type InboxContext, keyOf, keysOf, stored } from "./support.js";
+import { type Holding, holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
 
 /** One message in every state, and in every way to be Processing. */
 async function oneOfEach(context: InboxContext, { inbox, owner, clock }: Holding) {
@@ -62,20 +62,20 @@ export function operationsTests(context: InboxContext): void {
       };
       for (const [state, expected] of Object.entries(byState) as [InboxState, InboxKey[]][]) {
         const { messages, cursor } = await made.inbox.list({ state });
-        expect(keysOf(messages), state).toEqual(keysOf(expected));
+        expect(keyTexts(messages), state).toEqual(keyTexts(expected));
         expect(new Set(messages.map((message) => message.state)), state).toEqual(new Set([state]));
         expect(cursor).toBeNull();
       }
-      expect(keysOf((await made.inbox.list()).messages)).toEqual(keysOf(Object.values(byState).flat()));
+      expect(keyTexts((await made.inbox.list()).messages)).toEqual(keyTexts(Object.values(byState).flat()));
     });
 
     it("ADD-02 list filters by source, alone and together with the other filters", async () => {
       const made = await holding(context, 0);
       const { inbox } = made;
       const each = await oneOfEach(context, made);
-      const found = async (filter: ListFilter<InboxState>) => keysOf((await inbox.list(filter)).messages);
+      const found = async (filter: ListFilter<InboxState>) => keyTexts((await inbox.list(filter)).messages);
 
-      expect(await found({ source: "stripe" })).toEqual(keysOf([each.dead, each.retried]));
+      expect(await found({ source: "stripe" })).toEqual(keyTexts([each.dead, each.retried]));
       expect(await found({ source: "Stripe" })).toEqual([]);
       const all: ListFilter<InboxState> = {
         state: "Processing",
@@ -83,7 +83,7 @@ export function operationsTests(context: InboxContext): void {
         source: "stripe",
         error: "Busy",
       };
-      expect(await found(all)).toEqual(keysOf([each.retried]));
+      expect(await found(all)).toEqual(keyTexts([each.retried]));
       expect(await found({ ...all, state: "Dead" })).toEqual([]);
       expect(await found({ ...all, source: "test" })).toEqual([]);
     });
@@ -117,8 +117,8 @@ export function operationsTests(context: InboxContext): void {
       const before = await Promise.all(keys.map((key) => stored(made.inbox, key)));
       const unknown = keyOf(context.message());
       const result = await made.inbox.replay([...keys, dead, keyOf(dead), unknown]);
-      expect(keysOf(result.changed)).toEqual(keysOf([dead]));
-      expect(keysOf(result.lost)).toEqual(keysOf([...keys, unknown]));
+      expect(keyTexts(result.changed)).toEqual(keyTexts([dead]));
+      expect(keyTexts(result.lost)).toEqual(keyTexts([...keys, unknown]));
       expect(await Promise.all(keys.map((key) => stored(made.inbox, key)))).toEqual(before);
       expect(await made.inbox.get(unknown)).toBeNull();
     });
@@ -148,7 +148,7 @@ export function operationsTests(context: InboxContext): void {
       const before = await Promise.all(keys.map((key) => stored(inbox, key)));
       for (const key of keys) await inbox.markProcessing(key);
       expect(await Promise.all(keys.map((key) => stored(inbox, key)))).toEqual(before);
-      expect(keysOf(await inbox.claim({ owner }))).toEqual(keysOf([waiting!]));
+      expect(keyTexts(await inbox.claim({ owner }))).toEqual(keyTexts([waiting!]));
     });
 
     it("markProcessed makes a leased message Done, and the worker's ack is returned as lost", async () => {
@@ -157,8 +157,8 @@ export function operationsTests(context: InboxContext): void {
       await inbox.markProcessed(keyOf(claimed[0]!));
       const done = await stored(inbox, claimed[0]!);
       expect(done).toMatchObject({ state: "Done", owner: null, lockedUntil: null, processedAt: clock() });
-      expect(keysOf((await inbox.ack(owner, claimed)).lost)).toEqual(keysOf(claimed));
-      expect(keysOf((await inbox.abandon(owner, claimed)).lost)).toEqual(keysOf(claimed));
+      expect(keyTexts((await inbox.ack(owner, claimed)).lost)).toEqual(keyTexts(claimed));
+      expect(keyTexts((await inbox.abandon(owner, claimed)).lost)).toEqual(keyTexts(claimed));
       expect(await stored(inbox, claimed[0]!)).toEqual(done);
     });
 
@@ -183,7 +183,7 @@ export function operationsTests(context: InboxContext): void {
         expect(await stored(inbox, key), name).toMatchObject(end);
       }
       expect(await stored(inbox, done)).toMatchObject({ state: "Done", lastError: null });
-      expect(keysOf((await inbox.ack(owner, [each.leased])).lost)).toEqual(keysOf([each.leased]));
+      expect(keyTexts((await inbox.ack(owner, [each.leased])).lost)).toEqual(keyTexts([each.leased]));
       expect(await inbox.claim({ owner })).toEqual([]);
     });
 

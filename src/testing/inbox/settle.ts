@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { InboxKey } from "../../queue/message.js";
 import { verbNames, verbs } from "../queue/support.js";
-import { holding, type InboxContext, keyOf, keysOf, stored } from "./support.js";
+import { holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
 
 /** What settling means for keys of two parts. */
 export function settleTests(context: InboxContext): void {
@@ -15,11 +15,11 @@ export function settleTests(context: InboxContext): void {
         const one = claimed.find((message) => message.source === "left")!;
         const other = claimed.find((message) => message.source === "right")!;
         const result = await verbs[verb](inbox, owner, [keyOf(one)]);
-        expect(keysOf(result.changed as readonly InboxKey[]), verb).toEqual(keysOf([one]));
+        expect(keyTexts(result.changed as readonly InboxKey[]), verb).toEqual(keyTexts([one]));
         expect(await stored(inbox, other), verb).toEqual(other);
 
         const second = await verbs[verb](inbox, owner, [other]);
-        expect(keysOf(second.changed as readonly InboxKey[]), verb).toEqual(keysOf([other]));
+        expect(keyTexts(second.changed as readonly InboxKey[]), verb).toEqual(keyTexts([other]));
       }
     });
 

@@ -77,7 +77,7 @@ export async function holding(context: InboxContext, count: number): Promise<Hol
 export const keyOf = ({ source, messageId }: InboxKey): InboxKey => ({ source, messageId });
 
 /** Keys as sorted texts, to compare sets of messages. */
-export const keysOf = (keys: readonly InboxKey[]): string[] =>
+export const keyTexts = (keys: readonly InboxKey[]): string[] =>
   keys.map((key) => JSON.stringify([key.source, key.messageId])).sort();
 
 /** The message as it is stored now. */

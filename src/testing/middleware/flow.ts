@@ -13,6 +13,7 @@ import { transaction } from "../../middleware/transaction-middleware.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import type { OutboxMessage } from "../../queue/message.js";
 import type { ContractHarness } from "../harness.js";
+import { inSchemaOf } from "../support/database.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";
 
 interface Order {
@@ -26,15 +27,16 @@ const placeOrder = (shop: Shop, handled: string[]) => async (message: Order) => 
   return { topic: "order.placed", data: { id: message.messageId }, attributes: { version: 2, by: "test" } };
 };
 
+/** Places orders within all three middleware. */
+const orderHandler = (shop: Shop, handled: string[]) =>
+  compose<Order>([shop.transaction, shop.inboxOf("orders"), shop.outbox], placeOrder(shop, handled));
+
 export function flowContract(harness: ContractHarness): void {
   shopTheme(harness, "the flow of a message", ({ shop, database }) => {
     it("MID-02 MID-03 MID-06 MID-07 the execution flow: inbox row, order and event commit together, then the event is published", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = compose<Order>(
-        [made.transaction, made.inboxOf("orders"), made.outbox],
-        placeOrder(made, handled),
-      );
+      const handle = orderHandler(made, handled);
       expect(await handle({ messageId: "abc-123" })).toBeUndefined(); // the outbox passes nothing on
 
       expect(await made.orders()).toEqual(["abc-123"]);
@@ -55,10 +57,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-03 the same message again: success without output, and nothing is done twice", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = compose<Order>(
-        [made.transaction, made.inboxOf("orders"), made.outbox],
-        placeOrder(made, handled),
-      );
+      const handle = orderHandler(made, handled);
       await handle({ messageId: "abc-123" });
       expect(await handle({ messageId: "abc-123" })).toBeUndefined();
       expect(await handle({ messageId: "ABC-123" })).toBeUndefined(); // another message: ids are case-sensitive
@@ -70,10 +69,7 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-03 of many deliveries at the same time exactly one is handled", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = compose<Order>(
-        [made.transaction, made.inboxOf("orders"), made.outbox],
-        placeOrder(made, handled),
-      );
+      const handle = orderHandler(made, handled);
       await Promise.all(Array.from({ length: 6 }, () => handle({ messageId: "once" })));
       expect(handled).toEqual(["once"]);
       expect(await made.orders()).toEqual(["once"]);
@@ -130,8 +126,7 @@ export function flowContract(harness: ContractHarness): void {
 
     it("MID-08 a missing outbox table rolls the order back, and the error says what to do", async () => {
       const made = await shop();
-      const { schema } = database();
-      const absent = outbox({ ...(schema === undefined ? {} : { schema }), table: "NotThere" });
+      const absent = outbox({ ...inSchemaOf(database()), table: "NotThere" });
       const handle = compose<Order>([made.transaction, made.inboxOf("orders"), absent], async (message) => {
         await insertOrder(made, currentTransaction(), message.messageId!);
         return { topic: "order.placed", payload: "p" };
@@ -221,8 +216,8 @@ export function flowContract(harness: ContractHarness): void {
     });
 
     it("MID-01 only init creates the tables, a second init changes nothing, and odd names are quoted", async () => {
-      const { db, schema } = database();
-      const named = schema === undefined ? {} : { schema };
+      const { db } = database();
+      const named = inSchemaOf(database());
       const table = 'In"it ; drop';
       const made = [
         transaction(db),
@@ -241,16 +236,10 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-10 clean-up deletes old messages in batches, and never an unpublished one", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = compose<Order>(
-        [made.transaction, made.inboxOf("orders"), made.outbox],
-        placeOrder(made, handled),
-      );
+      const handle = orderHandler(made, handled);
       for (const messageId of ["1", "2", "3"]) await handle({ messageId });
-      const { db, schema } = database();
-      const later = {
-        clock: () => new Date(Date.now() + 8 * 86_400_000),
-        ...(schema === undefined ? {} : { schema }),
-      };
+      const { db } = database();
+      const later = { clock: () => new Date(Date.now() + 8 * 86_400_000), ...inSchemaOf(database()) };
       const week = { retentionMs: 7 * 86_400_000, batchSize: 2 };
       const oldInbox = createInbox(db, { ...later, table: made.names.inbox });
       const oldOutbox = createOutbox(db, { ...later, table: made.names.outbox });
@@ -264,18 +253,15 @@ export function flowContract(harness: ContractHarness): void {
     it("MID-10 on a server clean-up runs at an interval, keeps messages for 7 days, goes on after an error and stops when told", async () => {
       const made = await shop();
       const handled: string[] = [];
-      const handle = compose<Order>(
-        [made.transaction, made.inboxOf("orders"), made.outbox],
-        placeOrder(made, handled),
-      );
+      const handle = orderHandler(made, handled);
       for (const messageId of ["1", "2", "3"]) await handle({ messageId });
       const dispatcher = createDispatcher<OutboxMessage>({ handlers: { "order.placed": () => {} } });
       await dispatcher.run(made.outboxStore, timeBudget(30_000));
       await handle({ messageId: "4" }); // its event stays unpublished
 
-      const { db, schema } = database();
+      const { db } = database();
       let now = Date.now() + 6.9 * 86_400_000;
-      const later = { clock: () => new Date(now), ...(schema === undefined ? {} : { schema }) };
+      const later = { clock: () => new Date(now), ...inSchemaOf(database()) };
       let rounds = 0;
       const failing = {
         id: "failing",

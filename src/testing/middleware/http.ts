@@ -1,24 +1,25 @@
 import { expect, it } from "vitest";
+import { defined } from "../../base/defined.js";
 import { currentTransaction, publish } from "../../middleware/current-transaction.js";
 import { idempotentHttp } from "../../middleware/idempotent-http.js";
 import type { ContractHarness } from "../harness.js";
+import { inSchemaOf } from "../support/database.js";
 import { insertOrder, type Shop, shopTheme } from "./support.js";
 
 const post = (key: string | undefined, body: string, path = "/orders"): Request =>
   new Request(`https://shop.example${path}`, {
     method: "POST",
     body,
-    headers: key === undefined ? {} : { "idempotency-key": key },
+    headers: defined({ "idempotency-key": key }),
   });
 
 function options(shop: Shop) {
-  const { schema } = shop.database;
   return {
     transaction: shop.transaction,
     outbox: shop.outbox,
     subscriber: "api",
     table: shop.names.inbox,
-    ...(schema === undefined ? {} : { schema }),
+    ...inSchemaOf(shop.database),
   };
 }
 

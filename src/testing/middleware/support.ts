@@ -7,6 +7,7 @@ import { createOutbox, type Outbox } from "../../outbox/outbox.js";
 import { type SqlExecutor, type SqlStatement, statement } from "../../sql/driver.js";
 import { migrate } from "../../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "../harness.js";
+import { inSchemaOf } from "../support/database.js";
 
 /** A table of orders, with middleware and stores on tables of their own. */
 export interface Shop {
@@ -44,14 +45,12 @@ export function shopTheme(harness: ContractHarness, title: string, tests: (theme
   });
 }
 
-export const insertInto = (database: TestDatabase, table: string): SqlStatement => {
-  const parameter = database.db.dialect.name === "sqlserver" ? "@id" : ":id";
-  return statement("insert order", `insert into ${table} (id) values (${parameter})`);
-};
+export const insertInto = (table: string): SqlStatement =>
+  statement("insert order", `insert into ${table} (id) values (:id)`);
 
 async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
   const { db } = database;
-  const schema = database.schema === undefined ? {} : { schema: database.schema };
+  const schema = inSchemaOf(database);
   const names = { ...schema, inbox: `ShopInbox${number}`, outbox: `ShopOutbox${number}` };
   await migrate(db, names);
   const table = ordersTable(database, number);
@@ -68,7 +67,7 @@ async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
     inboxStore,
     outboxStore,
     names,
-    insertOrder: insertInto(database, table),
+    insertOrder: insertInto(table),
     orders: async () =>
       (await database.raw(`select id from ${table} order by id`)).map((row) => String(row.id)),
     outgoing: async () =>
@@ -76,7 +75,7 @@ async function makeShop(database: TestDatabase, number: number): Promise<Shop> {
   };
 }
 
-export const ordersTable = (database: TestDatabase, number: number): string =>
+const ordersTable = (database: TestDatabase, number: number): string =>
   database.schema === undefined ? `orders${number}` : `${database.schema}.orders${number}`;
 
 export const insertOrder = async (shop: Shop, tx: SqlExecutor | undefined, id: string): Promise<void> => {

@@ -4,7 +4,7 @@ import { createInbox } from "../../inbox/inbox.js";
 import type { TestDatabase } from "../harness.js";
 import { queueKinds } from "../queue/set-up.js";
 import { columnOf, rowCount } from "../support/database.js";
-import { key, partitionedQueue, partitionTables } from "./support.js";
+import { key, partitionedQueue, tablesOfPartitions } from "./support.js";
 
 export function keyTests(database: () => TestDatabase): void {
   it.each(queueKinds)("ADD-01 keys are case-sensitive, may be long, and in any script (%s)", async (kind) => {
@@ -84,7 +84,7 @@ export function keyTests(database: () => TestDatabase): void {
       await store.fail(owner, [await stored("b1")], "no");
       expect(await claimed()).toEqual(["a2"]);
       await ack("a2");
-      for (const table of partitionTables(names, database().db.dialect.name))
+      for (const table of tablesOfPartitions(names, database().db.dialect.name))
         expect(await rowCount(database(), table)).toBe(0);
     },
   );

@@ -94,7 +94,7 @@ export async function partitionedQueue(
 }
 
 /** The tables of partition queues and their locks. They are empty when all messages are finished. */
-export const partitionTables = (
+export const tablesOfPartitions = (
   names: QueueNames,
   dialect: Database["dialect"]["name"],
 ): readonly string[] =>

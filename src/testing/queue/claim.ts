@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { defined } from "../../base/defined.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../../errors.js";
 import { newOwnerToken, type OwnerToken } from "../../queue/owner-token.js";
 import type { ClaimOptions } from "../../queue/work-store.js";
@@ -86,8 +87,7 @@ export function claimTests({ database, queue, ids, keyOf, addedAt, counts }: Que
       const keys = await store.add(messages(5));
       const claimed: AnyMessage[] = [];
       for (const leaseMs of [undefined, 1, 12_345, 45_000, 86_400_000]) {
-        const options = leaseMs === undefined ? {} : { leaseMs };
-        const [message] = await store.claim({ owner, batchSize: 1, ...options });
+        const [message] = await store.claim({ owner, batchSize: 1, ...defined({ leaseMs }) });
         const lockedUntil = new Date(clock().getTime() + (leaseMs ?? 30_000));
         expect(message!.lockedUntil).toEqual(lockedUntil);
         expect((await stored(message!)).lockedUntil).toEqual(lockedUntil);
@@ -301,7 +301,7 @@ export function claimTests({ database, queue, ids, keyOf, addedAt, counts }: Que
       const { store, owner, clock } = await queue();
       for (const leaseMs of [undefined, 10_000, 300_000, 1, year]) {
         await store.add(messages(1));
-        const [claimed] = await store.claim({ owner, ...(leaseMs === undefined ? {} : { leaseMs }) });
+        const [claimed] = await store.claim({ owner, ...defined({ leaseMs }) });
         const lastsMs = claimed!.lockedUntil!.getTime() - clock().getTime();
         expect(lastsMs).toBe(leaseMs ?? 30_000);
         clock.advance(lastsMs - 1);
@@ -314,7 +314,7 @@ export function claimTests({ database, queue, ids, keyOf, addedAt, counts }: Que
       const { store, owner } = await queue();
       for (const batchSize of [1, 100, 1_000, undefined]) {
         await store.add(messages(batchSize ?? 51));
-        const claimed = await store.claim({ owner, ...(batchSize === undefined ? {} : { batchSize }) });
+        const claimed = await store.claim({ owner, ...defined({ batchSize }) });
         expect(claimed).toHaveLength(batchSize ?? 50);
         expect((await store.ack(owner, claimed.map(keyOf))).changed).toHaveLength(batchSize ?? 50);
       }

@@ -163,7 +163,7 @@ export function retryTests({ queue, ids, keyOf, addedAt, counts, states }: Queue
   });
 
   describe("expiry", () => {
-    it("ADD-03 an expired message is dead by the claim that finds it, and never handed out", async () => {
+    it("ADD-03 an expired message is dead by the claim that finds it, and never returned", async () => {
       const { store, owner, clock, dead, stored } = await queue();
       const expiresAt = new Date(clock().getTime() + 10_000);
       const [stale, live] = await store.add([...messages(1, { expiresAt }), ...messages(1)]);
@@ -198,7 +198,7 @@ export function retryTests({ queue, ids, keyOf, addedAt, counts, states }: Queue
       expect(await store.claim({ owner })).toEqual([]);
     });
 
-    it("ADD-03 a message is handed out until it expires, and its holder may then still finish it", async () => {
+    it("ADD-03 a message is claimable until it expires, and its holder may then still finish it", async () => {
       const { store, owner, clock, dead } = await queue();
       const expiresAt = new Date(clock().getTime() + 10_000);
       const keys = await store.add(messages(2, { expiresAt }));

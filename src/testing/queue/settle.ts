@@ -365,7 +365,7 @@ export function settleTests(context: QueueContext): void {
       },
     );
 
-    it("FUN-03 release hands back at no attempt, claimable at once", async () => {
+    it("FUN-03 release gives messages back without an attempt, claimable at once", async () => {
       const { store, owner, clock, held, stored } = await queue();
       const claimed = await held(3);
       clock.advance(1_000);

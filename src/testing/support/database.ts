@@ -1,3 +1,4 @@
+import { defined } from "../../base/defined.js";
 import type { Database } from "../../sql/dialect.js";
 import type { SqlExecutor } from "../../sql/driver.js";
 import type { QueueNames } from "../../sql/names.js";
@@ -5,7 +6,7 @@ import type { TestDatabase } from "../harness.js";
 
 /** Give it to migrate, createInbox and createOutbox. */
 export const inSchemaOf = ({ schema }: Pick<TestDatabase, "schema">): { readonly schema?: string } =>
-  schema === undefined ? {} : { schema };
+  defined({ schema });
 
 export const namesOf = (database: TestDatabase, kind: QueueNames["kind"], table: string): QueueNames =>
   database.db.dialect.names(kind, database.schema ?? database.db.dialect.defaults.schema, table);

@@ -1,4 +1,4 @@
-import { isHeaderName, isObject, isText, oneOf, type Report, refuseFields } from "./field-checks.js";
+import { checkOneOf, isHeaderName, isObject, isText, type Report, refuseFields } from "./field-checks.js";
 import type { Handshake } from "./scheme.js";
 import {
   type Placeholder,
@@ -33,7 +33,7 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
     return isObject(value) ? value : {};
   };
   refuseFields(handshake, ["method", "when", "verifyToken", "unsigned", "answer"], name, report);
-  oneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
+  checkOneOf(method ?? "", ["GET", "HEAD", "POST", "OPTIONS"], `${name}.method`, report);
   const when = Object.entries(object(handshake.when, "when"));
   if (method === "POST" && when.length === 0)
     wrong("when is empty: every event would be answered as a handshake, and none stored");

@@ -24,17 +24,16 @@ export interface CheckedScheme {
   readonly handshakes: readonly CheckedHandshake[];
 }
 
-const schemeFields = [
-  "verify",
+/** Fields by which a source overrides its scheme. */
+export const overridableFields = [
   "messageId",
   "topic",
   "tenant",
   "keepHeaders",
   "volatileFields",
   "contentTypes",
-  "handshakes",
-  "answer",
-];
+] as const;
+const schemeFields = ["verify", ...overridableFields, "handshakes", "answer"];
 /** Headers that may hold a secret. They are never stored. */
 const secretHeader =
   /signature|authori[sz]ation|cookie|secret|password|hmac|credential|api-?key|(?:^|[-_])token/i;

@@ -2,8 +2,8 @@ import {
   type Alternatives,
   asList,
   checkHeaderPart,
+  checkOneOf,
   checkText,
-  oneOf,
   parseAll,
   type Report,
   refuseFields,
@@ -47,14 +47,14 @@ export function checkVerify(verify: SignatureRule | TokenRule | undefined, repor
 function checkSignature(rule: SignatureRule, report: Report): Alternatives {
   refuseFields(rule, signatureFields, "verify", report);
   checkHeaderPart(rule, "verify", report);
-  oneOf(rule.encoding, ["hex", "base64", "base64url"], "verify.encoding", report);
-  oneOf(rule.algorithm, digests, "verify.algorithm", report);
-  oneOf(rule.secretEncoding, secretEncodings, "verify.secretEncoding", report);
+  checkOneOf(rule.encoding, ["hex", "base64", "base64url"], "verify.encoding", report);
+  checkOneOf(rule.algorithm, digests, "verify.algorithm", report);
+  checkOneOf(rule.secretEncoding, secretEncodings, "verify.secretEncoding", report);
   if (rule.keys !== undefined) checkKeys(rule, report);
   if (rule.timestamp !== undefined) {
     checkHeaderPart(rule.timestamp, "verify.timestamp", report);
     refuseFields(rule.timestamp, ["header", "separator", "prefix", "unit"], "verify.timestamp", report);
-    oneOf(rule.timestamp?.unit, ["s", "ms"], "verify.timestamp.unit", report);
+    checkOneOf(rule.timestamp?.unit, ["s", "ms"], "verify.timestamp.unit", report);
   }
   checkText(rule.bodyDigestQuery, "verify.bodyDigestQuery", report);
   const signed = parseAll(rule.signed ?? "{body}", placeholdersInSignedContent, "verify.signed", report);
@@ -82,9 +82,9 @@ function checkKeys({ keys, algorithm, secretEncoding }: SignatureRule, report: R
   for (const [index, key] of asList(keys).entries()) {
     const name = `verify.keys[${index}]`;
     refuseFields(key, ["algorithm", "secretEncoding", "secretPrefix", "prefix"], name, report);
-    oneOf(key?.algorithm, [...digests, "ed25519"], `${name}.algorithm`, report);
+    checkOneOf(key?.algorithm, [...digests, "ed25519"], `${name}.algorithm`, report);
     if (key?.algorithm === undefined) report(`${name}.algorithm is missing`);
-    oneOf(key?.secretEncoding, secretEncodings, `${name}.secretEncoding`, report);
+    checkOneOf(key?.secretEncoding, secretEncodings, `${name}.secretEncoding`, report);
     checkText(key?.secretPrefix, `${name}.secretPrefix`, report);
     checkText(key?.prefix, `${name}.prefix`, report);
   }

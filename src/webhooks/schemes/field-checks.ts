@@ -38,7 +38,7 @@ export function checkTexts(value: unknown, name: string, report: Report): void {
     report(`${name} must be a list of strings`);
 }
 
-export function oneOf(value: unknown, known: readonly string[], name: string, report: Report): void {
+export function checkOneOf(value: unknown, known: readonly string[], name: string, report: Report): void {
   if (value !== undefined && !known.includes(value as string))
     report(`${name} must be one of ${known.join(", ")}`);
 }

@@ -1,3 +1,4 @@
+import { singleFlight } from "../../base/single-flight.js";
 import { withinTime } from "../../base/within-time.js";
 import { InvalidOperationError } from "../../errors.js";
 
@@ -61,9 +62,9 @@ export function createSecretKeys<Key extends object>(
   const isFixed = list.every((secret) => typeof secret === "string");
 
   let kept: { readonly keys: readonly Key[]; readonly until: number } | undefined;
-  let fetching: Promise<readonly Key[]> | undefined;
 
-  const refresh = async (): Promise<readonly Key[]> => {
+  /** One fetch serves all webhooks that wait. A failure is not kept. */
+  const refreshing = singleFlight(async (): Promise<readonly Key[]> => {
     const before = kept;
     // A fetch that is too late for this webhook serves the next one, unless a newer fetch has finished before.
     const fetched = fetchAll().then((keys) => {
@@ -79,16 +80,12 @@ export function createSecretKeys<Key extends object>(
       kept = { keys: before.keys, until: options.clock().getTime() + Math.min(staleMs, options.maxAgeMs) };
       return before.keys;
     }
-  };
+  });
 
   return {
     async get() {
       if (kept !== undefined && options.clock().getTime() < kept.until) return kept.keys;
-      // One fetch serves all webhooks that wait. A failure is not kept.
-      fetching ??= refresh().finally(() => {
-        fetching = undefined;
-      });
-      return fetching;
+      return refreshing.run();
     },
   };
 }

@@ -39,7 +39,7 @@ export async function postgresForFunctions(url: string): Promise<FunctionsDataba
   await run(db, `create table ${table} (message text not null, process int not null)`);
   const env = { ...common, TEST_SCHEMA: schema, TEST_EFFECTS: table, ONCEBOX_DATABASE_URL: target.href };
   return {
-    ...looking(db, table),
+    ...readers(db, table),
     kind: "postgres",
     env,
     inbox: createInbox(db, { schema }),
@@ -73,7 +73,7 @@ export async function sqliteForFunctions(): Promise<FunctionsDatabase> {
   const db = await open(join(folder, "app.db"));
   const env = { ...common, ONCEBOX_DATABASE_URL: `sqlite:${join(folder, "app.db")}` };
   return {
-    ...looking(db, "effects"),
+    ...readers(db, "effects"),
     kind: "sqlite",
     env,
     inbox: createInbox(db),
@@ -95,7 +95,7 @@ export async function sqliteForFunctions(): Promise<FunctionsDatabase> {
   };
 }
 
-const looking = (db: Database, table: string): Pick<FunctionsDatabase, "db" | "effects"> => ({
+const readers = (db: Database, table: string): Pick<FunctionsDatabase, "db" | "effects"> => ({
   db,
   async effects() {
     const rows = await db.driver.query(

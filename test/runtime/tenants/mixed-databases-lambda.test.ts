@@ -22,7 +22,7 @@ describe("tenants on different databases, in one bundle", () => {
     await bundles?.remove();
   });
 
-  it("FUN-07 FUN-09 every tenant's messages are handled once, and what was not built in is told", async () => {
+  it("FUN-07 FUN-09 every tenant's messages are handled once, and a database that is not built in is reported", async () => {
     const elsewhere = { id: "elsewhere", database: "mssql://nobody:hidden@localhost/none" };
     const env = {
       ...scenario.env,

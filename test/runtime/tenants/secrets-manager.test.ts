@@ -75,7 +75,7 @@ describe("tenants in AWS Secrets Manager", () => {
     expect(service.calls).toEqual(["ListSecrets"]);
   });
 
-  it("FUN-08 one that cannot be read is told without its text; the others are served, and a known one stays", async () => {
+  it("FUN-08 a secret that cannot be read is reported without its text; the others are served, and a known one stays", async () => {
     secrets.set("t/a", { text: "sqlite:a.db" });
     secrets.set("t/broken", { text: '{"hidden": 1}' });
     secrets.set("t/denied", { refusal: "DecryptionFailure" });

@@ -14,11 +14,11 @@ const filesIn = async (folder: string) =>
     .sort();
 
 describe("oncebox init", () => {
-  let place: string;
+  let parent: string;
   beforeAll(async () => {
-    place = await mkdtemp(join(tmpdir(), "oncebox-init-"));
+    parent = await mkdtemp(join(tmpdir(), "oncebox-init-"));
   });
-  afterAll(() => rm(place, { recursive: true, force: true }));
+  afterAll(() => rm(parent, { recursive: true, force: true }));
 
   const cli = async (...args: readonly string[]) => {
     const lines: string[] = [];
@@ -34,7 +34,7 @@ describe("oncebox init", () => {
   ])(
     "FUN-10 an app for $cloud has exactly the templates of this package",
     async ({ cloud, database, templates }) => {
-      const folder = join(place, cloud);
+      const folder = join(parent, cloud);
       expect((await cli("init", cloud, folder)).code).toBe(0);
       const infra = (await filesIn(join(root, "infra", cloud))).map((name) => `infra/${cloud}/${name}`);
       expect(infra.length).toBeGreaterThan(3);
@@ -71,7 +71,7 @@ describe("oncebox init", () => {
       code: 2,
       text: expect.stringContaining("is not empty"),
     });
-    const folder = join(place, "new");
+    const folder = join(parent, "new");
     expect(await cli("init", "gcp", folder)).toMatchObject({
       code: 2,
       text: expect.stringContaining("The cloud must be aws or azure."),

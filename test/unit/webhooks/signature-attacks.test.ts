@@ -26,7 +26,7 @@ const delivery = (source: Known, more: object = {}) =>
 const signatureOf = (source: Known, request: Request) => request.headers.get(signatureHeader[source]!)!;
 const after = (ms: number) => new Date(now.getTime() + ms);
 
-/** Sends them all and answers their statuses; nothing may be stored of what was refused. */
+/** Sends them all and returns their statuses; nothing may be stored of what was refused. */
 async function statuses(requests: readonly Request[], given = sources): Promise<number[]> {
   const { route, messages } = await reception({ sources: given });
   const found: number[] = [];

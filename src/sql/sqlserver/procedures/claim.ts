@@ -1,7 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
-import { addMs, asInt, backoffMs, prepareBackoff, text } from "../expressions.js";
+import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
   atomically,
@@ -12,7 +12,7 @@ import {
   prepareLease,
   seekEach,
   skipLocked,
-  stateOf,
+  stateTable,
 } from "./procedure.js";
 import { inserted, leaseColumns, row } from "./rows.js";
 
@@ -28,7 +28,7 @@ const claimedTable = `declare @claimed table (
 );`;
 
 export function claim(n: QueueNames): string {
-  const s = stateOf(n);
+  const s = stateTable(n);
   const lost = isLost(s);
   const dies = isDying(s);
   const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
@@ -39,10 +39,10 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = ${s}.crashes + ${asInt(lost)},
   owner = case when ${dies} then null else @owner end,
   locked_until = case when ${dies} then null else @lease_end end,
-  visible_at = ${addMs("@lease_end", backoffMs(attempts, `${s}.seq`))},
+  visible_at = ${addMs("@lease_end", backoffSql(attempts, `${s}.seq`))},
   last_error = case
-    when ${s}.expires_at <= @now then ${text(reasons.expired)}
-    when ${lost} then ${text(reasons.leaseExpired)}
+    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
+    when ${lost} then ${unicodeLiteral(reasons.leaseExpired)}
     else ${s}.last_error
   end
 output ${inserted(leaseColumns)}

@@ -1,13 +1,13 @@
 import { status } from "../../dialect.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
-import { addMs, asInt, text } from "../expressions.js";
+import { addMs, asInt, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition } from "../partitions.js";
-import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateOf } from "./procedure.js";
+import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateTable } from "./procedure.js";
 import { columns } from "./rows.js";
 
 export function reap(n: QueueNames): string {
-  const s = stateOf(n);
+  const s = stateTable(n);
   const lost = isLost(s);
   const dies = isDying(s);
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
@@ -29,7 +29,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = ${s}.crashes + ${asInt(lost)},
   owner = null,
   locked_until = null,
-  last_error = case when ${s}.expires_at <= @now then ${text(reasons.expired)} else ${text(reasons.leaseExpired)} end
+  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end
 output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
 from (
   select top (@limit) u.seq
@@ -82,7 +82,7 @@ ${seekEach};
 
 delete from ${n.state}
 from @gone g, ${n.state} with (rowlock)
-where ${stateOf(n)}.seq = g.seq
+where ${stateTable(n)}.seq = g.seq
 ${seekEach};`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;

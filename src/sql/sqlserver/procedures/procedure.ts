@@ -64,7 +64,7 @@ export const seqs = "openjson(@items) with (seq bigint '$') i";
  * accepts other forms as well. But Babelfish checks the condition on an old version of a row that is joined by JOIN, so
  * that two claimers get it, and refuses an alias together with OUTPUT.
  */
-export const stateOf = (n: QueueNames) => n.bare("State");
+export const stateTable = (n: QueueNames) => n.bare("State");
 
 /** A row that @owner holds. */
 export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;

@@ -1,17 +1,17 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { addMs, backoffMs, prepareBackoff } from "../expressions.js";
+import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { purge, reap } from "./maintain.js";
-import { atomically, owned, type Procedure, prepareLease, procedure, stateOf } from "./procedure.js";
+import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { rejoinPartition } from "./rejoin-partition.js";
 import { abandon, settle } from "./settle.js";
 
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
-  const s = stateOf(n);
+  const s = stateTable(n);
   const make = (suffix: Exclude<keyof typeof signatures, "GetByKey" | "GetById">, body: string) =>
     procedure(n, suffix, signatures[suffix], body);
   return [
@@ -52,7 +52,7 @@ ${prepareBackoff}
 ${settle(
   n,
   `locked_until = @lease_end,
-  visible_at = ${addMs("@lease_end", backoffMs(`(${s}.attempt + 1)`, `${s}.seq`))}`,
+  visible_at = ${addMs("@lease_end", backoffSql(`(${s}.attempt + 1)`, `${s}.seq`))}`,
   owned(s),
 )}`,
     ),

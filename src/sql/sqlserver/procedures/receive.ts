@@ -4,7 +4,7 @@ import { asBit, asInt, binary, differs } from "../expressions.js";
 import { inboxColumns } from "../json-functions.js";
 import { lockArrivals, pendingArrivalsTable } from "../partitions.js";
 import { contents, firstStatus, keyed, parametersAsRow } from "./message-parameters.js";
-import { atomically, seekEach, stateOf } from "./procedure.js";
+import { atomically, seekEach, stateTable } from "./procedure.js";
 import { rejoinPartition } from "./rejoin-partition.js";
 import { inserted } from "./rows.js";
 
@@ -22,7 +22,7 @@ const isOther = (before: string, after: string): string =>
  */
 export function receive(n: QueueNames, newMessages: string, hasKeys = false): string {
   const m = n.bare("");
-  const s = stateOf(n);
+  const s = stateTable(n);
   // A done message keeps the content that was handled; any other gets the newest (IBX-028, IBX-029).
   const newest = (c: string) => (c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`);
   const unlessDone = (c: string) =>

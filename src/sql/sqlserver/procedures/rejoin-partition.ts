@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { binary } from "../expressions.js";
 import { lockArrivals, pendingArrivalsTable } from "../partitions.js";
-import { indented, stateOf } from "./procedure.js";
+import { indented, stateTable } from "./procedure.js";
 
 /**
  * The rows of `from` (a table with `seq`, alias `c`) that match `which` and have a partition key become pending arrivals:
@@ -27,7 +27,7 @@ ${indented(lockArrivals(n, "rejoining_keys", "@rejoining"))}
   update ${n.state}
   set status = ${status.blocked}, keyed = 1
   from @rejoining b, ${n.state} with (rowlock)
-  where ${stateOf(n)}.seq = b.seq;
+  where ${stateTable(n)}.seq = b.seq;
 
   insert into ${pendingArrivalsTable(n)} (seq, partition_key)
   select b.seq, b.partition_key

@@ -1,8 +1,8 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { addMs, asBit, backoffMs, prepareBackoff } from "../expressions.js";
+import { addMs, asBit, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition } from "../partitions.js";
-import { atomically, owned, seekEach, seqs, stateOf } from "./procedure.js";
+import { atomically, owned, seekEach, seqs, stateTable } from "./procedure.js";
 
 /** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
 export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
@@ -10,7 +10,7 @@ export function settle(n: QueueNames, set: string, condition: string, after?: st
 set ${set}
 output inserted.seq, inserted.keyed into @changed (seq, keyed)
 from ${seqs}, ${n.state} with (rowlock)
-where ${stateOf(n)}.seq = i.seq and ${condition}
+where ${stateTable(n)}.seq = i.seq and ${condition}
 ${seekEach};`;
   return `declare @changed table (seq bigint not null primary key, keyed bit null);
 
@@ -20,7 +20,7 @@ select c.seq as seq from @changed c;`;
 }
 
 export function abandon(n: QueueNames): string {
-  const s = stateOf(n);
+  const s = stateTable(n);
   return `${prepareBackoff}
 declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
 
@@ -30,7 +30,7 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   crashes = 0,
   owner = null,
   locked_until = null,
-  visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffMs(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
+  visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error)
 output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
 from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (rowlock)

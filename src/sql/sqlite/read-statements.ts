@@ -1,6 +1,6 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { keysOf, limit, messages, now, stateOf, unclaimed, visibleAt } from "./expressions.js";
+import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
 import { cursorTable } from "./names.js";
 import { steps } from "./steps.js";
 
@@ -10,8 +10,8 @@ const row = (
   n: QueueNames,
   seq = "m.seq",
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
-  ${stateOf.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
-  s.processed_at, s.processed_by, ${stateOf.crashes} as crashes, ${stateOf.status} as status, m.message_id,
+  ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error,
+  s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
   ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
 
 /** The conditions of a list on the message. */

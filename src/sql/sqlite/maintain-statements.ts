@@ -2,7 +2,7 @@ import { type QueueStatements, status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { dies, isLost } from "./claim.js";
+import { dies, isLost } from "./claim-statement.js";
 import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";

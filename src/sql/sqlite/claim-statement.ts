@@ -3,7 +3,7 @@ import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { backoff, isUnclaimed, lease, limit, now, stateOf } from "./expressions.js";
+import { backoff, isUnclaimed, lease, limit, now, stateColumns } from "./expressions.js";
 import { cursorTable } from "./names.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
@@ -57,10 +57,10 @@ end`;
 
 /** The values that a claim writes into the state `s`, or into that of an unclaimed message. */
 const claimed = {
-  attempt: `${stateOf.attempt} + (${isLost})`,
-  crashes: `${stateOf.crashes} + (${isLost})`,
+  attempt: `${stateColumns.attempt} + (${isLost})`,
+  crashes: `${stateColumns.crashes} + (${isLost})`,
   lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
-  visibleAt: `${now} + ${lease} + ${backoff(`${stateOf.attempt} + (${isLost}) + 1`, ":random")}`,
+  visibleAt: `${now} + ${lease} + ${backoff(`${stateColumns.attempt} + (${isLost}) + 1`, ":random")}`,
   lastError: `case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
     when ${isLost} then ${literal(reasons.leaseExpired)}
