@@ -138,6 +138,8 @@ export interface Dialect extends ReceivingDialect {
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
+  /** A create failed because an object of that name exists, or exists as another kind of object. */
+  readonly isNameTaken: (error: unknown) => boolean;
   /**
    * :name → locked, true when the lock was free. The transaction owns the lock and the statement never waits for it.
    * Commit, rollback and the end of the connection release it, so a killed function leaves no lock behind. Undefined

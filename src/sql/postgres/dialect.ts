@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
+import { isNameTaken } from "./faults.js";
 import { due } from "./poll.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
@@ -13,6 +14,7 @@ export const postgresDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  isNameTaken,
   idempotencyLock: statement(
     "idempotency lock",
     "select pg_try_advisory_xact_lock(hashtextextended(:name::text, 7093)) as locked",

@@ -1,4 +1,5 @@
 import type { Dialect } from "../dialect.js";
+import { isNameTaken } from "./faults.js";
 import { due } from "./poll.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
@@ -12,6 +13,7 @@ export const sqliteDialect: Dialect = {
   migrations,
   routines,
   ledger,
+  isNameTaken,
   idempotencyLock: undefined, // one writer at a time is lock enough
   batchSeparator: ";\n",
   fromTime: (value) => new Date(Number(value)),
