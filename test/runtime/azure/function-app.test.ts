@@ -108,6 +108,6 @@ describe("the function app for Azure", () => {
 
   it("a wrong setting stops the start, and the error names it", async () => {
     const starting = started({ ONCEBOX_WAKE_QUEUE: "Wake_Up", AzureWebJobsStorage: "x" });
-    await expect(starting).rejects.toThrow(/ONCEBOX_WAKE_QUEUE must be a queue's name/);
+    await expect(starting).rejects.toThrow(/ONCEBOX_WAKE_QUEUE must be the name of a queue/);
   });
 });

@@ -32,7 +32,7 @@ describe("settings on Azure", () => {
     "FUN-06 refuses a name that no queue can have: %s",
     (name) => {
       const env = { ONCEBOX_WAKE_QUEUE: name, AzureWebJobsStorage: storage };
-      expect(() => readAzureSettings(env)).toThrow(/ONCEBOX_WAKE_QUEUE must be a queue's name/);
+      expect(() => readAzureSettings(env)).toThrow(/ONCEBOX_WAKE_QUEUE must be the name of a queue/);
     },
   );
 
