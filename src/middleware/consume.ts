@@ -4,6 +4,7 @@ import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
+import { storableMessage } from "./storable-message.js";
 import type { TriggerMessage } from "./trigger-message.js";
 
 export interface ConsumeOptions {
@@ -83,7 +84,7 @@ async function writeDeadLetter(
   message: TriggerMessage,
   reason: string,
 ): Promise<void> {
-  const { messageId, topic, payload, headers, correlationId } = message;
-  await inbox.markDead({ source: subscriber, messageId }, reason);
-  await inbox.receive({ source: subscriber, messageId, topic, payload, headers, correlationId });
+  const storable = storableMessage(message);
+  await inbox.markDead({ source: subscriber, messageId: storable.messageId }, reason);
+  await inbox.receive({ source: subscriber, ...storable });
 }

@@ -1,4 +1,5 @@
 import { defined } from "../base/defined.js";
+import { readBody } from "../base/read-body.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
@@ -6,6 +7,7 @@ import { parseIdempotencyKey, requestFingerprint, scopedKey } from "./idempotenc
 import { type HttpHandler, idempotentRequests, type RequestOutcome } from "./idempotent-requests.js";
 import type { OutboxMiddleware } from "./outbox-middleware.js";
 import { problemResponse } from "./problem-response.js";
+import { runningRequests } from "./running-requests.js";
 import { requireOrder } from "./stages.js";
 import type { TransactionMiddleware } from "./transaction-middleware.js";
 
@@ -60,7 +62,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
     outbox: options.outbox,
     handler,
   });
-  const running = new Set<string>();
+  const running = runningRequests();
 
   return async (request) => {
     const header = request.headers.get("idempotency-key");
@@ -73,18 +75,21 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
         "This request needs an Idempotency-Key header: a text in quotes, of 1 to 255 characters.",
       );
     const key = scope === undefined ? given : scopedKey(scope(request), given);
-    const body = new Uint8Array(await request.clone().arrayBuffer());
-    if (body.byteLength > maxBodyBytes) return problemResponse(413, "The request is too large.");
-    if (running.has(key)) return stillRunning();
-    running.add(key);
-    try {
-      const hash = requestFingerprint(request, body);
-      const outcome = await inTransaction(transaction, () => requests.handleOnce(request, key, hash));
-      if (outcome.kind === "locked") return stillRunning();
-      return outcome.kind === "known" ? await requests.storedResponse(key, hash) : outcome.response;
-    } finally {
-      running.delete(key);
+    const body = await readBody(request.clone(), maxBodyBytes);
+    if (body === "too large" || body === "malformed") {
+      request.body?.cancel().catch(() => {});
+      return body === "too large"
+        ? problemResponse(413, `The body of a request may have ${maxBodyBytes} bytes at most.`)
+        : problemResponse(400, "The body of the request could not be read.");
     }
+    const hash = requestFingerprint(request, body);
+    const once = (starting: () => void) =>
+      inTransaction(transaction, () => requests.handleOnce(request, key, hash, starting));
+    const outcome = await running.join(key, once);
+    if ("response" in outcome) return outcome.response;
+    // A parallel request that only reads a stored response holds the lock too, so a locked key may be known.
+    const stored = outcome.kind === "running" ? undefined : await requests.storedResponse(key, hash);
+    return stored ?? stillRunning();
   };
 }
 

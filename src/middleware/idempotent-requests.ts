@@ -24,11 +24,20 @@ export type RequestOutcome =
 export interface IdempotentRequests {
   /** Handles a request without a key. */
   handle(request: Request): Promise<AnsweredRequest>;
-  /** Handles a request unless its key is locked or known, and stores the response under the key. */
-  handleOnce(request: Request, key: string, hash: Uint8Array): Promise<RequestOutcome>;
-  /** The response for a known key; 422 when the key belongs to another request. */
-  storedResponse(key: string, hash: Uint8Array): Promise<Response>;
+  /**
+   * Handles a request unless its key is locked or known, and stores the response under the key. Calls `starting` before
+   * the handler.
+   */
+  handleOnce(request: Request, key: string, hash: Uint8Array, starting: () => void): Promise<RequestOutcome>;
+  /** The response for a key whose request was handled and committed; 422 when the key belongs to another request. */
+  storedResponse(key: string, hash: Uint8Array): Promise<Response | undefined>;
 }
+
+/**
+ * SQL Server without row versions makes a reader wait for a row that a running request has written. A response that
+ * cannot be read within this time belongs to such a request.
+ */
+const readMs = 2_000;
 
 /** Handles requests in the transaction that is open, and keeps their responses in the inbox. */
 export function idempotentRequests(options: {
@@ -52,11 +61,12 @@ export function idempotentRequests(options: {
   return {
     handle,
 
-    async handleOnce(request, messageId, hash) {
+    async handleOnce(request, messageId, hash, starting) {
       const { tx } = requireScope("inbox");
       const key = { source: subscriber, messageId };
       if (!(await takeIdempotencyLock(dialect, tx, subscriber, messageId))) return { kind: "locked" };
       if (await inbox.alreadyProcessed(key, hash, { tx })) return { kind: "known" };
+      starting();
       const outcome = await handle(request);
       if (outcome.kind === "failed") return outcome;
       const stored = await toStoredResponse(outcome.response);
@@ -66,12 +76,12 @@ export function idempotentRequests(options: {
     },
 
     async storedResponse(messageId, hash) {
-      const found = await inbox.get({ source: subscriber, messageId });
-      if (found === null)
-        return problemResponse(
-          409,
-          "The response for this Idempotency-Key has just been deleted. Try again.",
-        );
+      const signal = AbortSignal.timeout(readMs);
+      const found = await inbox.get({ source: subscriber, messageId }, { signal }).catch((error: unknown) => {
+        if (signal.aborted) return null;
+        throw error;
+      });
+      if (found?.state !== "Done") return undefined;
       if (found.hash === null || Buffer.compare(found.hash, hash) !== 0)
         return problemResponse(422, "This Idempotency-Key was used with another request.");
       return fromStoredResponse(JSON.parse(found.payload) as StoredResponse);

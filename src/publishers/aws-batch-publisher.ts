@@ -1,7 +1,7 @@
-import { awsAttributes, fifoFields, requireBody } from "./aws-attributes.js";
+import { awsAttributes, awsMessageSize, fifoFields, requireBody } from "./aws-attributes.js";
 import { type BatchResponse, batchOutcomes } from "./aws-batch-outcomes.js";
+import { eachAlone } from "./each-alone.js";
 import { guarded } from "./guarded.js";
-import { messageSize } from "./message-size.js";
 import { microBatch } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -22,30 +22,35 @@ export interface AwsBatchPublisherOptions {
   readonly isFifo: boolean;
   /** The limit for payload and attributes of one message. */
   readonly maxMessageBytes: number;
-  readonly sendBatch: (entries: readonly AwsBatchEntry[]) => Promise<BatchResponse>;
+  readonly sendBatch: (entries: readonly AwsBatchEntry[], signal: AbortSignal) => Promise<BatchResponse>;
 }
 
 /** What SQS and SNS have in common: ten messages per request, attributes, FIFO groups, an outcome for each entry. */
 export function awsBatchPublisher(settings: AwsBatchPublisherOptions): Publisher {
   const { destination, options, isFifo, maxMessageBytes, sendBatch } = settings;
+  const sendAll = async (messages: readonly PublishedMessage[], signal: AbortSignal) => {
+    const entries = messages.map((message, index) => ({
+      payload: message.payload,
+      fields: {
+        Id: String(index),
+        MessageAttributes: awsAttributes(message),
+        ...fifoFields(isFifo, message),
+      },
+    }));
+    return batchOutcomes(messages.length, await sendBatch(entries, signal), destination);
+  };
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
     maxBytes: 262_144,
-    bytesOf: messageSize,
-    async send(messages) {
-      const entries = messages.map((message, index) => ({
-        payload: message.payload,
-        fields: {
-          Id: String(index),
-          MessageAttributes: awsAttributes(message),
-          ...fifoFields(isFifo, message),
-        },
-      }));
-      return batchOutcomes(messages.length, await sendBatch(entries), destination);
-    },
+    bytesOf: awsMessageSize,
+    send: (messages, signal) => eachAlone(messages, isContentFault, (some) => sendAll(some, signal)),
   });
-  return guarded(destination, options, async (message) => {
+  return guarded(destination, options, async (message, { signal }) => {
     requireBody(message, maxMessageBytes, destination);
-    await send(message);
+    await send(message, signal);
   });
 }
+
+/** AWS refused the request for what its messages hold, not for what the queue or topic is. */
+const isContentFault = (error: unknown): boolean =>
+  /^(BatchRequestTooLong|InvalidMessageContents)(Exception)?$/.test((error as Error | undefined)?.name ?? "");

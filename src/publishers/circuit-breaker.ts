@@ -1,9 +1,21 @@
-import { PermanentFailure, retryAfter } from "../dispatch/settlement.js";
+import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import { safeReason } from "../base/safe-reason.js";
+import { withinTime } from "../base/within-time.js";
+import { retryAfter } from "../dispatch/settlement.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { BreakerPolicy } from "./publisher.js";
+import { isMessageFault } from "./refused-message.js";
 
-const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000 };
+const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000, trialMs: 30_000 };
+
+export interface BreakerReports {
+  readonly logger?: Logger;
+  readonly metrics?: Metrics;
+  /** For tests: the time in milliseconds. */
+  readonly now?: () => number;
+}
 
 export interface CircuitBreaker {
   /**
@@ -16,21 +28,31 @@ export interface CircuitBreaker {
 
 /**
  * Opens after several failures in a row, and then calls the destination no more, so that a broken destination costs the
- * others no time. After `openMs` one trial call is let through. When it succeeds, the breaker closes.
+ * others no time. After `openMs` one trial call is let through. When it succeeds, the breaker closes. A trial that takes
+ * longer than `trialMs` has failed.
  */
 export function circuitBreaker(
   destination: string,
   overrides: Partial<BreakerPolicy> = {},
-  now: () => number = () => performance.now(),
+  {
+    logger: givenLogger = silentLogger,
+    metrics: givenMetrics,
+    now = () => performance.now(),
+  }: BreakerReports = {},
 ): CircuitBreaker {
   refuseUnknown(overrides, Object.keys(defaults), "breaker");
   const policy = { ...defaults, ...overrides };
   requireDuration(policy.openMs, "breaker: openMs");
   requireDuration(policy.maxOpenMs, "breaker: maxOpenMs");
+  requireDuration(policy.trialMs, "breaker: trialMs");
   if (!Number.isInteger(policy.failures) || policy.failures < 1)
     throw new ArgumentRangeError(
       `breaker: failures must be a whole number from 1 on, not ${String(policy.failures)}.`,
     );
+  const logger = guardedLogger(givenLogger);
+  const metrics = givenMetrics && guardedMetrics(givenMetrics);
+  const count = (event: "opened" | "closed" | "refused"): void =>
+    metrics?.count("oncebox.breaker", 1, { destination, event });
   let failures = 0;
   let openings = 0;
   let openUntil: number | undefined;
@@ -41,16 +63,24 @@ export function circuitBreaker(
     return trying ? policy.openMs : Math.max(0, openUntil - now());
   };
   const succeeded = (): void => {
+    if (openUntil !== undefined) {
+      logger.info("circuit breaker closed", { destination });
+      count("closed");
+    }
     failures = 0;
     openings = 0;
     openUntil = undefined;
   };
-  const failed = (): void => {
+  const failed = (error: unknown): void => {
     failures++;
     if (openUntil === undefined && failures < policy.failures) return;
-    openUntil = now() + Math.min(policy.maxOpenMs, policy.openMs * 2 ** openings);
+    const openMs = Math.min(policy.maxOpenMs, policy.openMs * 2 ** openings);
+    openUntil = now() + openMs;
     openings++;
+    logger.error("circuit breaker opened", { destination, failures, openMs, reason: safeReason(error) });
+    count("opened");
   };
+  const tooLate = () => new Error(`${destination} did not end the trial within ${policy.trialMs} ms.`);
 
   return {
     get state() {
@@ -58,25 +88,25 @@ export function circuitBreaker(
     },
     async run(call, signal) {
       const wait = waitMs();
-      if (wait > 0)
+      if (wait > 0) {
+        count("refused");
         throw retryAfter(
           wait,
           `${destination} has been failing. Its circuit breaker is open for ${Math.ceil(wait)} ms.`,
-          {
-            costsAttempt: false,
-          },
+          { costsAttempt: false },
         );
+      }
       const isTrial = openUntil !== undefined;
       if (isTrial) trying = true;
       try {
-        const result = await call();
+        const result = await (isTrial ? withinTime(policy.trialMs, call(), tooLate) : call());
         if (isTrial || openUntil === undefined) succeeded();
         return result;
       } catch (error) {
-        // A destination that refuses one message for good is working.
-        if (error instanceof PermanentFailure) {
+        // A destination that refuses one message is working.
+        if (isMessageFault(error)) {
           if (isTrial) succeeded();
-        } else if (!signal?.aborted && (isTrial || openUntil === undefined)) failed(); // not calls that began before it opened
+        } else if (!signal?.aborted && (isTrial || openUntil === undefined)) failed(error); // not calls that began before it opened
         throw error;
       } finally {
         if (isTrial) trying = false;

@@ -3,10 +3,9 @@ import { defined } from "../base/defined.js";
 import { memoisePromise } from "../base/memoise-promise.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { requireSize } from "./aws-attributes.js";
+import { bytesOf, requireSize } from "./aws-attributes.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
-import { messageSize } from "./message-size.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
@@ -19,7 +18,11 @@ export interface EventBridgePublisherOptions extends PublisherOptions {
   readonly client?: EventBridgeClient;
 }
 
+/** The limit of an event, and of a whole request. */
 const maxEventBytes = 262_144;
+
+/** EventBridge would refuse these events every time. */
+const contentFaults = ["MalformedDetail", "InvalidArgument"];
 
 /**
  * Puts events on an EventBridge bus, ten per request. The topic is the detail type, and the payload, which must be a
@@ -43,11 +46,12 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
     );
     return { PutEventsCommand, client: options.client ?? new EventBridgeClient({}) };
   });
+  const sizeOf = (message: PublishedMessage): number => bytesOf([source, message.topic, message.payload]);
   const send = microBatch<PublishedMessage>({
     maxItems: 10,
-    maxBytes: 262_144,
-    bytesOf: messageSize,
-    async send(messages) {
+    maxBytes: maxEventBytes,
+    bytesOf: sizeOf,
+    async send(messages, signal) {
       const { PutEventsCommand, client } = await sdk();
       const entries = messages.map((message) => ({
         Source: source,
@@ -56,19 +60,19 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
         Detail: message.payload,
         ...traceOf(message),
       }));
-      const response = await client.send(new PutEventsCommand({ Entries: entries }));
+      const response = await client.send(new PutEventsCommand({ Entries: entries }), { abortSignal: signal });
       return messages.map((_, index) => {
         const { EventId: id, ErrorCode: code } = response.Entries?.[index] ?? {};
-        return id
-          ? sent
-          : notSent(new Error(`EventBridge refused the event: ${code ?? "no outcome reported"}.`));
+        if (id) return sent;
+        const text = `EventBridge refused the event: ${code ?? "no outcome reported"}.`;
+        return notSent(contentFaults.includes(code ?? "") ? permanentFailure(text) : new Error(text));
       });
     },
   });
-  return guarded("EventBridge", options, async (message) => {
+  return guarded(`EventBridge ${eventBusName}`, options, async (message, { signal }) => {
     requireJsonObject(message);
-    requireSize([source, message.topic, message.payload], maxEventBytes, "EventBridge");
-    await send(message);
+    requireSize(sizeOf(message), maxEventBytes, "EventBridge");
+    await send(message, signal);
   });
 }
 

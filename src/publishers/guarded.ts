@@ -1,11 +1,26 @@
+import { abortAfter } from "../base/abort-after.js";
+import { defined } from "../base/defined.js";
+import { requireDuration } from "../queue/arguments.js";
 import { type CircuitBreaker, circuitBreaker, noBreaker } from "./circuit-breaker.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
 
-export const publisherOptionNames = ["breaker"];
+export const publisherOptionNames = ["timeoutMs", "breaker", "logger", "metrics"];
 
-/** Puts the destination's circuit breaker around `send`. */
+const defaultTimeoutMs = 30_000;
+
+/** Puts the time limit and the destination's circuit breaker around `send`. Its signal aborts when the time is up. */
 export function guarded(destination: string, options: PublisherOptions, send: Publisher): Publisher {
+  const { timeoutMs = defaultTimeoutMs, breaker: policy, logger, metrics } = options;
+  requireDuration(timeoutMs, "publisher: timeoutMs");
   const breaker: CircuitBreaker =
-    options.breaker === false ? noBreaker : circuitBreaker(destination, options.breaker);
-  return (message, context) => breaker.run(() => send(message, context), context.signal);
+    policy === false
+      ? noBreaker
+      : circuitBreaker(destination, { trialMs: timeoutMs, ...policy }, defined({ logger, metrics }));
+  const tooLate = () => new Error(`${destination} did not take the message within ${timeoutMs} ms.`);
+  return (message, context) => {
+    const { signal: outer } = context;
+    const sendInTime = () =>
+      abortAfter(timeoutMs, (signal) => send(message, { ...context, signal }), tooLate, outer);
+    return breaker.run(sendInTime, outer);
+  };
 }

@@ -13,12 +13,16 @@ export interface BatchLimits<Item> {
 }
 
 export interface MicroBatchOptions<Item> extends BatchLimits<Item> {
-  /** Returns an outcome for each item, in order. When it rejects, no item was sent. */
-  readonly send: (items: readonly Item[]) => Promise<readonly Sent[]>;
+  /**
+   * Returns an outcome for each item, in order. When it rejects, no item was sent. The signal aborts when those of all
+   * items have.
+   */
+  readonly send: (items: readonly Item[], signal: AbortSignal) => Promise<readonly Sent[]>;
 }
 
 interface Pending<Item> {
   readonly item: Item;
+  readonly signal: AbortSignal;
   settle(outcome: Sent): void;
 }
 
@@ -26,15 +30,27 @@ interface Pending<Item> {
  * Collects the calls of one tick of the event loop into as few requests as the limits allow, and settles each call by
  * itself. It works because a dispatcher starts the handlers of one claim in the same tick.
  */
-export function microBatch<Item>(options: MicroBatchOptions<Item>): (item: Item) => Promise<void> {
+export function microBatch<Item>(
+  options: MicroBatchOptions<Item>,
+): (item: Item, signal: AbortSignal) => Promise<void> {
   let pending: Pending<Item>[] = [];
 
   const sendBatch = async (batch: readonly Pending<Item>[]): Promise<void> => {
+    const controller = new AbortController();
+    const signals = batch.map(({ signal }) => signal);
+    const abortAfterLast = (): void => {
+      if (signals.every(({ aborted }) => aborted)) controller.abort(signals[0]!.reason);
+    };
+    abortAfterLast();
+    for (const signal of signals) signal.addEventListener("abort", abortAfterLast);
     try {
-      const outcomes = await options.send(batch.map(({ item }) => item));
+      const items = batch.map(({ item }) => item);
+      const outcomes = await options.send(items, controller.signal);
       for (const [index, entry] of batch.entries()) entry.settle(outcomes[index] ?? notSent(noOutcome));
     } catch (error) {
       for (const entry of batch) entry.settle(notSent(error));
+    } finally {
+      for (const signal of signals) signal.removeEventListener("abort", abortAfterLast);
     }
   };
   const flush = async (): Promise<void> => {
@@ -44,10 +60,10 @@ export function microBatch<Item>(options: MicroBatchOptions<Item>): (item: Item)
     for (const batch of batchesOf(collected, options)) void sendBatch(batch);
   };
 
-  return (item) =>
+  return (item, signal) =>
     new Promise((resolve, reject) => {
       const settle = (outcome: Sent): void => (outcome.ok ? resolve() : reject(outcome.error));
-      pending.push({ item, settle });
+      pending.push({ item, signal, settle });
       if (pending.length === 1) void flush();
     });
 }

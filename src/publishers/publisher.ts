@@ -1,3 +1,5 @@
+import type { Logger } from "../base/logger.js";
+import type { Metrics } from "../base/metrics.js";
 import type { HandlerContext } from "../dispatch/handlers.js";
 import type { OutboxMessage } from "../queue/message.js";
 
@@ -11,8 +13,14 @@ export interface PublishedMessage
 export type Publisher = (message: PublishedMessage, context: Pick<HandlerContext, "signal">) => Promise<void>;
 
 export interface PublisherOptions {
+  /** Time limit for sending a message: 30 s by default, 15 s for webhooks. The request is aborted then. */
+  readonly timeoutMs?: number;
   /** `false` switches the circuit breaker off. */
   readonly breaker?: Partial<BreakerPolicy> | false;
+  /** Gets a line when the circuit breaker opens and when it closes. */
+  readonly logger?: Logger;
+  /** Gets the count `oncebox.breaker`: opened, closed, and refused messages. */
+  readonly metrics?: Metrics;
 }
 
 export interface BreakerPolicy {
@@ -22,4 +30,6 @@ export interface BreakerPolicy {
   readonly openMs: number;
   /** The longest time it stays open: 5 min by default. */
   readonly maxOpenMs: number;
+  /** A trial that takes longer has failed: 30 s by default; for a publisher, its `timeoutMs`. */
+  readonly trialMs: number;
 }

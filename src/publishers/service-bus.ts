@@ -3,14 +3,17 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import { eachAlone } from "./each-alone.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
+import { hashedKey } from "./hashed-key.js";
 import { messageSize } from "./message-size.js";
 import { microBatch, notSent, type Sent, sent } from "./micro-batch.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
 export interface ServiceBusPublisherOptions extends PublisherOptions {
   /** `new ServiceBusClient(…).createSender("orders")`. */
-  readonly sender: Pick<ServiceBusSender, "sendMessages" | "createMessageBatch">;
+  readonly sender: Pick<ServiceBusSender, "sendMessages" | "createMessageBatch"> &
+    Partial<Pick<ServiceBusSender, "entityPath">>;
   /** Messages in one request: 100 by default. */
   readonly maxBatch?: number;
 }
@@ -20,7 +23,7 @@ const largeBytes = 200_000;
 
 /**
  * Sends to a Service Bus queue or topic, many messages in one batch. The partition key becomes the session, and the
- * message id is the id of duplicate detection. Service Bus takes a batch as a whole or not at all, so each session has
+ * message id is the id of duplicate detection. A key of more than 128 characters, the limit of a session, is hashed. Service Bus takes a batch as a whole or not at all, so each session has
  * batches of its own.
  *
  * @example
@@ -32,35 +35,47 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
   if (typeof sender?.sendMessages !== "function" || typeof sender.createMessageBatch !== "function")
     throw new InvalidArgumentError("serviceBusPublisher: sender must be a ServiceBusSender.");
 
-  const sendSession = (messages: readonly PublishedMessage[]): Promise<Sent> => {
+  const sendTogether = async (
+    messages: readonly PublishedMessage[],
+    abortSignal: AbortSignal,
+  ): Promise<readonly Sent[]> => {
     const all = messages.map(toServiceBus);
-    return sender.sendMessages(all.length === 1 ? all[0]! : all).then(() => sent, notSent);
+    await sender.sendMessages(all.length === 1 ? all[0]! : all, { abortSignal });
+    return messages.map(() => sent);
   };
   const send = microBatch<PublishedMessage>({
     maxItems: maxBatch,
     maxBytes: largeBytes,
     bytesOf: messageSize,
-    async send(messages) {
+    async send(messages, signal) {
       const outcomes = new Map<PublishedMessage, Sent>();
       const sendAll = [...bySession(messages).values()].map(async (session) => {
-        const outcome = await sendSession(session);
-        for (const message of session) outcomes.set(message, outcome);
+        const ends = await eachAlone(session, isContentFault, (some) => sendTogether(some, signal)).catch(
+          (error: unknown) => session.map(() => notSent(error)),
+        );
+        for (const [index, message] of session.entries()) outcomes.set(message, ends[index]!);
       });
       await Promise.all(sendAll);
       return messages.map((message) => outcomes.get(message)!);
     },
   });
   // Checked before sending: Service Bus would close the connection, and fail the other messages on it too.
-  const refuseTooLarge = async (message: PublishedMessage): Promise<void> => {
+  const refuseTooLarge = async (message: PublishedMessage, abortSignal: AbortSignal): Promise<void> => {
     if (messageSize(message) <= largeBytes) return;
-    const batch = await sender.createMessageBatch();
+    const batch = await sender.createMessageBatch({ abortSignal });
     if (!batch.tryAddMessage(toServiceBus(message)))
       throw permanentFailure("The message is larger than Service Bus takes.");
   };
-  return guarded("Service Bus", options, async (message) => {
-    await refuseTooLarge(message);
-    await send(message);
+  return guarded(`Service Bus ${sender.entityPath ?? ""}`.trim(), options, async (message, { signal }) => {
+    await refuseTooLarge(message, signal);
+    await send(message, signal);
   });
+}
+
+/** The SDK refused a message before it sent anything, or the service found it too large. */
+function isContentFault(error: unknown): boolean {
+  const { code, message = "" } = (error ?? {}) as { readonly code?: unknown; readonly message?: string };
+  return code === "MessageSizeExceeded" || error instanceof TypeError || message.startsWith("Length of '");
 }
 
 /** A partitioned queue refuses a batch whose messages belong to different sessions. */
@@ -85,6 +100,8 @@ function toServiceBus(message: PublishedMessage): ServiceBusMessage {
       ...(headers === null ? {} : { [attributeNames.headers]: JSON.stringify(headers) }),
     },
     ...(correlationId === null ? {} : { correlationId }),
-    ...(partitionKey ? { sessionId: partitionKey } : {}),
+    ...(partitionKey ? { sessionId: sessionOf(partitionKey) } : {}),
   };
 }
+
+const sessionOf = (key: string): string => (key.length > 128 ? hashedKey(key) : key);

@@ -29,14 +29,15 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
     return { PublishBatchCommand, client: options.client ?? new SNSClient({}) };
   });
   return awsBatchPublisher({
-    destination: "The SNS topic",
+    destination: `The SNS topic ${topicArn.split(":").at(-1)}`,
     options,
     isFifo: topicArn.endsWith(".fifo"),
     maxMessageBytes: 262_144,
-    async sendBatch(entries) {
+    async sendBatch(entries, signal) {
       const { PublishBatchCommand, client } = await sdk();
       const batch = entries.map(({ payload, fields }) => ({ ...fields, Message: payload }));
-      return client.send(new PublishBatchCommand({ TopicArn: topicArn, PublishBatchRequestEntries: batch }));
+      const command = new PublishBatchCommand({ TopicArn: topicArn, PublishBatchRequestEntries: batch });
+      return client.send(command, { abortSignal: signal });
     },
   });
 }

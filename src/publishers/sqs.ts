@@ -29,14 +29,15 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
     return { SendMessageBatchCommand, client: options.client ?? new SQSClient({}) };
   });
   return awsBatchPublisher({
-    destination: "The SQS queue",
+    destination: `The SQS queue ${queueUrl.split("/").at(-1)}`,
     options,
     isFifo: queueUrl.endsWith(".fifo"),
     maxMessageBytes: 1_048_576, // a whole batch has the same limit
-    async sendBatch(entries) {
+    async sendBatch(entries, signal) {
       const { SendMessageBatchCommand, client } = await sdk();
       const batch = entries.map(({ payload, fields }) => ({ ...fields, MessageBody: payload }));
-      return client.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: batch }));
+      const command = new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries: batch });
+      return client.send(command, { abortSignal: signal });
     },
   });
 }

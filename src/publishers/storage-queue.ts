@@ -8,7 +8,7 @@ import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface StorageQueuePublisherOptions extends PublisherOptions {
   /** A `QueueClient` of `@azure/storage-queue`. */
-  readonly queue: Pick<QueueClient, "sendMessage">;
+  readonly queue: Pick<QueueClient, "sendMessage"> & Partial<Pick<QueueClient, "name">>;
   /** Sends the payload alone. By default it is in an envelope with id, topic and headers, which `storageQueueHandler` reads. */
   readonly bare?: boolean;
 }
@@ -27,7 +27,7 @@ export function storageQueuePublisher(options: StorageQueuePublisherOptions): Pu
   const { queue, bare = false } = options;
   if (typeof queue?.sendMessage !== "function")
     throw new InvalidArgumentError("storageQueuePublisher: queue must be a QueueClient.");
-  return guarded("The Storage queue", options, async (message, { signal }) => {
+  return guarded(`The Storage queue ${queue.name ?? ""}`.trim(), options, async (message, { signal }) => {
     const text = Buffer.from(bare ? message.payload : toEnvelope(message), "utf8").toString("base64");
     if (text.length > maxBytes)
       throw permanentFailure("The message is larger than 48 KB, the limit of a Storage queue.");

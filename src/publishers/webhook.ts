@@ -1,16 +1,15 @@
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { refuseUnknown } from "../queue/arguments.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { guarded, publisherOptionNames } from "./guarded.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
+import { RefusedMessage } from "./refused-message.js";
 
 export interface WebhookPublisherOptions extends PublisherOptions {
   readonly url: string;
   /** `whsec_…`. During a rotation give the old and the new one: the request is signed with each. */
   readonly secrets: string | readonly string[];
-  /** Time limit of a request: 15 s by default. */
-  readonly timeoutMs?: number;
   /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -23,16 +22,11 @@ export interface WebhookPublisherOptions extends PublisherOptions {
  * createDispatcher({ handlers: { "order.placed": webhookPublisher({ url: "https://example.com/hooks", secrets }) } })
  */
 export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
-  refuseUnknown(
-    options,
-    ["url", "secrets", "timeoutMs", "headers", ...publisherOptionNames],
-    "webhookPublisher",
-  );
+  refuseUnknown(options, ["url", "secrets", "headers", ...publisherOptionNames], "webhookPublisher");
   const { url, secrets, timeoutMs = 15_000, headers = {} } = options;
   const target = URL.canParse(url) ? new URL(url) : undefined;
   if (target === undefined || !/^https?:$/.test(target.protocol))
     throw new InvalidArgumentError("webhookPublisher: url must be an http or https address.");
-  requireDuration(timeoutMs, "webhookPublisher: timeoutMs");
   const ownHeaders = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
     signWebhook("standard", {
@@ -52,14 +46,14 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
     }
   };
 
-  return guarded(`The webhook at ${target.host}`, options, async (message, { signal }) => {
+  return guarded(`The webhook at ${target.host}`, { ...options, timeoutMs }, async (message, { signal }) => {
     const request = signed(message);
     const response = await fetch(request.url, {
       method: request.method,
       headers: request.headers,
       body: request.body as string,
       redirect: "manual",
-      signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+      signal,
     });
     await response.body?.cancel();
     if (response.ok) return;
@@ -94,7 +88,8 @@ function refusal({ status, headers }: Response, host: string): Error {
   if (status === 410) return permanentFailure(text);
   const delayMs = retryAfterMs(headers.get("retry-after") ?? "");
   const isUsable = delayMs > 0 && delayMs <= 86_400_000; // a day
-  return isUsable ? retryAfter(delayMs, text) : new Error(text);
+  if (isUsable) return retryAfter(delayMs, text);
+  return status === 413 || status === 422 ? new RefusedMessage(text) : new Error(text);
 }
 
 /** A Retry-After header holds seconds or a date. */

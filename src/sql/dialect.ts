@@ -133,11 +133,13 @@ export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
-  readonly due?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
+  readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
+  /** A create failed because an object of that name exists, or exists as another kind of object. */
+  readonly isNameTaken: (error: unknown) => boolean;
   /**
    * :name → locked, true when the lock was free. The transaction owns the lock and the statement never waits for it.
    * Commit, rollback and the end of the connection release it, so a killed function leaves no lock behind. Undefined

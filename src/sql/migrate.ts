@@ -1,7 +1,7 @@
-import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database, Dialect, LedgerEntry, Migration } from "./dialect.js";
 import { type SqlExecutor, statement } from "./driver.js";
+import { readLedger, requireDistinct, withoutCollisions } from "./name-collisions.js";
 import { type QueueNames, requireIdentifier } from "./names.js";
 
 export interface MigrateOptions {
@@ -47,15 +47,17 @@ async function migrateQueue(
   tx: SqlExecutor,
   queue: QueueNames,
 ): Promise<readonly string[]> {
-  const rows = await tx.query(dialect.ledger.applied(queue.schema), { queue: ledgerName(queue) });
+  const rows = await readLedger(dialect, queue.schema, () =>
+    tx.query(dialect.ledger.applied(queue.schema), { queue: ledgerName(queue) }),
+  );
   const done = new Set(rows.map((row) => Number(row.number)));
   const applied: string[] = [];
   for (const migration of dialect.migrations[queue.kind].filter((m) => !done.has(m.number))) {
-    await run(tx, migration.up(queue));
+    await withoutCollisions(dialect, queue, () => run(tx, migration.up(queue)));
     await run(tx, [dialect.ledger.record(queue.schema, entryOf(queue, migration))]);
     applied.push(`${queue.table} ${migration.number} ${migration.name}`);
   }
-  await run(tx, dialect.routines(queue));
+  await withoutCollisions(dialect, queue, () => run(tx, dialect.routines(queue)));
   return applied;
 }
 
@@ -76,28 +78,6 @@ function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly Queue
   }
   requireDistinct(queues);
   return queues;
-}
-
-/** The suffixes of the tables that some dialect has beside messages and states. */
-const otherTables = [
-  "Cursor",
-  "PartitionQueue",
-  "PartitionLock",
-  "PendingArrivals",
-  "_done",
-  "_partition_queue",
-  "_partition_lock",
-  "_pending_arrivals",
-];
-
-/** An outbox called "InboxState" would collide with the inbox's own table of that name. */
-function requireDistinct(queues: readonly QueueNames[]): void {
-  const objects = queues
-    .flatMap((queue) => [queue.message, queue.state, queue.view, ...otherTables.map(queue.object)])
-    .map((name) => name.toLowerCase());
-  if (new Set(objects).size === objects.length) return;
-  const tables = queues.map((queue) => `${queue.kind} "${queue.table}"`).join(" and ");
-  throw new InvalidArgumentError(`migrate: the names of ${tables} collide; choose others.`);
 }
 
 /** Everything `migrate` would run on an empty database, batch by batch. */

@@ -1,3 +1,4 @@
+import type { BodyStream } from "../base/read-body.js";
 import type { IncomingHeaders } from "./schemes/delivery.js";
 
 export type { IncomingHeaders } from "./schemes/delivery.js";
@@ -12,13 +13,6 @@ export interface IncomingRequest {
   readonly headers: IncomingHeaders;
   /** The whole body, or a stream of it. */
   readonly body: Uint8Array | BodyStream | null;
-}
-
-export interface BodyStream {
-  getReader(): {
-    read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
-    cancel(): Promise<void>;
-  };
 }
 
 export interface Answer {

@@ -21,7 +21,8 @@ export function publicUrlOf(
   const host = firstOf(request.headers, "x-forwarded-host");
   const valid = (protocol === undefined || /^https?$/.test(protocol)) && /^[\w.:[\]-]*$/.test(host ?? "");
   if (!valid) return url.href;
-  return `${protocol ?? url.protocol.slice(0, -1)}://${host ?? url.host}${url.pathname}${url.search}`;
+  const called = `${protocol ?? url.protocol.slice(0, -1)}://${host ?? url.host}${url.pathname}${url.search}`;
+  return URL.canParse(called) ? called : url.href;
 }
 
 /** The outermost proxy adds the first value. */

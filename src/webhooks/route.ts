@@ -1,5 +1,6 @@
 import { guardedLogger, silentLogger } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
+import { readBody } from "../base/read-body.js";
 import { safeReason } from "../base/safe-reason.js";
 import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
@@ -10,7 +11,6 @@ import { findSource } from "./find-source.js";
 import { answerHandshake, findHandshake } from "./handshake.js";
 import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
-import { readBody } from "./read-body.js";
 import { acceptedAnswer, type RefusalName, refusedAnswer } from "./responses.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./schemes/delivery.js";

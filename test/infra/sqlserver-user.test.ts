@@ -13,7 +13,7 @@ import {
 } from "../../src/index.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
-import { pollStatement } from "../../src/tenants/connections/poll-statement.js";
+import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
@@ -24,7 +24,7 @@ const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8
 
 /** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
-  const { names, receiving, inbox, outbox, due, defaults } = sqlServerDialect;
+  const { names, receiving, inbox, outbox, pollStatement, defaults } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
   const inboxNames = names("inbox", defaults.schema, defaults.inbox);
   const outboxNames = names("outbox", defaults.schema, defaults.outbox);

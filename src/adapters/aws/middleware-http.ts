@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { InvalidArgumentError } from "../../errors.js";
 import type { HttpHandler } from "../../middleware/idempotent-requests.js";
+import { problemResponse } from "../../middleware/problem-response.js";
 import { readHttpEvent } from "./http-event.js";
 
 /**
@@ -16,22 +17,33 @@ export function lambdaHttp(
 ): (event: APIGatewayProxyEventV2) => Promise<APIGatewayProxyStructuredResultV2> {
   if (typeof handler !== "function")
     throw new InvalidArgumentError("lambdaHttp: the handler must be a function (request) => response.");
-  return async (event) => resultFromResponse(await handler(webRequestFromEvent(event)));
+  return async (event) => {
+    const request = webRequestFromEvent(event);
+    return resultFromResponse(request === undefined ? unusableRequest() : await handler(request));
+  };
 }
 
-function webRequestFromEvent(event: APIGatewayProxyEventV2): Request {
+/** Returns undefined when a Request cannot have the method or a header, such as TRACE or a value beyond Latin-1. */
+function webRequestFromEvent(event: APIGatewayProxyEventV2): Request | undefined {
   const { method, url, body } = readHttpEvent(event, "lambdaHttp");
-  const headers = new Headers();
-  for (const [name, value] of Object.entries(event.headers))
-    if (value !== undefined) headers.set(name, value);
-  if (event.cookies !== undefined) headers.set("cookie", event.cookies.join("; "));
   const mayHaveBody = method !== "GET" && method !== "HEAD";
-  return new Request(url, {
-    method,
-    headers,
-    body: mayHaveBody && body !== null ? new Uint8Array(body) : null,
-  });
+  try {
+    const headers = new Headers();
+    for (const [name, value] of Object.entries(event.headers))
+      if (value !== undefined) headers.set(name, value);
+    if (event.cookies !== undefined) headers.set("cookie", event.cookies.join("; "));
+    return new Request(url, {
+      method,
+      headers,
+      body: mayHaveBody && body !== null ? new Uint8Array(body) : null,
+    });
+  } catch {
+    return undefined;
+  }
 }
+
+const unusableRequest = (): Response =>
+  problemResponse(400, "The request has a method or a header that this function cannot take.");
 
 async function resultFromResponse(response: Response): Promise<APIGatewayProxyStructuredResultV2> {
   const bytes = Buffer.from(await response.arrayBuffer());

@@ -1,4 +1,5 @@
 import type { HttpRequest, HttpResponseInit } from "@azure/functions";
+import { cookiesOf } from "./set-cookies.js";
 
 /** A web Request. The body has the bytes that were sent, and is a stream if the host streams it. */
 export function requestFromHost({ url, method, headers, body }: HttpRequest): Request {
@@ -12,6 +13,14 @@ export function requestFromHost({ url, method, headers, body }: HttpRequest): Re
 
 export const toHttpResponse = ({ status, headers, body }: Response): HttpResponseInit => ({
   status,
-  headers,
+  ...(headers.getSetCookie().length > 1
+    ? { headers: withoutCookies(headers), cookies: cookiesOf(headers) }
+    : { headers }), // a single cookie stays exactly as the handler wrote it
   ...(body === null ? {} : { body }),
 });
+
+function withoutCookies(headers: Headers): Headers {
+  const others = new Headers(headers);
+  others.delete("set-cookie");
+  return others;
+}

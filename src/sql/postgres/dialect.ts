@@ -1,6 +1,7 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
-import { due } from "./due.js";
+import { isNameTaken } from "./faults.js";
+import { pollStatement } from "./poll-statement.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
@@ -9,10 +10,11 @@ export const postgresDialect: Dialect = {
   ...postgresReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
-  due,
+  pollStatement,
   migrations,
   routines,
   ledger,
+  isNameTaken,
   idempotencyLock: statement(
     "idempotency lock",
     "select pg_try_advisory_xact_lock(hashtextextended(:name::text, 7093)) as locked",

@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect.js";
-import { due } from "./due.js";
+import { isNameTaken } from "./faults.js";
+import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
@@ -8,10 +9,11 @@ export const sqliteDialect: Dialect = {
   ...sqliteReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
-  due,
+  pollStatement,
   migrations,
   routines,
   ledger,
+  isNameTaken,
   idempotencyLock: undefined, // one writer at a time is lock enough
   batchSeparator: ";\n",
   fromTime: (value) => new Date(Number(value)),

@@ -17,3 +17,8 @@ export const classify = (error: unknown): Fault => (isBusy(error) ? "rolledBack"
 
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)/.test((error as Error | undefined)?.message ?? "");
+
+export const isNameTaken = (error: unknown): boolean =>
+  /already exists|there is already an? \w+ named|use DROP \w+ to delete/.test(
+    (error as Error | undefined)?.message ?? "",
+  );

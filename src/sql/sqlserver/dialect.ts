@@ -1,6 +1,7 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
-import { due } from "./due.js";
+import { isNameTaken } from "./faults.js";
+import { pollStatement } from "./poll-statement.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
@@ -9,10 +10,11 @@ export const sqlServerDialect: Dialect = {
   ...sqlServerReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
-  due,
+  pollStatement,
   migrations,
   routines,
   ledger,
+  isNameTaken,
   idempotencyLock: statement(
     "idempotency lock",
     `declare @result int;

@@ -83,3 +83,13 @@ export function isSchemaMissing(error: unknown): boolean {
   if (numbers.some((number) => schemaErrors.has(number))) return true;
   return numbers.includes(unmapped) && /does not exist/.test(fault.message ?? "");
 }
+
+/** 2714 an object, 1913 an index; 2010, 3705: the name belongs to another kind of object. */
+const takenErrors = new Set([1913, 2010, 2714, 3705]);
+
+export function isNameTaken(error: unknown): boolean {
+  const fault = (error ?? {}) as MssqlFault;
+  const numbers = numbersOf(fault);
+  if (numbers.some((number) => takenErrors.has(number))) return true;
+  return numbers.includes(unmapped) && /already exists/.test(fault.message ?? "");
+}

@@ -20,7 +20,7 @@ function cachedDialect(dialect: Dialect): Dialect {
     receiving: cached(dialect.receiving),
     inbox: cached(dialect.inbox),
     outbox: cached(dialect.outbox),
-    ...(dialect.due && { due: cached(dialect.due) }),
+    ...(dialect.pollStatement && { pollStatement: cached(dialect.pollStatement) }),
   };
 }
 

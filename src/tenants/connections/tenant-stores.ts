@@ -16,7 +16,7 @@ import { type ConnectionBudget, connectionBudget } from "./connection-budget.js"
 import type { ConnectionLimits } from "./connection-limits.js";
 import { databasePools } from "./database-pools.js";
 import type { OnDemandDatabase, OnDemandOptions } from "./on-demand-database.js";
-import { pollStatement } from "./poll-statement.js";
+import { pollStatement } from "./tenant-poll-statement.js";
 
 /** One tenant's inbox and outbox. */
 export interface TenantStores {

@@ -78,6 +78,65 @@ export function deadLettersContract(harness: ContractHarness): void {
       expect((await made.inboxStore.stats()).counts).toMatchObject({ Done: 1, Dead: 0, Processing: 0 });
     });
 
+    it("MID-11 ADD-02 a poison message whose fields cannot be stored is dead in a form that can, and its headers have the originals", async () => {
+      const made = await shop();
+      const handle = compose<TriggerMessage>([made.transaction, made.inboxOf("orders")], async () => {
+        throw permanentFailure("never");
+      });
+      const consume = createConsume(
+        { handle, deadLetters: made.inboxStore, subscriber: "orders", maxDeliveries: 1 },
+        "test",
+      );
+      const long = "x".repeat(300);
+      const [nul, lone] = ["a\0b", "a\ud800b"];
+      const given: readonly Partial<TriggerMessage>[] = [
+        { messageId: nul },
+        { messageId: lone },
+        { messageId: "a\ud801b" },
+        { messageId: long },
+        { messageId: "" },
+        { messageId: "ends with a space " },
+        { messageId: "topic nul", topic: nul },
+        { messageId: "topic long", topic: long },
+        { messageId: "correlation", correlationId: `${nul}${lone}` },
+        { messageId: "payload", payload: `p${lone}\0` },
+        { messageId: "headers", headers: { a: 1 } as never, correlationId: 7 as never },
+        { messageId: "header values", headers: { a: nul, b: lone } },
+      ];
+      for (const fields of given)
+        expect(await consume({ ...message(1), ...fields }), JSON.stringify(fields)).toEqual({ end: "dead" });
+      for (const fields of given)
+        expect(await consume({ ...message(1), ...fields }), "the redelivery").toEqual({ end: "dead" });
+
+      const dead = (await made.inboxStore.list({ state: "Dead" })).messages;
+      expect(dead).toHaveLength(given.length);
+      const originals = dead.flatMap(({ headers }) => {
+        const original = headers?.["oncebox-original-message-id"];
+        return original === undefined ? [] : [JSON.parse(original) as string];
+      });
+      expect(originals.sort()).toEqual(
+        given
+          .slice(0, 6)
+          .map(({ messageId }) => messageId)
+          .sort(),
+      );
+      const found = (id: string) => dead.find(({ messageId }) => messageId === id)!;
+      expect(found("topic nul")).toMatchObject({
+        topic: "a\uFFFDb\uFFFD",
+        headers: { a: "b", "oncebox-original-topic": JSON.stringify(nul) },
+      });
+      expect(JSON.parse(found("topic long").headers!["oncebox-original-topic"]!)).toBe(long);
+      expect(JSON.parse(found("payload").headers!["oncebox-original-payload"]!)).toBe(`p${lone}\0`);
+      expect(found("payload").payload).toBe("pa\uFFFDb\0");
+      expect(found("headers")).toMatchObject({
+        correlationId: "7\uFFFD",
+        headers: { "oncebox-original-headers": '{"a":1}', "oncebox-original-correlation-id": "7" },
+      });
+      expect(found("header values").headers).toEqual({ a: nul, b: lone });
+      await made.inboxStore.replay(dead);
+      expect(await made.inboxStore.claim({ owner: newOwnerToken() })).toHaveLength(given.length);
+    });
+
     it("MID-11 a message whose dead letter cannot be written stays in the queue", async () => {
       const made = await shop();
       const away = {

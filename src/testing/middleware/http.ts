@@ -121,6 +121,52 @@ export function httpContract(harness: ContractHarness): void {
       expect(await (await second(post('"k"', "one"))).text()).toBe("done");
     });
 
+    it("MID-03 requests with a finished key that arrive at once all get its response, in one instance and in two", async () => {
+      const made = await shop();
+      let calls = 0;
+      const instance = () => idempotentHttp(options(made), async () => new Response(`call ${++calls}`));
+      const [one, two] = [instance(), instance()];
+      await one(post('"k"', "same"));
+      const responses = await Promise.all(
+        Array.from({ length: 12 }, (_, n) => (n % 3 === 0 ? two : one)(post('"k"', "same"))),
+      );
+      expect(responses.map(({ status }) => status)).toEqual(Array(12).fill(200));
+      for (const response of responses) expect(await response.text()).toBe("call 1");
+      const others = await Promise.all([1, 2, 3].map((n) => one(post('"k"', `other ${n}`))));
+      expect(others.map(({ status }) => status)).toEqual([422, 422, 422]);
+    });
+
+    it("MID-03 a body above the limit is refused with 413, and no more of it is read than the limit", async () => {
+      const made = await shop();
+      const handle = idempotentHttp(
+        { ...options(made), maxBodyBytes: 2_000 },
+        async (request) => new Response(await request.text()),
+      );
+      let chunks = 0;
+      let isCancelled = false;
+      const body = new ReadableStream<Uint8Array>({
+        pull(controller) {
+          if (++chunks > 1_000) controller.close();
+          else controller.enqueue(new Uint8Array(1_000));
+        },
+        cancel() {
+          isCancelled = true;
+        },
+      });
+      const streamed: RequestInit & { duplex: "half" } = {
+        method: "POST",
+        body,
+        duplex: "half",
+        headers: { "idempotency-key": '"large"' },
+      };
+      expect((await handle(new Request("https://shop.example/orders", streamed))).status).toBe(413);
+      expect(chunks).toBeLessThan(10);
+      expect(isCancelled).toBe(true);
+      const fits = await handle(post('"fits"', "x".repeat(2_000)));
+      expect(await fits.text()).toBe("x".repeat(2_000));
+      expect((await handle(post('"declared"', "x".repeat(2_001)))).status).toBe(413);
+    });
+
     it("MID-02 after an error or a 5xx nothing is stored, so the client may try again", async () => {
       const made = await shop();
       const answers = [

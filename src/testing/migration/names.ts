@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { InvalidArgumentError } from "../../errors.js";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
@@ -159,6 +159,68 @@ export function namesContract(harness: ContractHarness): void {
       const options = { ...inSchemaOf(database()), inbox: table, outbox: table };
       await expect(migrate(db, options)).rejects.toBeInstanceOf(InvalidArgumentError);
       expect(await exists(database(), namesOf(database(), "inbox", table).message)).toBe(false);
+    });
+
+    it("MID-01 a queue whose name belongs to a table of the other queue, or to the ledger, is refused by that name", async () => {
+      const { db } = database();
+      const inbox = newName();
+      const schema = inSchemaOf(database());
+      for (const suffix of [
+        "State",
+        "_state",
+        "Messages",
+        "_messages",
+        "_done",
+        "PartitionQueue",
+        "CURSOR",
+      ]) {
+        const outbox = `${inbox}${suffix}`;
+        const error = await migrate(db, { ...schema, inbox, outbox }).catch((caught: unknown) => caught);
+        expect(error, suffix).toBeInstanceOf(InvalidArgumentError);
+        expect((error as Error).message).toMatch(/Choose another name: migrate\(db, { outbox: "…" }\)/);
+        expect((error as Error).message).toContain(`"${outbox}"`);
+        expect((error as Error).message).toContain(`the inbox "${inbox}"`);
+      }
+      const ledger = migrate(db, { ...schema, inbox: "Oncebox_Migrations" });
+      await expect(ledger).rejects.toThrow(/"Oncebox_Migrations", which belongs to oncebox itself/);
+      expect(await exists(database(), namesOf(database(), "inbox", inbox).message)).toBe(false);
+    });
+
+    it("MID-01 a table of another application with the ledger's name is named, not read", async () => {
+      const { db } = database();
+      const schema = ownSchema("taken");
+      if (db.dialect.name !== "sqlite") await database().raw(`create schema ${schema}`);
+      const ledger = db.dialect.names("inbox", schema, "oncebox_migrations").message;
+      await database().raw(`create table ${ledger} (own int)`);
+      const error = await migrate(db, { schema }).catch((caught: unknown) => caught);
+      expect(error).toBeInstanceOf(InvalidOperationError);
+      expect((error as Error).message).toContain(
+        `the table "oncebox_migrations" in the schema "${schema}" is not`,
+      );
+      expect(await exists(database(), db.dialect.names("inbox", schema, "inbox").message)).toBe(false);
+    });
+
+    it("MID-01 a table that exists and is not ours is named, stays as it is, and nothing is half made", async () => {
+      const { db } = database();
+      const schema = inSchemaOf(database());
+      await migrate(db, { ...schema, inbox: newName(), outbox: newName() }); // the schema exists
+      const [mine, theirs] = [newName(), newName()];
+      const names = namesOf(database(), "outbox", theirs);
+      await database().raw(`create table ${names.state} (own int)`);
+      await database().raw(`insert into ${names.state} (own) values (7)`);
+      const error = await migrate(db, { ...schema, inbox: mine, outbox: theirs }).catch(
+        (caught: unknown) => caught,
+      );
+      expect(error).toBeInstanceOf(InvalidOperationError);
+      expect((error as Error).message).toMatch(new RegExp(`the outbox "${theirs}".*${theirs}_?state`, "i"));
+      expect((error as Error).message).toContain("Choose another name");
+      expect(await exists(database(), names.message)).toBe(false);
+      expect(await exists(database(), namesOf(database(), "inbox", mine).message)).toBe(false);
+      expect(await database().raw(`select own as own from ${names.state}`)).toEqual([{ own: 7 }]);
+      await database().raw(`drop table ${names.state}`);
+      expect((await migrate(db, { ...schema, inbox: mine, outbox: theirs })).applied).toHaveLength(2);
+      const taken = migrate(db, { ...schema, inbox: false, outbox: mine }); // by the inbox of another call
+      await expect(taken).rejects.toThrow(/Choose another name/);
     });
   });
 }

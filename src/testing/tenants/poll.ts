@@ -5,7 +5,7 @@ import { createInbox } from "../../inbox/inbox.js";
 import { createOutbox } from "../../outbox/outbox.js";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { migrate } from "../../sql/migrate.js";
-import { pollStatement } from "../../tenants/connections/poll-statement.js";
+import { pollStatement } from "../../tenants/connections/tenant-poll-statement.js";
 import { type Due, poll } from "../../tenants/scheduling/poll.js";
 import type { TestDatabase } from "../harness.js";
 
@@ -28,7 +28,7 @@ async function freshTables({ db, schema }: TestDatabase) {
 /** What a poll must return. A dialect without a statement for it is claimed from instead, and has nothing to test here. */
 export function pollTests(database: () => TestDatabase): void {
   it("FUN-07 a poll returns for each queue whether a claim would find something", async ({ skip }) => {
-    skip(database().db.dialect.due === undefined, "this dialect has no statement for a poll");
+    skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
     const { inbox, outbox, polled } = await freshTables(database());
     const owner = newOwnerToken();
     expect(await polled()).toEqual(nothing);
@@ -49,7 +49,7 @@ export function pollTests(database: () => TestDatabase): void {
   it("FUN-07 ADD-01 of messages with the same key a poll finds the head of the partition queue", async ({
     skip,
   }) => {
-    skip(database().db.dialect.due === undefined, "this dialect has no statement for a poll");
+    skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
     const { inbox, outbox, polled } = await freshTables(database());
     const owner = newOwnerToken();
     const keyed = { partitionKey: "k" };
@@ -70,7 +70,7 @@ export function pollTests(database: () => TestDatabase): void {
   it("FUN-07 a poll does not find messages that are not due yet, dead or leased, and finds those whose lease expired", async ({
     skip,
   }) => {
-    skip(database().db.dialect.due === undefined, "this dialect has no statement for a poll");
+    skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
     const { inbox, outbox, polled } = await freshTables(database());
     const owner = newOwnerToken();
     const later = new Date(Date.now() + 3_600_000);

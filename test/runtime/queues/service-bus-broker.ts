@@ -10,6 +10,8 @@ export interface ServiceBusBroker {
   transfers(): number;
   /** Refuses the next transfers, as a busy service does. */
   refuse(times: number): void;
+  /** Takes the next transfers and never settles them. */
+  ignore(times: number): void;
   stop(): Promise<void>;
 }
 
@@ -25,6 +27,7 @@ export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
   const locked = new Map<unknown, Message>();
   let transfers = 0;
   let refusals = 0;
+  let ignored = 0;
 
   const deliverAll = (): void => {
     for (const consumer of consumers) {
@@ -73,6 +76,10 @@ export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
       return;
     }
     transfers++;
+    if (ignored > 0) {
+      ignored--;
+      return;
+    }
     if (refusals > 0) {
       refusals--;
       delivery!.reject({ condition: "amqp:not-allowed", description: "refused" });
@@ -110,6 +117,9 @@ export async function startServiceBusBroker(): Promise<ServiceBusBroker> {
     transfers: () => transfers,
     refuse(times) {
       refusals = times;
+    },
+    ignore(times) {
+      ignored = times;
     },
     async stop() {
       for (const socket of sockets) socket.destroy();

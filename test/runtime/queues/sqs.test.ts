@@ -1,4 +1,4 @@
-import { SNSClient } from "@aws-sdk/client-sns";
+import { type PublishBatchCommandInput, SNSClient } from "@aws-sdk/client-sns";
 import { GetQueueAttributesCommand, ReceiveMessageCommand, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { type FauxqsServer, startFauxqs } from "fauxqs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -229,6 +229,49 @@ describe("SQS, behind the AWS SDK", () => {
       (message) => JSON.parse(message.Body!) as { Message: string },
     );
     expect(bodies.map((body) => body.Message).sort()).toEqual(["1", "2"]);
+  });
+
+  it("MID-09 a batch for SNS has at most 256 KB, counted as SNS does: bodies and attributes", async () => {
+    const { topicArn } = server.createTopic("large");
+    const sns = new SNSClient({
+      endpoint: server.address,
+      region: "us-east-1",
+      credentials: { accessKeyId: "test", secretAccessKey: "test" },
+    });
+    const sizes: number[] = [];
+    sns.middlewareStack.add(
+      (next) => (args) => {
+        const { PublishBatchRequestEntries: entries = [] } = args.input as PublishBatchCommandInput;
+        const attributes = entries.flatMap(({ MessageAttributes: own }) => Object.entries(own ?? {}));
+        const texts = [
+          ...entries.map(({ Message }) => Message),
+          ...attributes.flatMap(([name, { DataType, StringValue }]) => [name, DataType, StringValue]),
+        ];
+        sizes.push(Buffer.byteLength(texts.join("")));
+        return next(args);
+      },
+      { step: "initialize", name: "measure" },
+    );
+    const publish = snsPublisher({ topicArn, client: sns });
+    const context = { signal: new AbortController().signal };
+    const message = (n: number, payload: string) => ({
+      id: `${n}`,
+      messageId: `0190a5e0-0000-7000-8000-00000000000${n}`,
+      topic: "名".repeat(255),
+      payload,
+      headers: null,
+      correlationId: "名".repeat(255),
+    });
+    const half = "x".repeat(131_072 - 1_030);
+    await Promise.all([publish(message(1, half), context), publish(message(2, half), context)]);
+    expect(sizes).toHaveLength(2);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(262_144);
+    sizes.length = 0;
+    // what fits shares a request: the limit is not approached from far below
+    const fits = "x".repeat(131_072 - 1_800);
+    await Promise.all([publish(message(3, fits), context), publish(message(4, fits), context)]);
+    expect(sizes).toHaveLength(1);
+    expect(sizes[0]).toBeLessThanOrEqual(262_144);
   });
 
   it("ADD-10 a destination that is away costs the others no time: its breaker opens, and all others are published", async () => {

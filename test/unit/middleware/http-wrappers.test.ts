@@ -78,3 +78,28 @@ it("MID-03 idempotent HTTP as an Azure function: the second answer is the first"
   }
   await close();
 });
+
+it("a method or a header that a web Request refuses is answered 400 behind Lambda, without a call of the handler", async () => {
+  let calls = 0;
+  const lambda = lambdaHttp(async () => {
+    calls++;
+    return new Response("ok");
+  });
+  const event = lambdaEvent('"k"', "x");
+  const refused: APIGatewayProxyEventV2[] = [
+    { ...event, headers: { ...event.headers, "x-name": "名" } },
+    { ...event, headers: { ...event.headers, "x-lines": "a\nb" } },
+    { ...event, headers: { ...event.headers, "not a name": "a" } },
+    { ...event, cookies: ["a=\u2028"] },
+    ...["TRACE", "CONNECT", "BAD METHOD"].map((method) => ({
+      ...event,
+      requestContext: { ...event.requestContext, http: { ...event.requestContext.http, method } },
+    })),
+  ];
+  for (const one of refused)
+    expect(await lambda(one)).toMatchObject({
+      statusCode: 400,
+      headers: { "content-type": "application/problem+json" },
+    });
+  expect(calls).toBe(0);
+});

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
+import type { MetricAttributes } from "../../../src/base/metrics.js";
 import { permanentFailure, RetryAfter } from "../../../src/index.js";
 import { circuitBreaker } from "../../../src/publishers/circuit-breaker.js";
+import { RefusedMessage } from "../../../src/publishers/refused-message.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 
 const failing = async () => {
   throw new Error("away");
@@ -12,7 +15,7 @@ function made(overrides = {}) {
   const breaker = circuitBreaker(
     "The shop",
     { failures: 3, openMs: 1_000, maxOpenMs: 3_000, ...overrides },
-    () => nowMs,
+    { now: () => nowMs },
   );
   return {
     breaker,
@@ -109,7 +112,7 @@ describe("circuit breaker", () => {
 
   it("ADD-10 opens after 5 failures, for 10 s, and for 5 min at most, by default", async () => {
     let nowMs = 0;
-    const breaker = circuitBreaker("The shop", {}, () => nowMs);
+    const breaker = circuitBreaker("The shop", {}, { now: () => nowMs });
     for (let i = 0; i < 4; i++) await breaker.run(failing).catch(() => {});
     expect(breaker.state).toBe("closed");
     await breaker.run(failing).catch(() => {});
@@ -127,5 +130,68 @@ describe("circuit breaker", () => {
     expect(() => circuitBreaker("x", { failures: 0 })).toThrow(/failures/);
     expect(() => circuitBreaker("x", { openMs: -1 })).toThrow(/openMs/);
     expect(() => circuitBreaker("x", { open: 1 } as never)).toThrow(/unknown option open/);
+  });
+
+  it("ADD-10 a trial that hangs has failed at its deadline, and another trial follows", async () => {
+    const { breaker, advance, fail } = made({ trialMs: 20 });
+    await fail(3);
+    advance(1_000);
+    const hung = breaker.run(() => new Promise<never>(() => {}));
+    await expect(hung).rejects.toThrow("The shop did not end the trial within 20 ms.");
+    expect(breaker.state).toBe("open");
+    advance(2_000);
+    expect(breaker.state).toBe("trial");
+    expect(await breaker.run(working)).toBe("ok");
+    expect(breaker.state).toBe("closed");
+  });
+
+  it("ADD-10 a message that the destination refuses does not count against it, and a trial with it closes the breaker", async () => {
+    const { breaker, advance, fail } = made();
+    const refusing = () => Promise.reject(new RefusedMessage("too large"));
+    for (let i = 0; i < 10; i++) await breaker.run(refusing).catch(() => {});
+    expect(breaker.state).toBe("closed");
+    await fail(3);
+    advance(1_000);
+    await breaker.run(refusing).catch(() => {});
+    expect(breaker.state).toBe("closed");
+  });
+
+  it("ADD-10 opening and closing are logged and counted, and so is every refused call", async () => {
+    const lines: LogLine[] = [];
+    const logger = recordingLogger(lines);
+    const counted: string[] = [];
+    const metrics = {
+      count: (name: string, value: number, { destination, event }: MetricAttributes) =>
+        void counted.push(`${name} ${value} ${destination} ${event}`),
+      duration: () => {},
+    };
+    let nowMs = 0;
+    const breaker = circuitBreaker(
+      "The shop",
+      { failures: 2, openMs: 1_000 },
+      { logger, metrics, now: () => nowMs },
+    );
+    for (let i = 0; i < 3; i++) await breaker.run(failing).catch(() => {});
+    nowMs = 1_000;
+    await breaker.run(failing).catch(() => {});
+    nowMs = 3_000;
+    await breaker.run(working);
+    await breaker.run(working);
+    expect(lines.map(({ level, message, fields }) => [level, message, fields])).toEqual([
+      [
+        "error",
+        "circuit breaker opened",
+        { destination: "The shop", failures: 2, openMs: 1_000, reason: "Error" },
+      ],
+      [
+        "error",
+        "circuit breaker opened",
+        { destination: "The shop", failures: 3, openMs: 2_000, reason: "Error" },
+      ],
+      ["info", "circuit breaker closed", { destination: "The shop" }],
+    ]);
+    expect(counted).toEqual(
+      ["opened", "refused", "opened", "closed"].map((event) => `oncebox.breaker 1 The shop ${event}`),
+    );
   });
 });

@@ -35,7 +35,7 @@ function watched(id: string, db: Database): Database {
     ...db,
     driver: {
       query(statement, params, options) {
-        if (statement.name === "due") polls.set(id, [...(polls.get(id) ?? []), nowMs]);
+        if (statement.name === "poll") polls.set(id, [...(polls.get(id) ?? []), nowMs]);
         return db.driver.query(statement, params, options);
       },
       transaction: transaction.bind(db.driver),

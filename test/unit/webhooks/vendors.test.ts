@@ -283,6 +283,8 @@ describe("the vendors' own libraries and ours", () => {
       const trusting = { trustForwardedHeaders: true };
       expect(await send(trusting, forwarded, staged)).toBe(200);
       expect(await send(trusting, { ...forwarded, "x-forwarded-host": "api.example.com/prod" })).toBe(401);
+      for (const host of ["a:b:c", "[", "api.example.com:99999"])
+        expect(await send(trusting, { ...forwarded, "x-forwarded-host": host })).toBe(401);
     });
   });
 

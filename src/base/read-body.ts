@@ -1,8 +1,20 @@
-import type { IncomingRequest } from "./http.js";
+export interface BodyStream {
+  getReader(): {
+    read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+    cancel(): Promise<void>;
+  };
+}
+
+/** The part of a request that its reader uses. */
+export interface ReadableRequest {
+  readonly headers: { get(name: string): string | null };
+  /** The whole body, or a stream of it. */
+  readonly body: Uint8Array | BodyStream | null;
+}
 
 /** Returns the body's bytes, or why it cannot. Holds no more than the limit and one chunk in memory. */
 export async function readBody(
-  request: Pick<IncomingRequest, "headers" | "body">,
+  request: ReadableRequest,
   maxBytes: number,
 ): Promise<Uint8Array | "too large" | "malformed"> {
   const declared = request.headers.get("content-length");
@@ -21,7 +33,7 @@ export async function readBody(
       if (done || value === undefined) return Buffer.concat(chunks);
       length += value.byteLength;
       if (length > maxBytes) {
-        await reader.cancel();
+        reader.cancel().catch(() => {}); // not awaited: the copy of a request ends only with the request itself
         return "too large";
       }
       chunks.push(value);

@@ -11,8 +11,8 @@ const anyDue = (n: QueueNames) => `(
   or exists (select 1 from ${n.state} where status = ${status.held} and visible_at <= ${databaseClock})
 )`;
 
-export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
+export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
   statement(
-    "due",
+    "poll",
     `select 'inbox' as queue where ${anyDue(inbox)}\nunion all\nselect 'outbox' where ${anyDue(outbox)}`,
   );

@@ -10,5 +10,5 @@ export function pollStatement(
 ): SqlStatement | undefined {
   const names = (kind: QueueNames["kind"], table: string | undefined) =>
     dialect.names(kind, schema ?? dialect.defaults.schema, table ?? dialect.defaults[kind]);
-  return dialect.due?.(names("inbox", inbox), names("outbox", outbox));
+  return dialect.pollStatement?.(names("inbox", inbox), names("outbox", outbox));
 }

@@ -2,9 +2,9 @@ import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 
 /** Calls the procedures of both queues in one round trip. Returns no rows in the usual case. */
-export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
+export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
   statement(
-    "due",
+    "poll",
     `set nocount on;
 declare @inbox int, @outbox int;
 exec @inbox = ${inbox.object("_Due")};

@@ -12,5 +12,5 @@ const anyDue = (n: QueueNames) => `(
 )`;
 
 /** Returns no rows in the usual case: one row with two columns that say no takes a tenth longer. */
-export const due = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
-  statement("due", `${anyDue(inbox)}\nunion all\n${anyDue(outbox)}`);
+export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>
+  statement("poll", `${anyDue(inbox)}\nunion all\n${anyDue(outbox)}`);
