@@ -32,7 +32,7 @@ function calledProcedures(): readonly string[] {
     receiving(inboxNames, options),
     inbox(inboxNames, options),
     outbox(outboxNames, options),
-    [due!(inboxNames, outboxNames)],
+    [pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
   return statements.flatMap(({ text }) =>
     [...text.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
