@@ -1,7 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import {
-  type Held,
+  type HeldMessage,
   holdsSuspect,
   isStartable,
   isStopping,
@@ -23,8 +23,8 @@ export const hasTimeToClaim = <Message extends QueueMessage, Tx>(run: RunState<M
   run.counts.claimed === 0 || run.topics.quickestMs() + run.time.storeCallMs() <= run.time.usableMs();
 
 /**
- * Messages that wait for their topic's or their key's limit do not keep others from being claimed, up to a batch of them. A
- * message that must be handled alone does.
+ * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must be
+ * handled alone stops claiming.
  */
 function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean {
   if (isStopping(run) || !hasTimeToClaim(run) || holdsSuspect(run)) return false;
@@ -39,7 +39,7 @@ function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>)
 async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
   const { store, config, logger, claimAbort } = run;
   const owner = newOwnerToken();
-  const settledKeys = run.settledKeys;
+  const partitionSettlements = run.partitionSettlements;
   const startedAt = performance.now();
   try {
     const messages = await store.claim({
@@ -51,8 +51,9 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     const now = performance.now();
     run.time.storeCallTook(now - startedAt);
     run.counts.claimed += messages.length;
-    // A message of a key that was settled meanwhile may have made the next one claimable too late for this claim.
-    run.isDrained = messages.length === 0 && settledKeys === run.settledKeys;
+    // A settlement during this claim may have made the next message of its partition queue claimable. Then an empty claim
+    // does not mean drained.
+    run.isDrained = messages.length === 0 && partitionSettlements === run.partitionSettlements;
     if (messages.length > 0) run.polls.foundMessages();
     else if (run.isDrained) run.polls.foundNothing(now);
     keepClaimed(run, messages, owner, startedAt);
@@ -130,9 +131,9 @@ const longerLease = (usual: Lease, leaseMs: number): Lease => ({ ...usual, lease
 
 const newHeld = <Message, Tx>(
   message: Message,
-  topic: Held<Message, Tx>["topic"],
+  topic: HeldMessage<Message, Tx>["topic"],
   lease: Lease,
-): Held<Message, Tx> => ({
+): HeldMessage<Message, Tx> => ({
   message,
   topic,
   lease,

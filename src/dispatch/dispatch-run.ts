@@ -62,7 +62,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     stopWatching?.();
   }
   if (run.fault !== undefined) throw run.fault;
-  const isAllDone = run.isDrained && !run.isLeftOver;
+  const isAllDone = run.isDrained && !run.hasUnfinished;
   const stopped = budget.signal.aborted ? "aborted" : isAllDone ? "drained" : "time";
   return { ...run.counts, stopped };
 }
@@ -103,7 +103,7 @@ function canGoOn<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): 
   const usableMs = run.time.usableMs();
   if (run.waiting.length > 0)
     return run.waiting.some(({ message, topic }) => message.afterCrash || fitsInto(topic, usableMs));
-  // While handlers run, others are polled for; a message with a key may make the next one claimable.
+  // While handlers run, the queue is polled; a settled message may make the next one of its partition queue claimable.
   return (run.running.size > 0 || run.settling.size > 0) && hasTimeToClaim(run);
 }
 
@@ -144,7 +144,7 @@ function newRun<Message extends QueueMessage, Tx>(
     running: new Map(),
     settling: new Map(),
     unsent: [],
-    busyKeys: new Set(),
+    busyPartitions: new Set(),
     strays: new Map(),
     isClaiming: false,
     isFlushing: false,
@@ -152,9 +152,9 @@ function newRun<Message extends QueueMessage, Tx>(
     nextRenewalAt: Number.POSITIVE_INFINITY,
     claimAbort: new AbortController(),
     isDrained: false,
-    settledKeys: 0,
-    isLeftOver: false,
-    isSuspectLeft: false,
+    partitionSettlements: 0,
+    hasUnfinished: false,
+    suspectNotStarted: false,
     fault: undefined,
   };
 }

@@ -3,7 +3,7 @@ import { describeIssues } from "../queue/standard-schema.js";
 import { handlerContext } from "./handler-context.js";
 import { inHandlerTransaction } from "./handler-transaction.js";
 import type { HandlerContext, ResolvedHandler } from "./handlers.js";
-import type { Held, RunState } from "./run-state.js";
+import type { HeldMessage, RunState } from "./run-state.js";
 import { type HandlingEnd, PermanentFailure, permanentFailure, RetryAfter } from "./settlement.js";
 
 /** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
@@ -29,7 +29,7 @@ const thrown = (error: unknown): Handled => ({ end: { kind: "error", error }, is
  */
 export function handleMessage<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): Handled | Promise<Handled> {
   const { message, topic } = held;
   const { handler } = topic;
@@ -47,19 +47,19 @@ export function handleMessage<Message extends QueueMessage, Tx>(
 const isThenable = (result: unknown): boolean =>
   typeof (result as { then?: unknown } | null | undefined)?.then === "function";
 
-const handledBy = (result: unknown): Handled => (isSteering(result) ? thrown(result) : finished);
+const handledBy = (result: unknown): Handled => (isFailureResult(result) ? thrown(result) : finished);
 
-const isSteering = (result: unknown): boolean =>
+const isFailureResult = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
 const contextOf = <Message extends QueueMessage, Tx>(
   { store }: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   tx: Tx | undefined,
-): HandlerContext<Tx> => handlerContext<Tx, Held<Message, Tx>>(store.id, tx, held, signalOf);
+): HandlerContext<Tx> => handlerContext<Tx, HeldMessage<Message, Tx>>(store.id, tx, held, signalOf);
 
 /** Fires at the handler's time-out, at the function's end, or when the lease is lost. */
-function signalOf<Message, Tx>(held: Held<Message, Tx>): AbortSignal {
+function signalOf<Message, Tx>(held: HeldMessage<Message, Tx>): AbortSignal {
   held.abort ??= new AbortController();
   if (held.stopReason !== undefined) held.abort.abort(held.stopReason);
   return held.abort.signal;
@@ -68,7 +68,7 @@ function signalOf<Message, Tx>(held: Held<Message, Tx>): AbortSignal {
 /** With everything that a handler can have around it: a schema, middleware, a transaction. */
 async function handleWithin<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   handler: ResolvedHandler<Message, Tx>,
 ): Promise<Handled> {
   const attempt = async (message: Message, tx: Tx | undefined): Promise<void> => {
@@ -78,8 +78,8 @@ async function handleWithin<Message extends QueueMessage, Tx>(
       async () => handler.handle(message, context),
     );
     const result = await chain();
-    if (isSteering(result)) throw result;
-    // A handler that was given up has been reported, so it must not commit.
+    if (isFailureResult(result)) throw result;
+    // The run has already settled this message as failed. Committing now would apply its writes and retry it too.
     if (tx !== undefined) context.signal.throwIfAborted();
   };
   try {

@@ -3,13 +3,13 @@ import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Handled } from "./handle-message.js";
 import { NotCalledError } from "./handler-transaction.js";
-import { type Held, letGo, type RunState, toSettling } from "./run-state.js";
-import { describeThrown, type HandlingEnd, settlementOf } from "./settlement.js";
+import { type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
+import { describeThrown, type HandlingEnd, verdictOf } from "./settlement.js";
 
 /** A handler has returned or thrown. Returns the time. */
 export function handlerReturned<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   handled: Handled,
 ): number {
   const end = endOf(held, handled.end);
@@ -25,14 +25,14 @@ export function handlerReturned<Message extends QueueMessage, Tx>(
 }
 
 /** What a handler throws after it was told to stop is the consequence of that, and is reported so. */
-function endOf<Message, Tx>({ stopReason }: Held<Message, Tx>, end: HandlingEnd): HandlingEnd {
+function endOf<Message, Tx>({ stopReason }: HeldMessage<Message, Tx>, end: HandlingEnd): HandlingEnd {
   if (end.kind !== "error" || stopReason === undefined) return end;
   return stopReason instanceof LeaseLostError ? { kind: "error", error: stopReason } : { kind: "cutOff" };
 }
 
 function strayReturned<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): void {
   if (run.strays.get(held)?.isReported) run.counts.stuck--;
   run.strays.delete(held);
@@ -41,7 +41,7 @@ function strayReturned<Message extends QueueMessage, Tx>(
 /** Decides the outcome of a message whose handler has ended or is given up. */
 export function decide<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   end: HandlingEnd,
   isAcked: boolean,
 ): void {
@@ -66,7 +66,7 @@ export function decide<Message extends QueueMessage, Tx>(
     toSettling(run, held, { kind: "release" }); // the message was not tried
   } else {
     const retry = topic.handler?.retry ?? run.config.retry;
-    toSettling(run, held, settlementOf(end, message.attempt, retry, run.config.random));
+    toSettling(run, held, verdictOf(end, message.attempt, retry, run.config.random));
   }
 }
 

@@ -1,7 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
 import { decide } from "./handler-end.js";
 import { endHandlerTransaction, NotCalledError } from "./handler-transaction.js";
-import { type Held, type RunState, tellToStop } from "./run-state.js";
+import { type HeldMessage, type RunState, tellToStop } from "./run-state.js";
 import type { HandlingEnd } from "./settlement.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
@@ -36,7 +36,7 @@ export function untilNextCheckMs<Message extends QueueMessage, Tx>(
 
 function timeOut<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): void {
   const { timeoutMs } = held.topic;
   tellToStop(held, new DOMException(`The handler's ${timeoutMs} ms are over.`, "TimeoutError"));
@@ -46,7 +46,7 @@ function timeOut<Message extends QueueMessage, Tx>(
 /** Decides the end of a handler that has not stopped. The handler may go on; the run does not wait for it. */
 export function giveUp<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   end: HandlingEnd,
 ): void {
   endHandlerTransaction(held);
@@ -58,7 +58,7 @@ export function giveUp<Message extends QueueMessage, Tx>(
 
 function warnOfSlow<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   now: number,
 ): void {
   held.warnAt = Number.POSITIVE_INFINITY;
@@ -68,7 +68,7 @@ function warnOfSlow<Message extends QueueMessage, Tx>(
 
 function reportStuck<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): void {
   const { counts, config, logger } = run;
   counts.stuck++;

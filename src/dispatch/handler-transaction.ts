@@ -1,6 +1,6 @@
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
-import type { Held, RunState } from "./run-state.js";
+import type { HeldMessage, RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 
 /** No transaction could be begun, so the handler was not called. Without a cause, there was no time for it. */
@@ -15,7 +15,7 @@ export class NotCalledError extends Error {
 /** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
 export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
   { store }: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   work: (tx: Tx) => Promise<void>,
 ): Promise<void> {
   held.transaction = new AbortController();
@@ -36,6 +36,6 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
 }
 
 /** Rolls a transaction back whose handler does not stop: it must not keep a connection, or SQLite's only writer. */
-export function endHandlerTransaction<Message, Tx>({ transaction }: Held<Message, Tx>): void {
+export function endHandlerTransaction<Message, Tx>({ transaction }: HeldMessage<Message, Tx>): void {
   transaction?.abort(new DOMException("The handler's time was up.", "TimeoutError"));
 }

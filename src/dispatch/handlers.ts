@@ -13,7 +13,7 @@ export interface HandlerContext<Tx = unknown> {
   readonly store: string;
 }
 
-/** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` or `retryAfter` to decide more. */
+/** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter` to set the delay. */
 export type HandlerFunction<Message, Tx = unknown> = (
   message: Message,
   context: HandlerContext<Tx>,
@@ -24,7 +24,7 @@ export interface TopicOptions {
   readonly timeoutMs?: number;
   /** Handlers of this topic that may run at once, within the dispatcher's own limit. */
   readonly concurrency?: number;
-  /** A longer lease than the dispatcher's, for work that cannot be renewed in time. */
+  /** A longer lease than the dispatcher's, for handlers that block the event loop. */
   readonly leaseMs?: number;
   /** Attempts and back-off of this topic. */
   readonly retry?: Partial<RetryPolicy>;

@@ -8,7 +8,7 @@ export interface Lateness {
 
 const everyMs = 20;
 
-/** Learned over all runs of a dispatcher. Each run halves the weight of earlier ones. */
+/** Learned over all runs of a dispatcher. Each run starts from half of the worst lateness so far. */
 export function lateness(): Lateness {
   let worst = 0;
   return {

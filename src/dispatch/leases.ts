@@ -1,5 +1,5 @@
 import type { QueueMessage } from "../queue/message.js";
-import { type Held, type Lease, loseLease, type RunState } from "./run-state.js";
+import { type HeldMessage, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
 
@@ -21,12 +21,12 @@ export const untilNextRenewalMs = <Message extends QueueMessage, Tx>(
 
 interface LeaseMessages<Message, Tx> {
   readonly lease: Lease;
-  readonly messages: Held<Message, Tx>[];
+  readonly messages: HeldMessage<Message, Tx>[];
 }
 
 function* heldMessages<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-): Generator<Held<Message, Tx>> {
+): Generator<HeldMessage<Message, Tx>> {
   yield* run.waiting;
   for (const held of run.running.values()) if (!held.isLost) yield held;
   yield* run.settling.values();
@@ -87,5 +87,5 @@ async function renew<Message extends QueueMessage, Tx>(
 
 const isHeld = <Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): boolean => run.running.get(held.message.seq) === held || run.waiting.includes(held);

@@ -7,7 +7,7 @@ export interface PollSchedule {
   foundNothing(now: number): void;
   /** There may be new messages: a poll is due at once, and the idle back-off starts again. */
   wake(): void;
-  /** How long the present wait is from its beginning to its end. */
+  /** The full length of the current wait, not what is left of it. */
   waitMs(): number;
   /** The wait is over. */
   endWait(): void;

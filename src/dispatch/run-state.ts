@@ -24,7 +24,7 @@ export interface Lease {
 }
 
 /** A message that this run holds, from its claim to its settlement. */
-export interface Held<Message, Tx> {
+export interface HeldMessage<Message, Tx> {
   readonly message: Message;
   readonly topic: TopicRecord<Message, Tx>;
   readonly lease: Lease;
@@ -81,16 +81,16 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly onStuck: (() => void) | undefined;
 
   /** Claimed, not started, in the order of the claims. */
-  waiting: Held<Message, Tx>[];
+  waiting: HeldMessage<Message, Tx>[];
   /** Started, by row number. A handler whose lease is lost stays here until it ends. */
-  readonly running: Map<number, Held<Message, Tx>>;
+  readonly running: Map<number, HeldMessage<Message, Tx>>;
   /** Outcome decided, settlement not confirmed, by row number. These messages are still held and renewed. */
-  readonly settling: Map<number, Held<Message, Tx>>;
+  readonly settling: Map<number, HeldMessage<Message, Tx>>;
   /** The part of `settling` that has not been sent to the store. */
-  unsent: Held<Message, Tx>[];
-  /** Partition keys of running and settling messages. */
-  readonly busyKeys: Set<string>;
-  readonly strays: Map<Held<Message, Tx>, StrayHandler>;
+  unsent: HeldMessage<Message, Tx>[];
+  /** The partition keys of running and settling messages. */
+  readonly busyPartitions: Set<string>;
+  readonly strays: Map<HeldMessage<Message, Tx>, StrayHandler>;
 
   isClaiming: boolean;
   isFlushing: boolean;
@@ -100,12 +100,12 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly claimAbort: AbortController;
   /** The last claim returned nothing, and nothing has changed since that could make a message claimable. */
   isDrained: boolean;
-  /** Settled messages with a partition key: each may have made the next message of its key claimable. */
-  settledKeys: number;
-  /** Messages were left because of time. */
-  isLeftOver: boolean;
+  /** How many messages with a partition key were settled: each may have made the next one of its queue claimable. */
+  partitionSettlements: number;
+  /** Messages were not handled because of time. */
+  hasUnfinished: boolean;
   /** A message that must be handled alone could not be started. Another claim would return it again. */
-  isSuspectLeft: boolean;
+  suspectNotStarted: boolean;
   /** The database cannot be used. The run settles what it can and rejects with this. */
   fault: unknown;
 }
@@ -118,7 +118,7 @@ export interface StrayHandler {
 }
 
 export const isStopping = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
-  run.budget.signal.aborted || run.fault !== undefined || run.isSuspectLeft || run.time.usableMs() <= 0;
+  run.budget.signal.aborted || run.fault !== undefined || run.suspectNotStarted || run.time.usableMs() <= 0;
 
 export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean => {
   for (const held of run.running.values()) if (held.message.afterCrash) return true;
@@ -128,16 +128,16 @@ export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Mes
 /** Whether a waiting message could start now, but for the dispatcher's own limit. */
 export function isStartable<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  { message, topic }: Held<Message, Tx>,
+  { message, topic }: HeldMessage<Message, Tx>,
   usableMs: number,
 ): boolean {
-  if (topic.running >= topic.most || !fitsInto(topic, usableMs)) return false;
+  if (topic.running >= topic.maxConcurrency || !fitsInto(topic, usableMs)) return false;
   const { seq, partitionKey } = message;
-  return !run.running.has(seq) && (partitionKey === null || !run.busyKeys.has(partitionKey));
+  return !run.running.has(seq) && (partitionKey === null || !run.busyPartitions.has(partitionKey));
 }
 
 /** Tells a handler to stop, through its signal. The first reason counts. */
-export function tellToStop<Message, Tx>(held: Held<Message, Tx>, reason: Error): void {
+export function tellToStop<Message, Tx>(held: HeldMessage<Message, Tx>, reason: Error): void {
   held.stopReason ??= reason;
   held.abort?.abort(held.stopReason);
 }
@@ -145,7 +145,7 @@ export function tellToStop<Message, Tx>(held: Held<Message, Tx>, reason: Error):
 /** The lease on a message has expired and may be another worker's. A running handler is told to stop. */
 export function loseLease<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): void {
   if (held.isLost) return;
   held.isLost = true;
@@ -158,29 +158,29 @@ export function loseLease<Message extends QueueMessage, Tx>(
 /** The message's outcome is decided: it waits for its settlement. */
 export function toSettling<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   verdict: Verdict,
 ): void {
   held.verdict = verdict;
   run.settling.set(held.message.seq, held);
   run.unsent.push(held);
   const { partitionKey } = held.message;
-  if (partitionKey !== null) run.busyKeys.add(partitionKey);
+  if (partitionKey !== null) run.busyPartitions.add(partitionKey);
   run.changed.notify();
 }
 
 /** The run no longer holds the message. */
 export function letGo<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
 ): void {
   const { seq, partitionKey } = held.message;
   if (run.settling.get(seq) === held) run.settling.delete(seq);
   if (run.running.get(seq) === held) run.running.delete(seq);
   if (partitionKey !== null) {
     // A lost handler and a later claim of the same message may both be here.
-    if (!run.settling.has(seq) && !run.running.has(seq)) run.busyKeys.delete(partitionKey);
-    run.settledKeys++;
+    if (!run.settling.has(seq) && !run.running.has(seq)) run.busyPartitions.delete(partitionKey);
+    run.partitionSettlements++;
     run.isDrained = false;
   }
   run.changed.notify();
@@ -189,7 +189,7 @@ export function letGo<Message extends QueueMessage, Tx>(
 /** Gives waiting messages back to the queue, at no attempt. */
 export function releaseWaiting<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  except?: Held<Message, Tx>,
+  except?: HeldMessage<Message, Tx>,
 ): void {
   const released = run.waiting.filter((held) => held !== except);
   run.waiting = except === undefined ? [] : [except];

@@ -19,11 +19,13 @@ export interface RunTime {
 /** The run returns this long before the deadline, settled or not, or twice the lateness of this machine's timers if that is more. */
 const shortestMarginMs = 50;
 
-/** With less, one pause of a busy machine could use all of it. With more, a slow database is not worth the wait. */
+/** With less, one pause of a busy machine could use all of a part. */
 const shortestPartMs = 50;
+/** A database that needs a longer reserve than this is not worth the wait. */
 const longestReserveMs = 2_000;
 
-const learnedTogether = 8;
+/** Fast calls change the estimate only once in so many. */
+const callsPerUpdate = 8;
 
 /** A run may end with three calls in a row: acknowledge, release, abandon. */
 const lastCalls = 3;
@@ -34,12 +36,12 @@ const lastCalls = 3;
  */
 export function runTime(
   budget: Budget,
-  askedMs: number | undefined,
+  fixedReserveMs: number | undefined,
   storeCalls: DurationEstimate,
-  late: Pick<Lateness, "worstMs">,
+  lateness: Pick<Lateness, "worstMs">,
 ): RunTime {
   const halfMs = budget.remainingMs() / 2;
-  const marginMs = () => Math.max(shortestMarginMs, 2 * late.worstMs());
+  const marginMs = () => Math.max(shortestMarginMs, 2 * lateness.worstMs());
   let storeCallMs = 0;
   let lastCallsMs = 0;
   let unlearned = 0;
@@ -49,7 +51,7 @@ export function runTime(
     lastCallsMs = Math.max(shortestPartMs, lastCalls * storeCallMs);
   };
   learn();
-  const reserveMs = () => askedMs ?? Math.min(halfMs, longestReserveMs, marginMs() + 2 * lastCallsMs);
+  const reserveMs = () => fixedReserveMs ?? Math.min(halfMs, longestReserveMs, marginMs() + 2 * lastCallsMs);
   const returnMs = () => Math.min(marginMs(), reserveMs() / 2);
   return {
     usableMs: () => budget.remainingMs() - reserveMs(),
@@ -59,7 +61,7 @@ export function runTime(
     // A slow call counts at once, fast calls in groups: a fast database takes thousands of calls a second.
     storeCallTook(ms) {
       storeCalls.add(ms);
-      if (ms > storeCallMs || ++unlearned >= learnedTogether) learn();
+      if (ms > storeCallMs || ++unlearned >= callsPerUpdate) learn();
     },
   };
 }

@@ -2,7 +2,7 @@ import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { type Held, letGo, type RunCounts, type RunState } from "./run-state.js";
+import { type HeldMessage, letGo, type RunCounts, type RunState } from "./run-state.js";
 import { describeThrown, type Verdict } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
 
@@ -11,8 +11,8 @@ const maxTries = 3;
 
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
- * next group: groups are small while handlers are slow and large while they are fast, and a function that is killed
- * redelivers only the group that was under way.
+ * next group: groups are small while handlers are slow and large while they are fast. If the function is
+ * killed, of the finished messages only those that are not settled yet are handled again.
  */
 export function settleFinished<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
   if (run.isFlushing || run.unsent.length === 0) return;
@@ -32,7 +32,7 @@ async function flush<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
 }
 
 interface SettleCall<Message, Tx> {
-  readonly messages: readonly Held<Message, Tx>[];
+  readonly messages: readonly HeldMessage<Message, Tx>[];
   readonly count: keyof Pick<RunCounts, "acked" | "released" | "abandoned" | "failed">;
   readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
 }
@@ -42,9 +42,9 @@ type Abandon = Extract<Verdict, { kind: "abandon" }>;
 /** One call for each claim and kind of verdict; abandons by their limit of attempts, failures one by one. */
 function callsFor<Message extends QueueMessage, Tx>(
   { store }: RunState<Message, Tx>,
-  group: readonly Held<Message, Tx>[],
+  group: readonly HeldMessage<Message, Tx>[],
 ): readonly SettleCall<Message, Tx>[] {
-  const batches = new Map<string, Held<Message, Tx>[]>();
+  const batches = new Map<string, HeldMessage<Message, Tx>[]>();
   for (const held of group) {
     const verdict = held.verdict!;
     const limit = verdict.kind === "abandon" ? verdict.maxAttempts : "";
@@ -77,7 +77,7 @@ const abandoning =
   <Message extends QueueMessage, Tx>(
     store: RunState<Message, Tx>["store"],
     owner: OwnerToken,
-    held: readonly Held<Message, Tx>[],
+    held: readonly HeldMessage<Message, Tx>[],
   ) =>
   (options: CallOptions): Promise<Settlement<unknown>> => {
     const items = held.map(({ message, verdict }) => {
@@ -128,11 +128,11 @@ function confirm<Message extends QueueMessage, Tx>(
 /** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
 function settleAgain<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
-  lease: Held<Message, Tx>["lease"],
+  held: HeldMessage<Message, Tx>,
+  lease: HeldMessage<Message, Tx>["lease"],
 ): void {
   const verdict = held.verdict!;
-  const again: Held<Message, Tx> = {
+  const again: HeldMessage<Message, Tx> = {
     ...held,
     lease,
     laterLease: undefined,

@@ -73,7 +73,7 @@ const ack: Verdict = { kind: "ack" };
  * Decides how a message is settled. `attempt` counts the failed attempts before this one. Without a policy of the topic
  * or of the dispatcher, the store's policy decides how long to wait and when the message is dead.
  */
-export function settlementOf(
+export function verdictOf(
   end: HandlingEnd,
   attempt: number,
   policy: RetryPolicy | undefined,

@@ -1,7 +1,14 @@
 import type { QueueMessage } from "../queue/message.js";
 import { handleMessage } from "./handle-message.js";
 import { handlerReturned } from "./handler-end.js";
-import { type Held, isStartable, isStopping, loseLease, type RunState, releaseWaiting } from "./run-state.js";
+import {
+  type HeldMessage,
+  isStartable,
+  isStopping,
+  loseLease,
+  type RunState,
+  releaseWaiting,
+} from "./run-state.js";
 import { fitsInto } from "./topic-records.js";
 
 /** How long handlers that return no promise may follow one another before timers, sockets and settlements are served. */
@@ -27,14 +34,14 @@ const runsSuspect = <Message extends QueueMessage, Tx>({ running }: RunState<Mes
  */
 function startAlone<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  suspect: Held<Message, Tx>,
+  suspect: HeldMessage<Message, Tx>,
 ): void {
   if (run.waiting.length > 1) releaseWaiting(run, suspect);
   if (run.running.size > 0 || run.settling.size > 0 || run.isClaiming) return;
   const now = performance.now();
   if (isExpired(run, suspect, now)) return;
   if (!fitsInto(suspect.topic, run.time.usableMs())) {
-    run.isSuspectLeft = true;
+    run.suspectNotStarted = true;
     return;
   }
   run.waiting = [];
@@ -51,7 +58,7 @@ function startSlice<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>
   let checkedAt = now;
   let usableMs = run.time.usableMs();
   const sliceEnd = now + sliceMs;
-  const left: Held<Message, Tx>[] = [];
+  const left: HeldMessage<Message, Tx>[] = [];
   run.waiting = left; // a lease that is lost meanwhile is taken out of this list
   for (const held of waiting) {
     if (now - checkedAt > 1) {
@@ -68,7 +75,7 @@ function startSlice<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>
 /** A process that was frozen may find that its leases are over: another worker may have such a message. */
 function isExpired<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   now: number,
 ): boolean {
   if (now < held.lease.expiresAt) return false;
@@ -80,7 +87,7 @@ function isExpired<Message extends QueueMessage, Tx>(
 /** Returns the time at which the handler returned or gave the thread back. */
 function start<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  held: Held<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
   now: number,
 ): number {
   const { message, topic } = held;
@@ -89,7 +96,7 @@ function start<Message extends QueueMessage, Tx>(
   held.warnAt = now + run.config.leaseMs;
   run.running.set(message.seq, held);
   topic.running++;
-  if (message.partitionKey !== null) run.busyKeys.add(message.partitionKey);
+  if (message.partitionKey !== null) run.busyPartitions.add(message.partitionKey);
   if (run.isLogging) run.logger.info("handle", run.fieldsOf(message));
   const handled = handleMessage(run, held);
   if (!(handled instanceof Promise)) return handlerReturned(run, held, handled);

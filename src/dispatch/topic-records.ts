@@ -8,7 +8,7 @@ export interface TopicRecord<Message, Tx> {
   readonly name: string;
   readonly handler: ResolvedHandler<Message, Tx> | undefined;
   /** Handlers of this topic that may run at once. */
-  readonly most: number;
+  readonly maxConcurrency: number;
   readonly durations: DurationEstimate;
   /** Infinity: only the end of the run limits a handler. */
   readonly timeoutMs: number;
@@ -56,12 +56,12 @@ export function topicRecords<Message extends QueueMessage, Tx>(
       let record = records.get(topic);
       if (record === undefined) {
         const handler = config.handlers.get(topic);
-        const most = handler?.concurrency ?? config.concurrency;
+        const maxConcurrency = handler?.concurrency ?? config.concurrency;
         const durations = durationsOf(topic, handler !== undefined);
         record = {
           name: topic,
           handler,
-          most,
+          maxConcurrency,
           durations,
           timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
           leaseMs: handler?.leaseMs ?? config.leaseMs,

@@ -13,17 +13,17 @@ export async function windDown<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   wholeMs: number,
 ): Promise<void> {
-  run.isLeftOver ||= run.waiting.length > 0;
+  run.hasUnfinished ||= run.waiting.length > 0;
   forgetWhatNeverFits(run, wholeMs);
   releaseWaiting(run);
   const isQuiet = (): boolean => run.running.size === 0 && !run.isClaiming;
   await waitUntil(run, isQuiet, run.time.usableMs);
-  run.isLeftOver ||= run.running.size > 0;
+  run.hasUnfinished ||= run.running.size > 0;
   const reason = new DOMException("The function's time is up.", "TimeoutError");
   for (const held of run.running.values()) tellToStop(held, reason);
   await waitUntil(run, isQuiet, run.time.untilGivenUpMs);
   run.claimAbort.abort();
-  run.isLeftOver ||= run.waiting.length > 0;
+  run.hasUnfinished ||= run.waiting.length > 0;
   releaseWaiting(run);
   for (const held of [...run.running.values()]) giveUp(run, held, { kind: "cutOff" });
   const isSettled = await waitUntil(run, () => run.settling.size === 0, run.time.untilReturnMs);
