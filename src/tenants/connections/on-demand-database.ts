@@ -2,6 +2,7 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import type { Database } from "../../sql/dialect.js";
 import type { ConnectionBudget, Pool } from "./connection-budget.js";
 import { serverOf } from "./server-of.js";
+import { signalInTurn } from "./turn-signal.js";
 
 export interface OnDemandOptions {
   readonly url: string;
@@ -11,7 +12,7 @@ export interface OnDemandOptions {
 
 export interface OnDemandDatabase extends Database {
   /** Waits for connection slots and keeps them until the returned function is called. */
-  reserve(withinMs: number): Promise<() => void>;
+  reserve(withinMs: number, signal?: AbortSignal): Promise<() => void>;
 }
 
 /**
@@ -51,13 +52,18 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
     dialect,
     id,
     driver: {
-      query: (statement, params, options) =>
-        using((db) => db.driver.query(statement, params, options), options?.signal),
-      transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
+      query(statement, params, options) {
+        const signal = signalInTurn(options?.signal);
+        return using((db) => db.driver.query(statement, params, { signal }), signal);
+      },
+      transaction(work, options) {
+        const signal = signalInTurn(options?.signal);
+        return using((db) => db.driver.transaction(work, { signal }), signal);
+      },
       close: async () => budget.retire(pool),
     },
-    async reserve(withinMs) {
-      await budget.acquire(pool, undefined, withinMs);
+    async reserve(withinMs, signal) {
+      await budget.acquire(pool, signal, withinMs);
       return () => budget.release(pool);
     },
     exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),

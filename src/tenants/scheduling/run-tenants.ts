@@ -16,8 +16,16 @@ export interface TenantRun {
   readonly budget: Budget;
   /** The longest time of one turn. */
   readonly turnMs: number;
-  /** One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant. */
-  readonly turn: (id: string, turnBudget: Budget) => Promise<boolean>;
+  /**
+   * Waits for what a turn needs before it begins: connection slots. Returns the function that gives them back, or
+   * undefined when they were not free in time. A longer wait takes no slot of `concurrency`.
+   */
+  readonly reserve?: (id: string, withinMs: number, signal: AbortSignal) => Promise<(() => void) | undefined>;
+  /**
+   * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
+   * `abandoned` fires when the turn did not end in time and is no longer waited for.
+   */
+  readonly turn: (id: string, turnBudget: Budget, abandoned: AbortSignal) => Promise<boolean>;
   readonly quarantine: Quarantine;
   readonly logger: Logger;
   /** For simulations. */
@@ -38,10 +46,20 @@ export interface TenantRunResult {
 const shortestTurnMs = 250;
 /** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
 const graceMs = 250;
+/** A pool that has to be closed first is closed within this. A wait that is longer leaves its slot to other tenants. */
+const patienceMs = 50;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
 const longestTickMs = 5;
 
-type EndedTurn = { readonly id: string } & ({ readonly more: boolean } | { readonly error: unknown });
+type TurnResult = { readonly more: boolean } | { readonly error: unknown };
+
+interface Turn {
+  readonly id: string;
+  /** False while it waits for its connection slots for long. */
+  hasSlot: boolean;
+}
+
+type EndedTurn = Turn & { readonly result: TurnResult };
 
 interface RunState extends TenantRun {
   readonly timers: Timers;
@@ -51,6 +69,11 @@ interface RunState extends TenantRun {
   readonly quarantinedBefore: readonly string[];
   /** Turns that have ended and are not settled yet. */
   readonly ended: EndedTurn[];
+  /** Turns that have their connection slots and wait for a slot of `concurrency`. */
+  readonly returning: (() => void)[];
+  /** Turns that have not ended. */
+  unfinished: number;
+  /** Turns with a slot of `concurrency`. */
   running: number;
   turns: number;
   /** Ends the wait for the next event. */
@@ -64,7 +87,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   for (;;) {
     settleEndedTurns(state);
     const startAgainMs = startTurns(state);
-    if (state.running === 0) return resultOf(state);
+    if (state.unfinished === 0) return resultOf(state);
     await nextEvent(state, startAgainMs);
     if (performance.now() - tickStartedAt >= longestTickMs) {
       await yieldToEventLoop();
@@ -85,6 +108,8 @@ function initialState(run: TenantRun): RunState {
     failed: new Set(),
     quarantinedBefore,
     ended: [],
+    returning: [],
+    unfinished: 0,
     running: 0,
     turns: 0,
     resume: () => {},
@@ -92,13 +117,14 @@ function initialState(run: TenantRun): RunState {
 }
 
 function settleEndedTurns(state: RunState): void {
-  for (const turn of state.ended.splice(0)) {
-    state.running--;
-    if ("error" in turn) settleFailure(state, turn.id, turn.error);
+  for (const { id, hasSlot, result } of state.ended.splice(0)) {
+    state.unfinished--;
+    if (hasSlot) state.running--;
+    if ("error" in result) settleFailure(state, id, result.error);
     else {
-      if (!turn.more) state.left.delete(turn.id);
-      state.quarantine.recovered(turn.id);
-      state.selected.ended(turn.id, turn.more ? "more" : "empty");
+      if (!result.more) state.left.delete(id);
+      state.quarantine.recovered(id);
+      state.selected.ended(id, result.more ? "more" : "empty");
     }
   }
 }
@@ -113,20 +139,30 @@ function settleFailure({ left, failed, quarantine, logger, selected }: RunState,
 
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
 function startTurns(state: RunState): number | undefined {
-  const { budget, selection, concurrency, selected } = state;
-  const slots = selection.sequential ? 1 : concurrency;
-  while (state.running < slots && !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs) {
+  const { budget, selected } = state;
+  while (state.running < slotsOf(state)) {
+    const resumeTurn = state.returning.shift();
+    if (resumeTurn !== undefined) {
+      state.running++;
+      resumeTurn();
+      continue;
+    }
+    if (budget.signal.aborted || budget.remainingMs() < shortestTurnMs) return undefined;
     const id = nextTenant(state);
     if (id === undefined) return selected.nextMs?.();
+    state.unfinished++;
     state.running++;
     state.turns++;
-    void startTurn(state, id).then((turn) => {
-      state.ended.push(turn);
+    const turn: Turn = { id, hasSlot: true };
+    void runTurn(state, turn).then((result) => {
+      state.ended.push({ ...turn, result });
       state.resume();
     });
   }
   return undefined;
 }
+
+const slotsOf = ({ selection, concurrency }: RunState): number => (selection.sequential ? 1 : concurrency);
 
 /** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
 function nextTenant({ selected, failed, quarantine }: RunState): string | undefined {
@@ -137,13 +173,57 @@ function nextTenant({ selected, failed, quarantine }: RunState): string | undefi
   }
 }
 
-async function startTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<EndedTurn> {
-  const ms = Math.min(turnMs, budget.remainingMs());
+async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
+  let release: (() => void) | undefined;
   try {
-    const running = turn(id, turnBudget(budget, ms));
-    return { id, more: await withinTime(ms + graceMs, running, () => turnTimeout(ms, turnMs), timers) };
+    release = state.reserve === undefined ? () => {} : await reserved(state, turn, state.reserve);
+    return release === undefined ? { more: true } : await timedTurn(state, turn.id);
   } catch (error) {
-    return { id, error };
+    return { error };
+  } finally {
+    release?.(); // at once, even if the turn was abandoned and still runs
+  }
+}
+
+/** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
+async function reserved(state: RunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
+  const { budget, turnMs, selection, timers } = state;
+  const leaveSlot = (): void => {
+    turn.hasSlot = false;
+    state.running--;
+    state.resume();
+  };
+  const cancel = selection.sequential ? () => {} : timers.after(patienceMs, leaveSlot);
+  let release: (() => void) | undefined;
+  try {
+    release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), budget.signal);
+  } finally {
+    cancel();
+  }
+  if (turn.hasSlot || release === undefined) return release;
+  await new Promise<void>((resolve) => {
+    state.returning.push(resolve);
+    state.resume();
+  });
+  turn.hasSlot = true;
+  return release;
+}
+
+async function timedTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<TurnResult> {
+  const ms = Math.min(turnMs, budget.remainingMs());
+  const abandoned = new AbortController();
+  const tooLate = (): Error => {
+    const error = turnTimeout(turnMs);
+    abandoned.abort(error);
+    return error;
+  };
+  try {
+    const running = turn(id, turnBudget(budget, ms), abandoned.signal);
+    return { more: await withinTime(ms + graceMs, running, tooLate, timers) };
+  } catch (error) {
+    // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
+    if (ms < turnMs && abandoned.signal.aborted) return { more: true };
+    throw error;
   }
 }
 
@@ -157,12 +237,8 @@ function turnBudget(budget: Budget, ms: number): Budget {
   };
 }
 
-const turnTimeout = (ms: number, turnMs: number) =>
-  new InvalidOperationError(
-    ms < turnMs
-      ? `The tenant's turn exceeded the run's remaining time (${Math.round(ms)} ms).`
-      : `The tenant's turn exceeded turnMs (${turnMs} ms).`,
-  );
+const turnTimeout = (turnMs: number) =>
+  new InvalidOperationError(`The tenant's turn exceeded turnMs (${turnMs} ms).`);
 
 /** Waits until a turn ends, or for `ms` at most. */
 function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
