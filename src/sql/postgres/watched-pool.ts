@@ -47,11 +47,8 @@ export function watchedPool(pg: PgClasses, config: PoolConfig): WatchedPool {
   const waitForSlot = async (signal: AbortSignal | undefined): Promise<() => void> => {
     waiting++;
     try {
-      return await abortAfter(
-        waitMs,
-        (late) => free.take(signal === undefined ? late : AbortSignal.any([signal, late])),
-        () => noConnection(waitMs),
-      );
+      const taking = abortAfter(waitMs, free.take, () => noConnection(waitMs));
+      return await abortable(taking, signal, { late: (unused) => unused() });
     } finally {
       waiting--;
     }

@@ -2,7 +2,7 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import type { Database } from "../../sql/dialect.js";
 import type { ConnectionBudget, Pool } from "./connection-budget.js";
 import { serverOf } from "./server-of.js";
-import { signalInTurn } from "./turn-signal.js";
+import { callInTurn } from "./turn-calls.js";
 
 export interface OnDemandOptions {
   readonly url: string;
@@ -38,28 +38,28 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
     },
   };
 
-  const using = async <T>(work: (db: Database) => Promise<T>, signal?: AbortSignal): Promise<T> => {
-    await budget.acquire(pool, signal);
-    try {
-      current ??= memoisePromise(openPool);
-      return await work(await current());
-    } finally {
-      budget.release(pool);
-    }
-  };
+  const using = <T>(
+    work: (db: Database, signal: AbortSignal | undefined) => Promise<T>,
+    ownSignal?: AbortSignal,
+  ): Promise<T> =>
+    callInTurn(ownSignal, async (signal) => {
+      await budget.acquire(pool, signal);
+      try {
+        current ??= memoisePromise(openPool);
+        return await work(await current(), signal);
+      } finally {
+        budget.release(pool);
+      }
+    });
 
   return {
     dialect,
     id,
     driver: {
-      query(statement, params, options) {
-        const signal = signalInTurn(options?.signal);
-        return using((db) => db.driver.query(statement, params, { signal }), signal);
-      },
-      transaction(work, options) {
-        const signal = signalInTurn(options?.signal);
-        return using((db) => db.driver.transaction(work, { signal }), signal);
-      },
+      query: (statement, params, options) =>
+        using((db, signal) => db.driver.query(statement, params, { signal }), options?.signal),
+      transaction: (work, options) =>
+        using((db, signal) => db.driver.transaction(work, { signal }), options?.signal),
       close: async () => budget.retire(pool),
     },
     async reserve(withinMs, signal) {

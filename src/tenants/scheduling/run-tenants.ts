@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { type Budget, timeBudget } from "../../base/budget.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
@@ -51,7 +52,8 @@ const patienceMs = 50;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
 const longestTickMs = 5;
 
-type TurnResult = { readonly more: boolean } | { readonly error: unknown };
+/** `more` is "unknown" where the turn did not begin, or was cut off by the end of the run's time. */
+type TurnResult = { readonly more: boolean | "unknown" } | { readonly error: unknown };
 
 interface Turn {
   readonly id: string;
@@ -63,6 +65,8 @@ type EndedTurn = Turn & { readonly result: TurnResult };
 
 interface RunState extends TenantRun {
   readonly timers: Timers;
+  /** Follows the budget's signal. */
+  readonly stopped: AbortController;
   readonly selected: Selection;
   readonly left: Set<string>;
   readonly failed: Set<string>;
@@ -83,6 +87,17 @@ interface RunState extends TenantRun {
 /** Gives tenants turns within one budget. A tenant that fails or hangs costs the others no more than its own turn. */
 export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   const state = initialState(run);
+  const stop = (): void => state.stopped.abort(run.budget.signal.reason);
+  if (run.budget.signal.aborted) stop();
+  run.budget.signal.addEventListener("abort", stop);
+  try {
+    return await turnLoop(state);
+  } finally {
+    run.budget.signal.removeEventListener("abort", stop);
+  }
+}
+
+async function turnLoop(state: RunState): Promise<TenantRunResult> {
   let tickStartedAt = performance.now();
   for (;;) {
     settleEndedTurns(state);
@@ -97,11 +112,14 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 }
 
 function initialState(run: TenantRun): RunState {
+  const stopped = new AbortController();
+  setMaxListeners(0, stopped.signal); // many tenants may wait for a connection
   const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
   const isQuarantined = new Set(quarantinedBefore);
   const ids = run.ids.filter((id) => !isQuarantined.has(id));
   return {
     ...run,
+    stopped,
     timers: run.timers ?? processTimers,
     selected: run.selection.begin(ids),
     left: new Set(ids),
@@ -123,7 +141,7 @@ function settleEndedTurns(state: RunState): void {
     if ("error" in result) settleFailure(state, id, result.error);
     else {
       if (!result.more) state.left.delete(id);
-      state.quarantine.recovered(id);
+      if (result.more !== "unknown") state.quarantine.recovered(id);
       state.selected.ended(id, result.more ? "more" : "empty");
     }
   }
@@ -139,7 +157,6 @@ function settleFailure({ left, failed, quarantine, logger, selected }: RunState,
 
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
 function startTurns(state: RunState): number | undefined {
-  const { budget, selected } = state;
   while (state.running < slotsOf(state)) {
     const resumeTurn = state.returning.shift();
     if (resumeTurn !== undefined) {
@@ -147,9 +164,9 @@ function startTurns(state: RunState): number | undefined {
       resumeTurn();
       continue;
     }
-    if (budget.signal.aborted || budget.remainingMs() < shortestTurnMs) return undefined;
+    if (!mayStart(state)) return undefined;
     const id = nextTenant(state);
-    if (id === undefined) return selected.nextMs?.();
+    if (id === undefined) return state.selected.nextMs?.();
     state.unfinished++;
     state.running++;
     state.turns++;
@@ -161,6 +178,9 @@ function startTurns(state: RunState): number | undefined {
   }
   return undefined;
 }
+
+const mayStart = ({ budget }: RunState): boolean =>
+  !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs;
 
 const slotsOf = ({ selection, concurrency }: RunState): number => (selection.sequential ? 1 : concurrency);
 
@@ -177,7 +197,7 @@ async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
   let release: (() => void) | undefined;
   try {
     release = state.reserve === undefined ? () => {} : await reserved(state, turn, state.reserve);
-    return release === undefined ? { more: true } : await timedTurn(state, turn.id);
+    return release === undefined ? { more: "unknown" } : await timedTurn(state, turn.id);
   } catch (error) {
     return { error };
   } finally {
@@ -187,7 +207,7 @@ async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
 
 /** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
 async function reserved(state: RunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
-  const { budget, turnMs, selection, timers } = state;
+  const { budget, turnMs, selection, timers, stopped } = state;
   const leaveSlot = (): void => {
     turn.hasSlot = false;
     state.running--;
@@ -196,7 +216,7 @@ async function reserved(state: RunState, turn: Turn, reserve: NonNullable<Tenant
   const cancel = selection.sequential ? () => {} : timers.after(patienceMs, leaveSlot);
   let release: (() => void) | undefined;
   try {
-    release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), budget.signal);
+    release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), stopped.signal);
   } finally {
     cancel();
   }
@@ -206,7 +226,9 @@ async function reserved(state: RunState, turn: Turn, reserve: NonNullable<Tenant
     state.resume();
   });
   turn.hasSlot = true;
-  return release;
+  if (mayStart(state)) return release;
+  release();
+  return undefined;
 }
 
 async function timedTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<TurnResult> {
@@ -222,7 +244,7 @@ async function timedTurn({ turn, turnMs, budget, timers }: RunState, id: string)
     return { more: await withinTime(ms + graceMs, running, tooLate, timers) };
   } catch (error) {
     // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
-    if (ms < turnMs && abandoned.signal.aborted) return { more: true };
+    if (ms < turnMs && abandoned.signal.aborted) return { more: "unknown" };
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import { ArgumentRangeError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { NoFreeConnectionError } from "../connections/connection-budget.js";
 import type { TenantStoreProvider, TenantStores } from "../connections/tenant-stores.js";
-import { withTurnSignal } from "../connections/turn-signal.js";
+import { inTurn } from "../connections/turn-calls.js";
 import { normalKey } from "../tenant.js";
 import { fair, untilDone } from "./fair.js";
 import { type Due, PollTimeoutError, poll } from "./poll.js";
@@ -80,7 +80,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     async (id, turnBudget, abandoned) => {
       const stores = await tenants.find(id);
       if (stores === undefined) return false; // removed meanwhile
-      return withTurnSignal(abandoned, () => work(stores, turnBudget));
+      return inTurn(turnBudget, abandoned, () => work(stores, turnBudget));
     };
 
   return {
