@@ -1,13 +1,12 @@
 import { setMaxListeners } from "node:events";
-import { type Budget, timeBudget } from "../../base/budget.js";
+import type { Budget } from "../../base/budget.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { processTimers, type Timers } from "../../base/timers.js";
 import { yieldToEventLoop } from "../../base/wait.js";
-import { withinTime } from "../../base/within-time.js";
-import { InvalidOperationError } from "../../errors.js";
 import type { Quarantine } from "./quarantine.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
+import { type TakeTurn, type TurnResult, timedTurn } from "./timed-turn.js";
 
 export interface TenantRun {
   readonly ids: readonly string[];
@@ -22,11 +21,7 @@ export interface TenantRun {
    * undefined when they were not free in time. A longer wait takes no slot of `concurrency`.
    */
   readonly reserve?: (id: string, withinMs: number, signal: AbortSignal) => Promise<(() => void) | undefined>;
-  /**
-   * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
-   * `abandoned` fires when the turn did not end in time and is no longer waited for.
-   */
-  readonly turn: (id: string, turnBudget: Budget, abandoned: AbortSignal) => Promise<boolean>;
+  readonly turn: TakeTurn;
   readonly quarantine: Quarantine;
   readonly logger: Logger;
   /** For simulations. */
@@ -45,15 +40,10 @@ export interface TenantRunResult {
 
 /** A shorter turn could only claim and release. */
 const shortestTurnMs = 250;
-/** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
-const graceMs = 250;
 /** A pool that has to be closed first is closed within this. A wait that is longer leaves its slot to other tenants. */
 const patienceMs = 50;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
 const longestTickMs = 5;
-
-/** `more` is "unknown" where the turn did not begin, or was cut off by the end of the run's time. */
-type TurnResult = { readonly more: boolean | "unknown" } | { readonly error: unknown };
 
 interface Turn {
   readonly id: string;
@@ -94,6 +84,9 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
     return await turnLoop(state);
   } finally {
     run.budget.signal.removeEventListener("abort", stop);
+    // After an error of the selection: turns that wait give their connections back.
+    state.stopped.abort();
+    for (const resumeTurn of state.returning.splice(0)) resumeTurn();
   }
 }
 
@@ -179,8 +172,8 @@ function startTurns(state: RunState): number | undefined {
   return undefined;
 }
 
-const mayStart = ({ budget }: RunState): boolean =>
-  !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs;
+const mayStart = ({ budget, stopped }: RunState): boolean =>
+  !stopped.signal.aborted && budget.remainingMs() >= shortestTurnMs;
 
 const slotsOf = ({ selection, concurrency }: RunState): number => (selection.sequential ? 1 : concurrency);
 
@@ -221,46 +214,17 @@ async function reserved(state: RunState, turn: Turn, reserve: NonNullable<Tenant
     cancel();
   }
   if (turn.hasSlot || release === undefined) return release;
-  await new Promise<void>((resolve) => {
-    state.returning.push(resolve);
-    state.resume();
-  });
-  turn.hasSlot = true;
+  if (mayStart(state)) {
+    await new Promise<void>((resolve) => {
+      state.returning.push(resolve);
+      state.resume();
+    });
+    turn.hasSlot = true;
+  }
   if (mayStart(state)) return release;
   release();
   return undefined;
 }
-
-async function timedTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<TurnResult> {
-  const ms = Math.min(turnMs, budget.remainingMs());
-  const abandoned = new AbortController();
-  const tooLate = (): Error => {
-    const error = turnTimeout(turnMs);
-    abandoned.abort(error);
-    return error;
-  };
-  try {
-    const running = turn(id, turnBudget(budget, ms), abandoned.signal);
-    return { more: await withinTime(ms + graceMs, running, tooLate, timers) };
-  } catch (error) {
-    // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
-    if (ms < turnMs && abandoned.signal.aborted) return { more: "unknown" };
-    throw error;
-  }
-}
-
-/** Ends after `ms`, measured by the clock of the run's budget. */
-function turnBudget(budget: Budget, ms: number): Budget {
-  const startMs = budget.remainingMs();
-  if (!Number.isFinite(startMs)) return timeBudget(ms, budget.signal); // a server's budget has no end
-  return {
-    signal: budget.signal,
-    remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
-  };
-}
-
-const turnTimeout = (turnMs: number) =>
-  new InvalidOperationError(`The tenant's turn exceeded turnMs (${turnMs} ms).`);
 
 /** Waits until a turn ends, or for `ms` at most. */
 function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
