@@ -5,6 +5,7 @@ import { defaults } from "./defaults.js";
 import { isTrue } from "./is-true.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { reasonOf } from "./reasons.js";
+import { rowNumber } from "./row-number.js";
 
 /**
  * The operations that a timer calls, batch by batch. Between two batches they yield to the event loop: an embedded
@@ -52,7 +53,7 @@ export function maintainOperations<
         const params = { limit, retention_ms: retentionMs, after_seq: after };
         const [row] = await runner.execute(statements.purge, params, purge);
         purged += Number(row?.deleted ?? 0);
-        after = Number(row?.last_seq ?? after);
+        after = rowNumber(row?.last_seq ?? after);
         const more = isTrue(row?.more);
         if (more) await yieldToEventLoop();
         if (!more || batch === purge.maxBatches) {

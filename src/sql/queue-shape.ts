@@ -13,6 +13,7 @@ import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
 import type { SqlRow } from "./driver.js";
 import { inboxKey, type KeyShape, outboxKey } from "./queue-keys.js";
+import { rowNumber } from "./row-number.js";
 import { fromStoredText } from "./stored-text.js";
 
 /** The differences between inbox and outbox: the key, the names of the states, and the columns beside the shared ones. */
@@ -58,7 +59,7 @@ function hashOf(value: unknown): Buffer | null {
 function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
   const headers = text(rare.headers);
   return {
-    seq: Number(row.seq),
+    seq: rowNumber(row.seq),
     topic: row.topic as string,
     payload: fromStoredText(row.payload as string),
     headers: headers === null ? null : (JSON.parse(fromStoredText(headers)) as Record<string, string>),

@@ -5,6 +5,7 @@ import type { Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import type { QueueParts } from "./queue-parts.js";
+import { rowNumber } from "./row-number.js";
 
 export interface SettleOptions<Key> {
   /** For logs. */
@@ -43,7 +44,7 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
     if (unknown.size > 0) {
       const items = JSON.stringify([...unknown.values()].map(shape.keyParams));
       for (const row of await runner.executeIn(call.tx, statements.resolve, { items }, call)) {
-        const seq = Number(row.seq);
+        const seq = rowNumber(row.seq);
         if (!bySeq.has(seq)) bySeq.set(seq, unknown.get(shape.keyText(shape.keyOf(row)))!);
       }
     }
@@ -57,7 +58,7 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
   ): Settlement<Key> => {
     const settled = changedSeqs(rows, bySeq);
     const changed = [...bySeq].filter(([seq]) => settled.has(seq)).map(([, message]) => message);
-    const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(Number(row.seq))!);
+    const dead = rows.filter((row) => isTrue(row.dead)).map((row) => bySeq.get(rowNumber(row.seq))!);
     if (changed.length === messages.length) return { changed, dead, lost: [] };
     const lost = new Map(messages.map((message) => [shape.keyText(message), message]));
     for (const message of changed) lost.delete(shape.keyText(message));
@@ -83,9 +84,9 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
 /** A row for each message that changed, or one row: `whole`, and `seqs` of the changed messages when not all changed. */
 function changedSeqs(rows: Rows, bySeq: ReadonlyMap<number, unknown>): { has(seq: number): boolean } {
   const [first] = rows;
-  if (first?.whole === undefined) return new Set(rows.map((row) => Number(row.seq)));
+  if (first?.whole === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
   if (isTrue(first.whole)) return bySeq;
-  return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(Number));
+  return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(rowNumber));
 }
 
 const seqOf = (message: object): unknown => (message as { seq?: unknown } | null)?.seq;

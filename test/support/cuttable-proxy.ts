@@ -8,10 +8,13 @@ export interface CuttableProxy {
   mend(): Promise<void>;
   /** Statements arrive, but the client receives no more of the answers. */
   muteAnswers(): void;
+  /** As `muteAnswers`, for the connections that are open now. New ones work: after a fail-over, for example. */
+  freezeOpen(): void;
 }
 
 export async function startProxy(host: string, port: number): Promise<CuttableProxy> {
   const sockets = new Set<Socket>();
+  const frozen = new WeakSet<Socket>();
   let muted = false;
   const server: Server = createServer((near) => {
     const far = openSocket(port, host);
@@ -26,7 +29,7 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
     }
     near.pipe(far);
     far.on("data", (chunk) => {
-      if (!muted) near.write(chunk);
+      if (!muted && !frozen.has(far)) near.write(chunk);
     });
   });
   const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, "127.0.0.1", resolve));
@@ -45,6 +48,9 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
     },
     muteAnswers() {
       muted = true;
+    },
+    freezeOpen() {
+      for (const socket of sockets) frozen.add(socket);
     },
   };
 }

@@ -89,6 +89,7 @@ export async function silentServer() {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
+    socket.resume(); // otherwise it would not notice that the client closes
     socket.on("error", () => {});
     socket.on("close", () => sockets.delete(socket));
   });
@@ -99,6 +100,7 @@ export async function silentServer() {
   return {
     url: `postgres://user@127.0.0.1:${port}/silent`,
     accepted: () => accepted,
+    open: () => sockets.size,
     async stop() {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));

@@ -1,39 +1,51 @@
-import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
+import type { Client, ClientConfig, PoolClient, PoolConfig } from "pg";
 import { abortable } from "../../base/abortable.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { singleFlight } from "../../base/single-flight.js";
 import { yieldToEventLoop } from "../../base/wait.js";
+import { withinTime } from "../../base/within-time.js";
 import { DriverMissingError } from "../../errors.js";
 import type { SqlDriver } from "../driver.js";
 import { closedError } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
+import { cancelStatement } from "./cancel-statement.js";
 import { isConnectionError } from "./faults.js";
 import { pgClientQuery } from "./pg-query.js";
 import { runTransaction } from "./transaction.js";
-import { type WatchedPool, watchPool } from "./watched-pool.js";
+import { type WatchedPool, watchedPool } from "./watched-pool.js";
 
 export interface PgClientOptions {
   readonly config: PoolConfig;
   readonly prepare: boolean;
 }
 
+interface OpenedPool {
+  readonly pg: Awaited<ReturnType<typeof loadPg>>;
+  readonly pool: WatchedPool;
+}
+
 /** A pool of connections. The driver is loaded and the pool made at first use. */
 export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
   let closed = false;
-  let opening: Promise<WatchedPool> | undefined;
+  let opening: Promise<OpenedPool> | undefined;
   const slots = transactionSlots(config.max ?? 10); // pg's own default
 
-  const loadPool = memoisePromise(async () => watchPool(new (await loadPg()).Pool(config)));
-  const openPool = async (): Promise<WatchedPool> => {
+  const loadPool = memoisePromise(async () => {
+    const pg = await loadPg();
+    return { pg, pool: watchedPool(pg, config) };
+  });
+  const openPool = async (): Promise<OpenedPool> => {
     if (closed) throw closedError();
     opening = loadPool();
     return opening;
   };
+  /** Requests to cancel a statement that the server has not taken yet. */
+  const cancelling = new Set<Promise<void>>();
 
   /** The first connection while `open` makes it: without waiting for it, the pool would make another one. */
   const connecting = singleFlight(async () => {
     const { pool } = await openPool();
-    (await pool.connect()).release();
+    pool.release(await pool.connect());
   });
 
   const withClient = async <T>(
@@ -41,24 +53,24 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
     signal?: AbortSignal,
   ): Promise<T> => {
     signal?.throwIfAborted();
-    const { pool, release } = await openPool();
+    const { pg, pool } = await openPool();
     // A failure is ignored here: the call then makes its own attempt to connect.
     const first = connecting.current();
     if (first !== undefined) await abortable(first.catch(ignored), signal);
-    const client = await abortable(pool.connect(), signal, { late: (unused) => unused.release() });
+    const client = await pool.connect(signal);
     let failure: Error | undefined;
     try {
       return await abortable(work(client), signal);
     } catch (error) {
-      if (signal?.aborted || isConnectionError(error)) {
-        failure = error as Error;
-        // A pipelining client would wait for the running statement before it closes.
-        Object.assign(client, { pipeline: false });
+      if (signal?.aborted || isConnectionError(error)) failure = error as Error;
+      if (signal?.aborted) {
+        const cancelled = cancelStatement(client, pg.Connection, config.stream);
+        cancelling.add(cancelled);
+        void cancelled.then(() => cancelling.delete(cancelled));
       }
-      if (signal?.aborted) void cancel(pool, client);
       throw error;
     } finally {
-      release(client, failure);
+      pool.release(client, failure);
     }
   };
 
@@ -76,23 +88,23 @@ export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
     open: () => connecting.run(),
     async close() {
       closed = true;
-      await connecting.current()?.catch(ignored);
+      // Calls that wait for this connection ask the pool only after it. A server that says nothing is not waited for.
+      const first = connecting.current();
+      if (first !== undefined) await withinTime(longestOpenMs, first, closedError).catch(ignored);
       const opened = await opening?.catch(() => undefined);
       opening = undefined;
       // Calls that began before have asked the pool for a connection by the next tick of the event loop.
       await yieldToEventLoop();
-      await opened?.end();
+      await opened?.pool.end();
+      await Promise.all(cancelling);
     },
   };
 }
 
-const ignored = (): void => {};
+/** How long `close` waits for a connection that `open` is making. */
+const longestOpenMs = 2_000;
 
-/** A closed socket alone does not stop a statement that waits for a lock: it would still be committed later. */
-async function cancel(pool: Pool, client: PoolClient): Promise<void> {
-  const { processID } = client as unknown as { processID?: number };
-  if (processID !== undefined) await pool.query("select pg_cancel_backend($1)", [processID]).catch(ignored);
-}
+const ignored = (): void => {};
 
 async function loadPg(): Promise<typeof import("pg")["default"]> {
   try {

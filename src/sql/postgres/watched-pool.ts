@@ -1,49 +1,143 @@
-import type { Pool, PoolClient } from "pg";
+import type { Duplex } from "node:stream";
+import type { ClientBase, Pool, PoolClient, PoolConfig } from "pg";
+import { abortAfter } from "../../base/abort-after.js";
+import { abortable } from "../../base/abortable.js";
 import { sleep } from "../../base/wait.js";
 import { withinTime } from "../../base/within-time.js";
+import { slots } from "../slots.js";
 
 export interface WatchedPool {
-  readonly pool: Pool;
-  /** Gives a client back. One whose connection was lost, or that comes with an error, is closed instead. */
+  /** Waits for a connection. An abort destroys the connection that is being made for this call. */
+  connect(signal?: AbortSignal): Promise<PoolClient>;
+  /** Gives a client back. One whose connection was lost, or that comes with an error, is destroyed instead. */
   release(client: PoolClient, error?: Error): void;
-  /** Closes the pool after its pending calls, and waits until the server has closed its connections. */
+  /**
+   * Closes the pool after its pending calls, and waits until the server has closed its connections. Both have a limit.
+   * A connection that is open after it is destroyed.
+   */
   end(): Promise<void>;
 }
 
-/** How long `end` waits for the server to close its connections. */
+interface PgClasses {
+  readonly Pool: new (config: PoolConfig) => Pool;
+  readonly Client: new (config: PoolConfig) => ClientBase;
+}
+
+/** How long `end` waits for pending calls. */
+const longestCallsMs = 5_000;
+/** How long `end` waits, after that, for the server to close its connections. */
 const longestEndMs = 2_000;
 
-/** Listens to a new pool for connections that are made, lost and closed. */
-export function watchPool(pool: Pool): WatchedPool {
-  const open = new Set<PoolClient>();
-  const losses = new WeakMap<PoolClient, Error>();
-  pool.on("connect", (client) => {
-    open.add(client);
-    // The loss of a connection in use is an event of the client alone; its query rejects by itself.
-    client.on("error", (error: Error) => losses.set(client, error));
-  });
-  pool.on("remove", (client) => void open.delete(client));
+/** A pool that knows all of its connections, from the moment at which each begins to connect. */
+export function watchedPool(pg: PgClasses, config: PoolConfig): WatchedPool {
+  const alive = aliveClients();
+  const losses = new WeakMap<ClientBase, Error>();
+  const giveBack = new WeakMap<ClientBase, () => void>();
+  /** pg's pool has a queue of its own, but no call can leave it. With a slot, a call never waits in it. */
+  const free = slots(config.max ?? 10); // pg's own default
+  const waitMs = config.connectionTimeoutMillis || Number.POSITIVE_INFINITY;
+  let waiting = 0;
+
+  const pool = new pg.Pool({ ...config, Client: alive.watching(config.Client ?? pg.Client) });
+  // The loss of a connection in use is an event of the client alone; its query rejects by itself.
+  pool.on("connect", (client) => client.on("error", (error: Error) => losses.set(client, error)));
   // The pool drops an idle client whose connection was lost. Without a listener the event would end the process.
   pool.on("error", () => {});
+
+  const waitForSlot = async (signal: AbortSignal | undefined): Promise<() => void> => {
+    waiting++;
+    try {
+      const taking = abortAfter(waitMs, free.take, () => noConnection(waitMs));
+      return await abortable(taking, signal, { late: (unused) => unused() });
+    } finally {
+      waiting--;
+    }
+  };
+
   return {
-    pool,
-    release: (client, error) => client.release(losses.get(client) ?? error),
+    async connect(signal) {
+      const release = free.tryTake() ?? (await waitForSlot(signal));
+      const before = alive.last();
+      const connecting = pool.connect(); // makes a client before it returns, or takes an idle one
+      const made = alive.last() === before ? undefined : alive.last();
+      try {
+        const client = await abortable(connecting, signal, {
+          late: (unused) => unused.release(),
+          cancel: () => made && destroy(made),
+        });
+        giveBack.set(client, release);
+        return client;
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+    release(client, error) {
+      const failure = losses.get(client) ?? error;
+      if (failure !== undefined) destroy(client);
+      client.release(failure);
+      giveBack.get(client)?.();
+    },
     async end() {
-      // pool.end() would leave calls that wait for a connection waiting for ever.
-      while (pool.waitingCount > 0) await sleep(1);
-      await pool.end();
-      await allClosed(pool, open);
+      const endPool = async (): Promise<boolean> => {
+        while (waiting > 0) await sleep(1); // pool.end() would refuse them
+        await pool.end();
+        return true;
+      };
+      const isIdle = await endsWithin(longestCallsMs, endPool());
+      // pool.end() does not wait for the server, which may then count old connections and new ones together.
+      if (isIdle) await endsWithin(longestEndMs, alive.none());
+      alive.destroyAll();
     },
   };
 }
 
-/** pool.end() does not wait for the server, which may then count old connections and new ones together. */
-async function allClosed(pool: Pool, open: ReadonlySet<PoolClient>): Promise<void> {
-  if (open.size === 0) return;
-  const closed = new Promise<void>((resolve) => {
-    pool.on("remove", () => {
-      if (open.size === 0) resolve();
+/** The clients whose sockets are open, or are being opened. */
+function aliveClients() {
+  const alive = new Set<ClientBase>();
+  let onNone = (): void => {};
+  let last: ClientBase | undefined;
+  const add = (client: ClientBase): void => {
+    last = client;
+    alive.add(client);
+    client.once("end", () => {
+      alive.delete(client);
+      if (alive.size === 0) onNone();
     });
-  });
-  await withinTime(longestEndMs, closed, () => new Error("not closed in time")).catch(() => {});
+  };
+  return {
+    /** The client that was made last. */
+    last: () => last,
+    watching(Client: new (config: PoolConfig) => ClientBase): new () => ClientBase {
+      return class extends Client {
+        constructor(clientConfig: PoolConfig = {}) {
+          super(clientConfig);
+          add(this);
+        }
+      };
+    },
+    async none(): Promise<void> {
+      if (alive.size > 0)
+        await new Promise<void>((resolve) => {
+          onNone = resolve;
+        });
+    },
+    destroyAll: () => alive.forEach(destroy),
+  };
 }
+
+/** `client.end()` would say goodbye and wait for the server, which may be frozen. */
+function destroy(client: ClientBase): void {
+  (client as unknown as { connection?: { stream: Duplex } }).connection?.stream.destroy();
+}
+
+const endsWithin = (ms: number, work: Promise<unknown>): Promise<boolean> =>
+  withinTime(
+    ms,
+    work.then(() => true),
+    () => new Error("late"),
+  ).catch(() => false);
+
+/** In pg's words, which `classify` knows: nothing was sent. */
+const noConnection = (ms: number) =>
+  new Error(`No connection of the pool was free within ${ms} ms: timeout exceeded when trying to connect.`);

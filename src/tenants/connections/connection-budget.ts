@@ -53,6 +53,9 @@ interface BudgetState {
 /** The taken slots by cap. A cap is "files", "instance" or one server's. */
 type TakenSlots = Map<string, number>;
 
+/** More than a driver of ours takes to close a pool whose server is frozen. */
+const longestCloseMs = 10_000;
+
 const files = "files";
 const instance = "instance";
 const serverCap = (server: string): string => `server ${server}`;
@@ -177,7 +180,8 @@ function longestUnused({ open }: BudgetState, cap: string): OpenPool | undefined
 
 async function close(state: BudgetState, entry: OpenPool): Promise<void> {
   entry.closing = true;
-  await entry.pool.close().catch(() => {}); // its connections are gone in any case
+  // Its slots come back whatever happens: a driver that cannot close must not take them from the others for ever.
+  await withinTime(longestCloseMs, entry.pool.close(), () => new Error("late")).catch(() => {});
   state.open.delete(entry.pool);
   serveWaiting(state);
   if (!isSettled(state)) return;

@@ -2,6 +2,7 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import type { Database } from "../../sql/dialect.js";
 import type { ConnectionBudget, Pool } from "./connection-budget.js";
 import { serverOf } from "./server-of.js";
+import { callInTurn } from "./turn-calls.js";
 
 export interface OnDemandOptions {
   readonly url: string;
@@ -11,7 +12,7 @@ export interface OnDemandOptions {
 
 export interface OnDemandDatabase extends Database {
   /** Waits for connection slots and keeps them until the returned function is called. */
-  reserve(withinMs: number): Promise<() => void>;
+  reserve(withinMs: number, signal?: AbortSignal): Promise<() => void>;
 }
 
 /**
@@ -37,27 +38,32 @@ export async function onDemandDatabase({ url, budget, open }: OnDemandOptions): 
     },
   };
 
-  const using = async <T>(work: (db: Database) => Promise<T>, signal?: AbortSignal): Promise<T> => {
-    await budget.acquire(pool, signal);
-    try {
-      current ??= memoisePromise(openPool);
-      return await work(await current());
-    } finally {
-      budget.release(pool);
-    }
-  };
+  const using = <T>(
+    work: (db: Database, signal: AbortSignal | undefined) => Promise<T>,
+    ownSignal?: AbortSignal,
+  ): Promise<T> =>
+    callInTurn(ownSignal, async (signal) => {
+      await budget.acquire(pool, signal);
+      try {
+        current ??= memoisePromise(openPool);
+        return await work(await current(), signal);
+      } finally {
+        budget.release(pool);
+      }
+    });
 
   return {
     dialect,
     id,
     driver: {
       query: (statement, params, options) =>
-        using((db) => db.driver.query(statement, params, options), options?.signal),
-      transaction: (work, options) => using((db) => db.driver.transaction(work, options), options?.signal),
+        using((db, signal) => db.driver.query(statement, params, { signal }), options?.signal),
+      transaction: (work, options) =>
+        using((db, signal) => db.driver.transaction(work, { signal }), options?.signal),
       close: async () => budget.retire(pool),
     },
-    async reserve(withinMs) {
-      await budget.acquire(pool, undefined, withinMs);
+    async reserve(withinMs, signal) {
+      await budget.acquire(pool, signal, withinMs);
       return () => budget.release(pool);
     },
     exclusively: (schema, work) => using((db) => db.exclusively(schema, work)),

@@ -100,8 +100,13 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
   const pools = databasePools(budget, options.open ?? openDatabase);
   const opened = new Map<string, OpenedTenant>();
   let distinct: readonly string[] = [];
+  let isClosed = false;
+  const refuseClosed = (): void => {
+    if (isClosed) throw new InvalidOperationError("The tenants' stores were closed: no store can be opened.");
+  };
 
   const storesOf = (tenant: Tenant): Promise<TenantStores> => {
+    refuseClosed(); // it may have been closed while the list was read
     const entry = opened.get(tenant.id) ?? {
       tenant,
       stores: memoisePromise(async () =>
@@ -134,6 +139,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
   });
 
   const stores = async (key: string): Promise<TenantStores> => {
+    refuseClosed();
     const id = tenantKey(key);
     const tenant =
       list.known()?.get(id) ?? (await list.current()).get(id) ?? (await list.refreshForUnknown()).get(id);
@@ -148,6 +154,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
   return {
     stores,
     async find(key) {
+      refuseClosed();
       const tenant = (list.known() ?? (await list.current())).get(tenantKey(key));
       return tenant === undefined ? undefined : storesOf(tenant);
     },
@@ -161,6 +168,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     refresh: async () => void (await list.refresh()),
     connections: budget,
     async close() {
+      isClosed = true;
       opened.clear();
       await pools.keepOnly(new Set());
       // Work that never ends must not keep the process alive.

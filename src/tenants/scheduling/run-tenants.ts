@@ -1,12 +1,12 @@
-import { type Budget, timeBudget } from "../../base/budget.js";
+import { setMaxListeners } from "node:events";
+import type { Budget } from "../../base/budget.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { processTimers, type Timers } from "../../base/timers.js";
 import { yieldToEventLoop } from "../../base/wait.js";
-import { withinTime } from "../../base/within-time.js";
-import { InvalidOperationError } from "../../errors.js";
 import type { Quarantine } from "./quarantine.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
+import { type TakeTurn, type TurnResult, timedTurn } from "./timed-turn.js";
 
 export interface TenantRun {
   readonly ids: readonly string[];
@@ -16,8 +16,12 @@ export interface TenantRun {
   readonly budget: Budget;
   /** The longest time of one turn. */
   readonly turnMs: number;
-  /** One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant. */
-  readonly turn: (id: string, turnBudget: Budget) => Promise<boolean>;
+  /**
+   * Waits for what a turn needs before it begins: connection slots. Returns the function that gives them back, or
+   * undefined when they were not free in time. A longer wait takes no slot of `concurrency`.
+   */
+  readonly reserve?: (id: string, withinMs: number, signal: AbortSignal) => Promise<(() => void) | undefined>;
+  readonly turn: TakeTurn;
   readonly quarantine: Quarantine;
   readonly logger: Logger;
   /** For simulations. */
@@ -36,21 +40,34 @@ export interface TenantRunResult {
 
 /** A shorter turn could only claim and release. */
 const shortestTurnMs = 250;
-/** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
-const graceMs = 250;
+/** A pool that has to be closed first is closed within this. A wait that is longer leaves its slot to other tenants. */
+const patienceMs = 50;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
 const longestTickMs = 5;
 
-type EndedTurn = { readonly id: string } & ({ readonly more: boolean } | { readonly error: unknown });
+interface Turn {
+  readonly id: string;
+  /** False while it waits for its connection slots for long. */
+  hasSlot: boolean;
+}
+
+type EndedTurn = Turn & { readonly result: TurnResult };
 
 interface RunState extends TenantRun {
   readonly timers: Timers;
+  /** Follows the budget's signal. */
+  readonly stopped: AbortController;
   readonly selected: Selection;
   readonly left: Set<string>;
   readonly failed: Set<string>;
   readonly quarantinedBefore: readonly string[];
   /** Turns that have ended and are not settled yet. */
   readonly ended: EndedTurn[];
+  /** Turns that have their connection slots and wait for a slot of `concurrency`. */
+  readonly returning: (() => void)[];
+  /** Turns that have not ended. */
+  unfinished: number;
+  /** Turns with a slot of `concurrency`. */
   running: number;
   turns: number;
   /** Ends the wait for the next event. */
@@ -60,11 +77,25 @@ interface RunState extends TenantRun {
 /** Gives tenants turns within one budget. A tenant that fails or hangs costs the others no more than its own turn. */
 export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   const state = initialState(run);
+  const stop = (): void => state.stopped.abort(run.budget.signal.reason);
+  if (run.budget.signal.aborted) stop();
+  run.budget.signal.addEventListener("abort", stop);
+  try {
+    return await turnLoop(state);
+  } finally {
+    run.budget.signal.removeEventListener("abort", stop);
+    // After an error of the selection: turns that wait give their connections back.
+    state.stopped.abort();
+    for (const resumeTurn of state.returning.splice(0)) resumeTurn();
+  }
+}
+
+async function turnLoop(state: RunState): Promise<TenantRunResult> {
   let tickStartedAt = performance.now();
   for (;;) {
     settleEndedTurns(state);
     const startAgainMs = startTurns(state);
-    if (state.running === 0) return resultOf(state);
+    if (state.unfinished === 0) return resultOf(state);
     await nextEvent(state, startAgainMs);
     if (performance.now() - tickStartedAt >= longestTickMs) {
       await yieldToEventLoop();
@@ -74,17 +105,22 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
 }
 
 function initialState(run: TenantRun): RunState {
+  const stopped = new AbortController();
+  setMaxListeners(0, stopped.signal); // many tenants may wait for a connection
   const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
   const isQuarantined = new Set(quarantinedBefore);
   const ids = run.ids.filter((id) => !isQuarantined.has(id));
   return {
     ...run,
+    stopped,
     timers: run.timers ?? processTimers,
     selected: run.selection.begin(ids),
     left: new Set(ids),
     failed: new Set(),
     quarantinedBefore,
     ended: [],
+    returning: [],
+    unfinished: 0,
     running: 0,
     turns: 0,
     resume: () => {},
@@ -92,13 +128,14 @@ function initialState(run: TenantRun): RunState {
 }
 
 function settleEndedTurns(state: RunState): void {
-  for (const turn of state.ended.splice(0)) {
-    state.running--;
-    if ("error" in turn) settleFailure(state, turn.id, turn.error);
+  for (const { id, hasSlot, result } of state.ended.splice(0)) {
+    state.unfinished--;
+    if (hasSlot) state.running--;
+    if ("error" in result) settleFailure(state, id, result.error);
     else {
-      if (!turn.more) state.left.delete(turn.id);
-      state.quarantine.recovered(turn.id);
-      state.selected.ended(turn.id, turn.more ? "more" : "empty");
+      if (!result.more) state.left.delete(id);
+      if (result.more !== "unknown") state.quarantine.recovered(id);
+      state.selected.ended(id, result.more ? "more" : "empty");
     }
   }
 }
@@ -113,20 +150,32 @@ function settleFailure({ left, failed, quarantine, logger, selected }: RunState,
 
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
 function startTurns(state: RunState): number | undefined {
-  const { budget, selection, concurrency, selected } = state;
-  const slots = selection.sequential ? 1 : concurrency;
-  while (state.running < slots && !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs) {
+  while (state.running < slotsOf(state)) {
+    const resumeTurn = state.returning.shift();
+    if (resumeTurn !== undefined) {
+      state.running++;
+      resumeTurn();
+      continue;
+    }
+    if (!mayStart(state)) return undefined;
     const id = nextTenant(state);
-    if (id === undefined) return selected.nextMs?.();
+    if (id === undefined) return state.selected.nextMs?.();
+    state.unfinished++;
     state.running++;
     state.turns++;
-    void startTurn(state, id).then((turn) => {
-      state.ended.push(turn);
+    const turn: Turn = { id, hasSlot: true };
+    void runTurn(state, turn).then((result) => {
+      state.ended.push({ ...turn, result });
       state.resume();
     });
   }
   return undefined;
 }
+
+const mayStart = ({ budget, stopped }: RunState): boolean =>
+  !stopped.signal.aborted && budget.remainingMs() >= shortestTurnMs;
+
+const slotsOf = ({ selection, concurrency }: RunState): number => (selection.sequential ? 1 : concurrency);
 
 /** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
 function nextTenant({ selected, failed, quarantine }: RunState): string | undefined {
@@ -137,32 +186,45 @@ function nextTenant({ selected, failed, quarantine }: RunState): string | undefi
   }
 }
 
-async function startTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<EndedTurn> {
-  const ms = Math.min(turnMs, budget.remainingMs());
+async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
+  let release: (() => void) | undefined;
   try {
-    const running = turn(id, turnBudget(budget, ms));
-    return { id, more: await withinTime(ms + graceMs, running, () => turnTimeout(ms, turnMs), timers) };
+    release = state.reserve === undefined ? () => {} : await reserved(state, turn, state.reserve);
+    return release === undefined ? { more: "unknown" } : await timedTurn(state, turn.id);
   } catch (error) {
-    return { id, error };
+    return { error };
+  } finally {
+    release?.(); // at once, even if the turn was abandoned and still runs
   }
 }
 
-/** Ends after `ms`, measured by the clock of the run's budget. */
-function turnBudget(budget: Budget, ms: number): Budget {
-  const startMs = budget.remainingMs();
-  if (!Number.isFinite(startMs)) return timeBudget(ms, budget.signal); // a server's budget has no end
-  return {
-    signal: budget.signal,
-    remainingMs: () => Math.max(0, ms - (startMs - budget.remainingMs())),
+/** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
+async function reserved(state: RunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
+  const { budget, turnMs, selection, timers, stopped } = state;
+  const leaveSlot = (): void => {
+    turn.hasSlot = false;
+    state.running--;
+    state.resume();
   };
+  const cancel = selection.sequential ? () => {} : timers.after(patienceMs, leaveSlot);
+  let release: (() => void) | undefined;
+  try {
+    release = await reserve(turn.id, Math.min(turnMs, budget.remainingMs()), stopped.signal);
+  } finally {
+    cancel();
+  }
+  if (turn.hasSlot || release === undefined) return release;
+  if (mayStart(state)) {
+    await new Promise<void>((resolve) => {
+      state.returning.push(resolve);
+      state.resume();
+    });
+    turn.hasSlot = true;
+  }
+  if (mayStart(state)) return release;
+  release();
+  return undefined;
 }
-
-const turnTimeout = (ms: number, turnMs: number) =>
-  new InvalidOperationError(
-    ms < turnMs
-      ? `The tenant's turn exceeded the run's remaining time (${Math.round(ms)} ms).`
-      : `The tenant's turn exceeded turnMs (${turnMs} ms).`,
-  );
 
 /** Waits until a turn ends, or for `ms` at most. */
 function nextEvent(state: RunState, ms: number | undefined): Promise<void> {

@@ -6,11 +6,12 @@ import { ArgumentRangeError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { NoFreeConnectionError } from "../connections/connection-budget.js";
 import type { TenantStoreProvider, TenantStores } from "../connections/tenant-stores.js";
+import { inTurn } from "../connections/turn-calls.js";
 import { normalKey } from "../tenant.js";
 import { fair, untilDone } from "./fair.js";
 import { type Due, PollTimeoutError, poll } from "./poll.js";
 import { tenantQuarantine } from "./quarantine.js";
-import { runTenants, type TenantRunResult } from "./run-tenants.js";
+import { runTenants, type TenantRun, type TenantRunResult } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
 import { type TenantDispatchers, tenantTurn } from "./tenant-turn.js";
 
@@ -70,11 +71,17 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
   const logger = guardedLogger(options.logger ?? silentLogger);
   const quarantine = tenantQuarantine(options.now);
   const dispatchersOf = dispatchersByTenant(options.dispatchers);
-  const common = { concurrency, turnMs, quarantine, logger };
+  const reserve = connectionsOf(tenants, logger);
+  const common = { concurrency, turnMs, quarantine, logger, reserve };
   const idsOf = (ids: readonly string[] | undefined) =>
     ids === undefined ? tenants.distinctStores() : knownTenants(tenants, ids);
-  const turnOf = (work: TenantWork) => (id: string, turnBudget: Budget) =>
-    withConnection(tenants, id, turnBudget, work, logger);
+  const turnOf =
+    (work: TenantWork): TenantRun["turn"] =>
+    async (id, turnBudget, abandoned) => {
+      const stores = await tenants.find(id);
+      if (stores === undefined) return false; // removed meanwhile
+      return inTurn(turnBudget, abandoned, () => work(stores, turnBudget));
+    };
 
   return {
     async run(budget, ids, { woken = false } = {}) {
@@ -147,31 +154,20 @@ async function knownTenants(
   return ids.filter((id) => all.has(id));
 }
 
-/** Does the work with connection slots that are held from its beginning to its end. */
-async function withConnection(
-  tenants: Pick<TenantStoreProvider, "find">,
-  id: string,
-  turnBudget: Budget,
-  work: TenantWork,
-  logger: Logger,
-): Promise<boolean> {
-  const stores = await tenants.find(id);
-  if (stores === undefined) return false; // removed meanwhile
-  let release: () => void;
-  try {
-    release = await stores.db.reserve(turnBudget.remainingMs());
-  } catch (error) {
-    if (!(error instanceof NoFreeConnectionError)) throw error;
-    // Other tenants have all connections: that is no reason to quarantine this one.
-    logger.warn("a tenant waits for a free connection", { store: id });
-    return true;
-  }
-  try {
-    return await work(stores, turnBudget);
-  } finally {
-    release();
-  }
-}
+/** A turn has its connection slots from its beginning to its end. */
+const connectionsOf =
+  (tenants: Pick<TenantStoreProvider, "find">, logger: Logger): NonNullable<TenantRun["reserve"]> =>
+  async (id, withinMs, signal) => {
+    try {
+      return (await (await tenants.find(id))?.db.reserve(withinMs, signal)) ?? (() => {});
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      if (!(error instanceof NoFreeConnectionError)) throw error;
+      // Other tenants have all connections: that is no reason to quarantine this one.
+      logger.warn("a tenant waits for a free connection", { store: id });
+      return undefined;
+    }
+  };
 
 /** Undefined: the run's time ended before the poll's own. The tenant is left to another run, and not quarantined. */
 async function pollInTime(

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { connectionBudget, type Pool } from "../../../src/tenants/connections/connection-budget.js";
 import type { ConnectionLimits } from "../../../src/tenants/connections/connection-limits.js";
 
@@ -127,6 +127,22 @@ describe("connection budget", () => {
     budget.release(a);
     await settled;
     expect([a.closed, b.closed]).toEqual([1, 0]);
+  });
+
+  it("ADD-08 ADD-09 the slots of a pool that never closes come back", async () => {
+    vi.useFakeTimers();
+    try {
+      const budget = connectionBudget(limits(1));
+      const [a, b] = [pool("a", "one", 1, true), pool("b")];
+      await budget.acquire(a);
+      budget.release(a);
+      const opening = budget.acquire(b);
+      await vi.advanceTimersByTimeAsync(10_000);
+      await opening;
+      expect([a.closed, budget.taken()]).toEqual([1, 1]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("ADD-08 refuses limits that cannot hold one pool", () => {

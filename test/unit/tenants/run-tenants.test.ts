@@ -97,6 +97,63 @@ describe("turns of many tenants", () => {
     expect(result).toMatchObject({ failed: ["hangs"], left: [] });
   });
 
+  it("FUN-07 a turn that the end of the run's time cuts off does not quarantine its tenant, which is left to another run", async () => {
+    const quarantine = tenantQuarantine();
+    const result = await run({
+      ids: ["a"],
+      quarantine,
+      budget: timeBudget(300),
+      turn: () => new Promise(() => {}),
+    });
+    expect(result).toMatchObject({ turns: 1, failed: [], left: ["a"] });
+    expect(quarantine.has("a")).toBe(false);
+  });
+
+  it("FUN-07 ADD-08 an abandoned turn is told so, and gives its connections back at once", async () => {
+    const released: string[] = [];
+    let reason: unknown;
+    const result = await run({
+      ids: ["hangs"],
+      turnMs: 300,
+      reserve: async (id) => () => void released.push(id),
+      turn: (_id, _turnBudget, abandoned) => {
+        abandoned.addEventListener("abort", () => {
+          reason = abandoned.reason;
+        });
+        return new Promise(() => {});
+      },
+    });
+    expect(result.failed).toEqual(["hangs"]);
+    expect(released).toEqual(["hangs"]);
+    expect(String(reason)).toContain("turnMs (300 ms)");
+  });
+
+  it("FUN-07 ADD-08 tenants that wait for a connection take no slot, and no more turns than the slots run at once", async () => {
+    const turns: string[] = [];
+    const waiting: (() => void)[] = [];
+    let running = 0;
+    let most = 0;
+    const result = await run({
+      ids: ["w1", "w2", "w3", "a", "b", "c"],
+      async reserve(id) {
+        if (id.startsWith("w")) await new Promise<void>((resolve) => waiting.push(resolve));
+        return () => {};
+      },
+      async turn(id) {
+        most = Math.max(most, ++running);
+        turns.push(id);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        if (id === "c") for (const resolve of waiting.splice(0)) resolve();
+        running--;
+        return false;
+      },
+    });
+    expect(turns.slice(0, 3)).toEqual(["a", "b", "c"]);
+    expect(turns.slice(3).sort()).toEqual(["w1", "w2", "w3"]);
+    expect(most).toBeLessThanOrEqual(2);
+    expect(result).toMatchObject({ turns: 6, failed: [], left: [] });
+  });
+
   it("FUN-07 a turn that throws before it returns a promise leaves no timer behind", async () => {
     const open = new Set<() => void>();
     const result = await run({

@@ -1,6 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { LogFields, Logger } from "../../../src/base/logger.js";
 import { InvalidArgumentError, InvalidOperationError, migrate } from "../../../src/index.js";
@@ -203,6 +205,61 @@ describe("stores of tenants", () => {
     expect(order).toEqual(["enqueued", "closed"]);
     expect(tenants.connections.openFiles()).toBe(0);
   });
+
+  it("FUN-08 a store asked for after close() is refused", async () => {
+    await migrated("acme");
+    const tenants = stores({ discover: source(tenant("acme")).discover });
+    await (await tenants.inbox("acme")).stats();
+    await tenants.close();
+    for (const ask of [tenants.inbox, tenants.outbox, tenants.stores, tenants.find])
+      await expect(ask("acme")).rejects.toThrow(/were closed/);
+    expect(tenants.connections.openFiles()).toBe(0);
+  });
+
+  it("FUN-08 a store asked for while close() begins is refused", async () => {
+    let answer = (): void => {};
+    const asked = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const tenants = stores({ discover: () => asked.then(() => [tenant("acme")]) });
+    const refused = expect(tenants.inbox("acme")).rejects.toThrow(/were closed/);
+    await tenants.close();
+    answer();
+    await refused;
+  });
+
+  it("FUN-08 ADD-08 nothing is kept of a tenant that goes or changes its URL", async () => {
+    await migrated("a");
+    const list = source();
+    const databases: WeakRef<object>[] = [];
+    const tenants = stores({
+      discover: list.discover,
+      open: () => {
+        const db = openSqlite({ file: join(folder, "a.db") });
+        databases.push(new WeakRef(db.driver));
+        return db;
+      },
+    });
+    for (let round = 0; round < 50; round++) {
+      list.tenants = [
+        { id: "moves", database: `sqlite:moves-${round}` },
+        { id: `goes-${round}`, database: `sqlite:goes-${round}` },
+      ];
+      await tenants.refresh();
+      for (const { id } of list.tenants) await (await tenants.inbox(id)).stats();
+    }
+    list.tenants = [];
+    await tenants.refresh();
+    await expect.poll(() => tenants.connections.openFiles()).toBe(0);
+    setFlagsFromString("--expose-gc");
+    const collect = runInNewContext("gc") as () => void;
+    const kept = () => {
+      collect();
+      return databases.filter((one) => one.deref() !== undefined).length;
+    };
+    expect(databases).toHaveLength(100);
+    await expect.poll(kept, { timeout: 15_000 }).toBeLessThanOrEqual(2); // the last ones may be on the stack
+  }, 30_000);
 
   it("FUN-08 calls at the same time share one refresh", async () => {
     const list = source(tenant("acme"));
