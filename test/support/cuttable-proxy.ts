@@ -8,7 +8,7 @@ export interface CuttableProxy {
   mend(): Promise<void>;
   /** Statements arrive, but the client receives no more of the answers. */
   muteAnswers(): void;
-  /** As `muteAnswers`, for the connections that are open now. New ones work: after a fail-over, for example. */
+  /** Nothing passes on the connections that are open now, and none of them ends. New ones work, as after a fail-over. */
   freezeOpen(): void;
 }
 
@@ -50,7 +50,11 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
       muted = true;
     },
     freezeOpen() {
-      for (const socket of sockets) frozen.add(socket);
+      for (const socket of sockets) {
+        frozen.add(socket);
+        socket.unpipe();
+        socket.resume();
+      }
     },
   };
 }
