@@ -16,6 +16,8 @@ export interface TenantRun {
   readonly budget: Budget;
   /** The longest time of one turn. */
   readonly turnMs: number;
+  /** The longest time of a poll, for the selection; undefined where turns do not poll. */
+  readonly pollTimeoutMs?: number;
   /** One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant. */
   readonly turn: (id: string, turnBudget: Budget) => Promise<boolean>;
   readonly quarantine: Quarantine;
@@ -36,14 +38,14 @@ export interface TenantRunResult {
 
 /** A shorter turn could only claim and release. */
 const shortestTurnMs = 250;
-/** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
+/** A turn ends by itself when its budget does. A turn that does not is given up after this. */
 const graceMs = 250;
 /** Turns on an embedded database never wait for the network: other work of the process has to get its time in between. */
 const longestTickMs = 5;
 
 type EndedTurn = { readonly id: string } & ({ readonly more: boolean } | { readonly error: unknown });
 
-interface RunState extends TenantRun {
+interface TenantRunState extends TenantRun {
   readonly timers: Timers;
   readonly selected: Selection;
   readonly left: Set<string>;
@@ -73,14 +75,14 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   }
 }
 
-function initialState(run: TenantRun): RunState {
+function initialState(run: TenantRun): TenantRunState {
   const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
   const isQuarantined = new Set(quarantinedBefore);
   const ids = run.ids.filter((id) => !isQuarantined.has(id));
   return {
     ...run,
     timers: run.timers ?? processTimers,
-    selected: run.selection.begin(ids),
+    selected: run.selection.begin(ids, run.pollTimeoutMs),
     left: new Set(ids),
     failed: new Set(),
     quarantinedBefore,
@@ -91,7 +93,7 @@ function initialState(run: TenantRun): RunState {
   };
 }
 
-function settleEndedTurns(state: RunState): void {
+function settleEndedTurns(state: TenantRunState): void {
   for (const turn of state.ended.splice(0)) {
     state.running--;
     if ("error" in turn) settleFailure(state, turn.id, turn.error);
@@ -103,7 +105,11 @@ function settleEndedTurns(state: RunState): void {
   }
 }
 
-function settleFailure({ left, failed, quarantine, logger, selected }: RunState, id: string, error: unknown) {
+function settleFailure(
+  { left, failed, quarantine, logger, selected }: TenantRunState,
+  id: string,
+  error: unknown,
+) {
   left.delete(id);
   failed.add(id);
   const forMs = quarantine.failed(id);
@@ -112,7 +118,7 @@ function settleFailure({ left, failed, quarantine, logger, selected }: RunState,
 }
 
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
-function startTurns(state: RunState): number | undefined {
+function startTurns(state: TenantRunState): number | undefined {
   const { budget, selection, concurrency, selected } = state;
   const slots = selection.sequential ? 1 : concurrency;
   while (state.running < slots && !budget.signal.aborted && budget.remainingMs() >= shortestTurnMs) {
@@ -129,7 +135,7 @@ function startTurns(state: RunState): number | undefined {
 }
 
 /** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
-function nextTenant({ selected, failed, quarantine }: RunState): string | undefined {
+function nextTenant({ selected, failed, quarantine }: TenantRunState): string | undefined {
   for (;;) {
     const id = selected.next();
     if (id === undefined || !(failed.has(id) || quarantine.has(id))) return id;
@@ -137,7 +143,7 @@ function nextTenant({ selected, failed, quarantine }: RunState): string | undefi
   }
 }
 
-async function startTurn({ turn, turnMs, budget, timers }: RunState, id: string): Promise<EndedTurn> {
+async function startTurn({ turn, turnMs, budget, timers }: TenantRunState, id: string): Promise<EndedTurn> {
   const ms = Math.min(turnMs, budget.remainingMs());
   try {
     const running = turn(id, turnBudget(budget, ms));
@@ -165,7 +171,7 @@ const turnTimeout = (ms: number, turnMs: number) =>
   );
 
 /** Waits until a turn ends, or for `ms` at most. */
-function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
+function nextEvent(state: TenantRunState, ms: number | undefined): Promise<void> {
   return new Promise((resolve) => {
     const cancel = ms === undefined ? undefined : state.timers.after(ms, resolve);
     state.resume = () => {
@@ -175,7 +181,7 @@ function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
   });
 }
 
-const resultOf = ({ turns, failed, quarantinedBefore, left }: RunState): TenantRunResult => ({
+const resultOf = ({ turns, failed, quarantinedBefore, left }: TenantRunState): TenantRunResult => ({
   turns,
   failed: [...failed],
   quarantined: quarantinedBefore,
