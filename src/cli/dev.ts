@@ -21,7 +21,7 @@ import { type DevSource, devSources } from "./dev-sources.js";
 import { developmentSecrets, isThisMachine } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
-import { definitionFor } from "./load-app.js";
+import { definitionFor, devDatabase } from "./load-app.js";
 import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -50,7 +50,7 @@ export const devCommand: Command = {
     const { values, terminal } = input;
     const loaded = await definitionFor(input);
     const { definition, firstTopic } = withFirstTopic({
-      database: "sqlite:oncebox.db",
+      database: devDatabase,
       ...loaded.definition,
     });
     const port = count(values, "port") ?? loaded.environment.port;
