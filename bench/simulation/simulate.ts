@@ -91,7 +91,7 @@ async function onePeriod(world: World, time: VirtualTime, random: () => number):
     const turn = async (id: string): Promise<boolean> => {
       sum.polls++;
       if (hangs.has(id)) {
-        await time.sleep(dispatchDefaults.pollMs);
+        await time.sleep(dispatchDefaults.pollTimeoutMs);
         throw new Error("no answer");
       }
       await connected(id);

@@ -14,7 +14,7 @@ type StoreOptions = Pick<
   TenantStoresOptions,
   "discover" | "refreshMs" | "discoverMs" | "connections" | "open"
 >;
-type TurnOptions = Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollMs">;
+type TurnOptions = Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
 
 export interface MultiTenantOptions extends StoreOptions, TurnOptions {
   /** Tenants in a batch, where the platform can start workers: 250 by default. */
@@ -25,7 +25,7 @@ export interface MultiTenantOptions extends StoreOptions, TurnOptions {
 
 const known = [
   ...["discover", "refreshMs", "discoverMs", "connections", "open"],
-  ...["selection", "concurrency", "turnMs", "pollMs", "tenantBatchSize", "periodMs"],
+  ...["selection", "concurrency", "turnMs", "pollTimeoutMs", "tenantBatchSize", "periodMs"],
 ];
 
 /**
@@ -40,13 +40,13 @@ const known = [
 export function multiTenant(options: MultiTenantOptions): AppTenants {
   refuseUnknown(options, known, "multiTenant");
   const { discover, refreshMs, discoverMs, connections, open } = options;
-  const { selection, concurrency, turnMs, pollMs } = options;
+  const { selection, concurrency, turnMs, pollTimeoutMs } = options;
   const { tenantBatchSize, periodMs } = { ...fanOutDefaults, ...options };
   requireDuration(periodMs, "periodMs");
   requireTenantBatchSize(tenantBatchSize);
   const settings = {
     stores: { discover, ...defined({ refreshMs, discoverMs, connections, open }) },
-    turns: defined({ selection, concurrency, turnMs, pollMs }),
+    turns: defined({ selection, concurrency, turnMs, pollTimeoutMs }),
     tenantBatchSize,
     periodMs,
   };

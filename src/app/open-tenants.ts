@@ -37,7 +37,7 @@ export interface TenantSettings {
     TenantStoresOptions,
     "discover" | "refreshMs" | "discoverMs" | "connections" | "open"
   >;
-  readonly turns: Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollMs">;
+  readonly turns: Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
   readonly tenantBatchSize: number;
   readonly periodMs: number;
 }
@@ -70,7 +70,7 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
     dispatcher,
     logger,
     retentionMs: definition.retentionMs,
-    pollMs: settings.turns.pollMs,
+    pollTimeoutMs: settings.turns.pollTimeoutMs,
   };
   const reaping = maintenance("reap", reapTenants(options), periodMs);
   const cleaningUp = maintenance("cleanup", cleanUpTenants(options), 60 * periodMs);

@@ -7,8 +7,8 @@ import type { AppContext } from "./app-context.js";
 import { webhookSources } from "./app-sources.js";
 import { coalesced } from "./wake-up.js";
 
-/** The inbox of the app's own database; undefined for an app with many tenants. */
 export interface WebhookApp extends AppContext {
+  /** The inbox of the app's own database; undefined for an app with many tenants. */
   readonly inbox: Receiver | undefined;
 }
 

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/local/local-run.js";
 import type { AppDefinition } from "../app/app-definition.js";
-import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import {
   type Command,
@@ -17,8 +17,12 @@ import {
   text,
   UsageError,
 } from "./command.js";
+import { type DevSource, devSources } from "./dev-sources.js";
 import { developmentSecrets, isThisMachine } from "./development-secrets.js";
-import { definitionFor } from "./load-app.js";
+import { exampleEvent } from "./example-event.js";
+import { withFirstTopic } from "./first-topic.js";
+import { definitionFor, devDatabase } from "./load-app.js";
+import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
@@ -45,7 +49,10 @@ export const devCommand: Command = {
   async run(input) {
     const { values, terminal } = input;
     const loaded = await definitionFor(input);
-    const definition: AppDefinition = { database: "sqlite:oncebox.db", ...loaded.definition };
+    const { definition, firstTopic } = withFirstTopic({
+      database: devDatabase,
+      ...loaded.definition,
+    });
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const host = text(values, "host") ?? "127.0.0.1";
@@ -63,8 +70,8 @@ export const devCommand: Command = {
     });
     try {
       const sources = devSources(definition, environment);
-      if (!values.json) introduce(input, local, sources);
-      if (values.try) await tryOut(terminal, local.url, sources);
+      if (!values.json) introduce(input, local, sources, firstTopic());
+      if (values.try) await tryOut(terminal, local.url, sources, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
       if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
     } finally {
@@ -85,65 +92,61 @@ async function started(definition: AppDefinition, options: LocalRunOptions): Pro
   }
 }
 
-interface DevSource {
-  readonly source: string;
-  readonly scheme: AppSource["scheme"];
-  readonly secret: string | undefined;
-}
-
-/** Returns the sources, with the secret where it is a development secret and may be printed. */
-function devSources(definition: AppDefinition, environment: Environment): readonly DevSource[] {
-  const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
-  const made = developmentSecrets(definition, { ...environment, env: {} });
-  return Object.entries(sources).map(([source, { scheme, secrets }]) => {
-    const [first] = [secrets].flat();
-    const name = typeof first === "object" && first?.from === "env" ? first.name : undefined;
-    const secret = name === undefined ? undefined : environment.env[name];
-    return { source, scheme, secret: name !== undefined && secret === made[name] ? secret : undefined };
-  });
-}
-
 function introduce(
   { terminal, values }: CommandInput,
   { url, app }: LocalRun,
   sources: readonly DevSource[],
+  topic: string | undefined,
 ): void {
   const { self = "npx oncebox" } = terminal;
   const file = values.app === undefined ? "" : ` --app ${values.app}`;
   const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
   terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
   terminal.out(`  status            curl ${url}/status`);
-  for (const { source, scheme, secret } of sources) {
+  for (const { source, scheme, knownScheme, secret } of sources) {
     // The source's name finds a scheme of the app's own, and a secret that must not be printed.
     const what =
-      typeof scheme === "string" && secret !== undefined
-        ? `${scheme} --secret ${secret}`
+      knownScheme !== undefined && secret !== undefined
+        ? `${knownScheme} --secret ${secret}`
         : `${source}${file}${secret === undefined ? "" : ` --secret ${secret}`}`;
     const target = `${url}/webhooks/${encodeURIComponent(source)}`;
-    const body = values.try ? ` --body '${exampleBody(exampleId())}'` : "";
-    terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${body} --send`);
+    const event = topic === undefined ? "" : eventOptions(scheme, topic);
+    terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${event} --send`);
   }
   if (sources.length === 0) {
     terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
   }
 }
 
-/** The topic that the example app handles. */
-const exampleTopic = "payment.received";
-const exampleBody = (id: string): string => JSON.stringify({ id, type: exampleTopic, amount: 4200 });
+/** The options of `oncebox sign` for an event of this topic. */
+function eventOptions(scheme: WebhookScheme, topic: string): string {
+  const event = exampleEvent(scheme, exampleId(), topic);
+  const headers = Object.entries(event.headers).map(
+    ([name, value]) => ` --header ${quoted(`${name}: ${value}`)}`,
+  );
+  return `${headers.join("")}${event.topicInHeader ? ` --topic ${quoted(topic)}` : ""} --body ${quoted(event.body)}`;
+}
+
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 
 /** Sends a webhook and its duplicate. The log lines that follow show how it is handled. */
-async function tryOut(terminal: Terminal, url: string, sources: readonly DevSource[]): Promise<void> {
+async function tryOut(
+  terminal: Terminal,
+  url: string,
+  sources: readonly DevSource[],
+  topic = "test",
+): Promise<void> {
   const source = sources.find(({ secret }) => secret !== undefined);
   if (source === undefined) return;
   const id = exampleId();
+  const event = exampleEvent(source.scheme, id, topic);
   const request = signWebhook(source.scheme, {
     url: `${url}/webhooks/${encodeURIComponent(source.source)}`,
-    body: exampleBody(id),
+    body: event.body,
+    headers: event.headers,
     secrets: source.secret!,
     messageId: id,
-    topic: exampleTopic,
+    topic,
   });
   for (const what of ["a webhook arrives", "the provider sends it again"]) {
     const response = await fetch(request.url, request as RequestInit);

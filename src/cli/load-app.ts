@@ -2,11 +2,15 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type AppDefinition, defineApp } from "../app/app-definition.js";
 import { type App, createApp } from "../app/create-app.js";
+import { databaseUrlForms } from "../config/database-url.js";
 import { type Environment, readEnvironment } from "../config/environment.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
 import { secretStores } from "./secret-stores.js";
+
+/** The database of `oncebox dev` where neither the app nor the environment names one. */
+export const devDatabase = "sqlite:oncebox.db";
 
 /** Returns the app that `--app` names, or an empty one, and the environment with `--database` applied. */
 export async function definitionFor({ values, terminal }: CommandInput): Promise<{
@@ -22,6 +26,9 @@ export async function definitionFor({ values, terminal }: CommandInput): Promise
   return { definition: defineApp(schema === undefined ? app : { ...app, schema }), environment };
 }
 
+/** What Node says of an import or an export in a file that it takes for CommonJS. */
+const esModuleInCommonJs = /outside a module|Unexpected token 'export'/;
+
 async function imported(file: string): Promise<AppDefinition> {
   let module: { readonly default?: unknown };
   try {
@@ -31,6 +38,11 @@ async function imported(file: string): Promise<AppDefinition> {
     if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
       throw new UsageError(
         `--app ${file}: this Node cannot run TypeScript. Use Node 22.18 or later, run it through tsx, or name the compiled file.`,
+      );
+    }
+    if (error instanceof SyntaxError && esModuleInCommonJs.test(error.message)) {
+      throw new UsageError(
+        `--app ${file} is an ES module, and its package.json says that it is not. Run: npm pkg set type=module`,
       );
     }
     throw new UsageError(`--app ${file} could not be loaded: ${message}`);
@@ -44,6 +56,11 @@ async function imported(file: string): Promise<AppDefinition> {
 /** For commands that run once. Logs go to the error output, so that the standard output has only the result. */
 export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
   const { definition, environment } = await definitionFor(input);
+  if ((environment.databaseUrl ?? definition.database ?? definition.tenants) === undefined) {
+    throw new UsageError(
+      `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, only \`oncebox dev\` has a database: ${devDatabase}.`,
+    );
+  }
   const app = await createApp(definition, {
     environment,
     resolveSecret: secretStores(environment.env),

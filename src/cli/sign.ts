@@ -5,6 +5,7 @@ import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhoo
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
 import { findSourceOrScheme } from "./find-source-or-scheme.js";
+import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
 export const signCommand: Command = {
@@ -119,9 +120,6 @@ function printable({ body, ...request }: SignedRequest): object {
     ? { ...request, body: bytes.toString() }
     : { ...request, bodyBase64: bytes.toString("base64") };
 }
-
-/** A shell changes nothing inside single quotes. */
-const quoted = (value: string) => `'${value.replaceAll("'", "'\\''")}'`;
 
 const curl = ({ url, headers, body }: SignedRequest, file: string | undefined): string =>
   [

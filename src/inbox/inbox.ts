@@ -26,7 +26,7 @@ export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, Sql
     messages: readonly IncomingMessage[],
     options?: InboxCallOptions,
   ): Promise<readonly ReceiveOutcome[]>;
-  /** Returns whether the message is done. An unknown message is recorded as Seen. */
+  /** Records an unknown message as Seen. Returns whether the message is done. */
   alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
   markProcessing(key: InboxKey, options?: CallOptions): Promise<void>;
@@ -47,7 +47,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const resolved = resolveInboxOptions(db, options);
   const names = db.dialect.names("inbox", resolved.schema, resolved.table);
   const statements = db.dialect.inbox(names, { blockOnDead: resolved.blockOnDead });
-  const { kernel, ...store } = createQueueStore({
+  const { internals, ...store } = createQueueStore({
     db,
     kind: "inbox",
     shape: inboxShape,
@@ -55,7 +55,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     options: resolved,
   });
   const { logger } = resolved;
-  const { receive, receiveMany, logReceived } = receiving(db, resolved, kernel);
+  const { receive, receiveMany, logReceived } = receiving(db, resolved, internals);
 
   const mark = async (
     key: InboxKey,
@@ -64,7 +64,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     call: InboxCallOptions,
   ): Promise<boolean> => {
     const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error };
-    return (await kernel.executeIn(call.tx, statements.mark, params, call)).length > 0;
+    return (await internals.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
   return {
@@ -80,19 +80,19 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
         const params = toParams(db.dialect, message);
         return { params, index, key: keyTextOf(params) };
       });
-      const send = async (wave: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
+      const send = async (batch: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
         const received = await receiveMany(
-          wave.map(({ params }) => params),
+          batch.map(({ params }) => params),
           { ...call, tx },
         );
-        for (const [at, { index }] of wave.entries()) outcomes[index] = received[at]!;
+        for (const [at, { index }] of batch.entries()) outcomes[index] = received[at]!;
       };
-      const waves = wavesOf(entries);
-      if (waves.length === 1) await send(waves[0]!, call.tx);
-      else if (call.tx !== undefined) for (const wave of waves) await send(wave, call.tx);
+      const batches = batchesOf(entries);
+      if (batches.length === 1) await send(batches[0]!, call.tx);
+      else if (call.tx !== undefined) for (const batch of batches) await send(batch, call.tx);
       else {
-        await kernel.atomically(async (tx) => {
-          for (const wave of waves) await send(wave, tx);
+        await internals.atomically(async (tx) => {
+          for (const batch of batches) await send(batch, tx);
         }, call);
       }
       for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
@@ -101,7 +101,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
-      const [row] = await kernel.executeIn(call.tx, statements.alreadyProcessed, params, call);
+      const [row] = await internals.executeIn(call.tx, statements.alreadyProcessed, params, call);
       const processed = isTrue(row!.processed);
       logger.debug("already processed?", { source: key.source, messageId: key.messageId, processed });
       if (isTrue(row!.content_changed)) {
@@ -120,7 +120,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     async markDead(key, error, call = {}) {
       const changed = await mark(key, status.dead, toStoredError(error), call);
       if (changed)
-        kernel.announceDead(
+        internals.announceDead(
           [{ source: key.source, messageId: key.messageId }],
           error || "Marked dead by hand.",
         );
@@ -128,15 +128,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   };
 }
 
-/** One statement cannot change a row twice, so each repetition of a key goes into a later wave. */
-function wavesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
-  const waves: Entry[][] = [];
+/** One statement cannot change a row twice, so each repetition of a key is put in a later batch. */
+function batchesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
+  const batches: Entry[][] = [];
   const seen = new Map<string, number>();
   for (const entry of entries) {
-    const wave = seen.get(entry.key) ?? 0;
-    seen.set(entry.key, wave + 1);
-    waves[wave] ??= [];
-    waves[wave].push(entry);
+    const batch = seen.get(entry.key) ?? 0;
+    seen.set(entry.key, batch + 1);
+    batches[batch] ??= [];
+    batches[batch].push(entry);
   }
-  return waves;
+  return batches;
 }

@@ -119,7 +119,7 @@ function rejectAll(calls: readonly { readonly reject: (error: unknown) => void }
 }
 
 /**
- * A signal that is aborted with the last of `signals`. Without it, a batch whose server does not answer would keep its
+ * A signal that is aborted with the last of `signals`. Without it, a batch whose server does not respond would keep its
  * slot after every caller has given up, and four such batches would block all other calls.
  */
 function abortedByAll(signals: readonly (AbortSignal | undefined)[]): {

@@ -49,7 +49,7 @@ export function compose<Message>(
   const run = async (message: Message): Promise<unknown> => {
     const chain = middleware.reduceRight<() => Promise<unknown>>(
       (next, entry) => () => (typeof entry === "function" ? entry(message, next) : entry.run(message, next)),
-      async () => throwSteering(await handler(message)),
+      async () => throwFailureResult(await handler(message)),
     );
     return chain();
   };
@@ -62,8 +62,8 @@ export function compose<Message>(
   });
 }
 
-/** A handler may return `permanentFailure` or `retryAfter`, as a dispatcher's may. Committed, it would count as a success. */
-function throwSteering(output: unknown): unknown {
+/** A handler may return `permanentFailure` or `retryAfter`, as in a dispatcher. Returned to the middleware, it would commit. */
+function throwFailureResult(output: unknown): unknown {
   if (output instanceof PermanentFailure || output instanceof RetryAfter) throw output;
   return output;
 }

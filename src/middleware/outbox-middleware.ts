@@ -18,7 +18,7 @@ export interface OutboxMiddleware extends StoreMiddleware {
   collect(scope: TransactionScope): void;
   /**
    * Writes published messages and the handler's output into the outbox, in one statement. On a driver that pipelines it
-   * resolves before the database has answered, so that the commit is sent with the insert.
+   * resolves before the database has responded, so that the commit is sent with the insert.
    */
   write(scope: TransactionScope, output: unknown): Promise<void>;
 }

@@ -41,7 +41,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   const resolved = resolveStoreOptions(db, "outbox", options);
   const names = db.dialect.names("outbox", resolved.schema, resolved.table);
   const statements = db.dialect.outbox(names, { blockOnDead: resolved.blockOnDead });
-  const { kernel, ...store } = createQueueStore({
+  const { internals, ...store } = createQueueStore({
     db,
     kind: "outbox",
     shape: outboxShape,
@@ -52,11 +52,11 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   const insert = async (rows: readonly SqlParams[], { tx, signal }: EnqueueOptions): Promise<void> => {
     const hasKeys = rows.some((row) => row.partition_key !== undefined);
     if (rows.length === 1 && !hasKeys) {
-      await kernel.executeIn(tx, statements.enqueue, rows[0]!, { signal });
+      await internals.executeIn(tx, statements.enqueue, rows[0]!, { signal });
       return;
     }
     const many = hasKeys ? statements.enqueueKeyed : statements.enqueueMany;
-    await kernel.executeIn(tx, many, { items: JSON.stringify(rows) }, { signal });
+    await internals.executeIn(tx, many, { items: JSON.stringify(rows) }, { signal });
   };
 
   const enqueue = async (

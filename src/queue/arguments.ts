@@ -38,7 +38,7 @@ export function optionalName(value: unknown, name: string): string | null {
   return value;
 }
 
-/** Like requireName. An empty key is refused: its messages would have no order. */
+/** Like requireName. An empty partition key is refused: its messages would have no order. */
 export function optionalPartitionKey(value: unknown): string | null {
   if (value === undefined || value === null) return null;
   requireName(value, "partitionKey");

@@ -6,7 +6,7 @@ export interface QueueMessage {
   readonly payload: string;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
-  /** Messages with the same key are handled one at a time and in order. */
+  /** Messages with the same partition key are handled one at a time and in order. */
   readonly partitionKey: string | null;
   /** Failed attempts so far: 0 at the first delivery. */
   readonly attempt: number;

@@ -142,7 +142,7 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
 
 /**
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
- * saves a look-up.
+ * saves a query.
  */
 export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
   /** Names the store in logs. */

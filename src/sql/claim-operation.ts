@@ -11,7 +11,7 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
 ): Operations<Key, Message, State, "claim"> {
   const { db, shape, statements, options, runner, announceDead } = parts;
 
-  /** The claimed messages of the rows. The other rows died under the claim and are announced. */
+  /** The claimed messages of the rows. The claim made the other rows dead; `onDead` is called for them. */
   const messagesOf = (rows: Rows, owner: string): Message[] => {
     const claimed: Message[] = [];
     for (const row of rows) {
@@ -33,7 +33,7 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
         const rows = await runner.execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
         const claimed = messagesOf(rows, owner);
         options.logger.debug("claim", { claimed: claimed.length });
-        // When every row died, there may be live messages behind them.
+        // Where the claim made every row dead, there may be claimable messages after them.
         if (claimed.length > 0 || rows.length === 0) return claimed;
       }
     },

@@ -15,7 +15,7 @@ export interface MessageContent {
   /** Any text; it may be empty. */
   readonly payload: string;
   readonly correlationId?: string | null | undefined;
-  /** Messages with the same key are handled one at a time, in the order in which they were enqueued. */
+  /** Messages with the same partition key are handled one at a time, in the order in which they were enqueued. */
   readonly partitionKey?: string | null | undefined;
   readonly headers?: Readonly<Record<string, string>> | null | undefined;
   /** The message is not claimed before this time; due at once by default. */

@@ -59,9 +59,8 @@ const variableTokens = tokensOf(
 );
 
 /**
- * SQL Server: `@name` for `:name`. The order is that of the first occurrences. A text may also write `@name` itself, as
- * our own T-SQL does: the calls of our procedures name the procedures' parameters so. Such a name is a parameter when
- * `given` has it, and otherwise a variable of the text's own. The server refuses parameters that the text does not use.
+ * SQL Server: `@name` for `:name`. The order is that of the first occurrences. `:name` is always a parameter. `@name` is a
+ * parameter if `given` has it, else a T-SQL variable. The server refuses parameters that the text does not use.
  */
 export function toVariables(text: string, given: object): PositionalText {
   const names = new Set<string>();

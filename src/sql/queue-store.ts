@@ -11,7 +11,7 @@ import { settleOperations } from "./settle-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
 /** What inbox and outbox need for their own operations. */
-export interface StoreKernel<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
+export interface StoreInternals<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
   readonly announceDead: AnnounceDead<Key>;
 }
 
@@ -26,19 +26,19 @@ export function createQueueStore<
   Message extends QueueMessage & Key,
   State extends string,
 >(
-  made: QueueStoreParts<Key, Message, State>,
-): WorkStore<Key, Message, State, SqlExecutor> & { readonly kernel: StoreKernel<Key> } {
-  const { db, kind, shape, options } = made;
+  given: QueueStoreParts<Key, Message, State>,
+): WorkStore<Key, Message, State, SqlExecutor> & { readonly internals: StoreInternals<Key> } {
+  const { db, kind, shape, options } = given;
   const runner = statementRunner(db, kind, options, () => {
     const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
     const schema = options.schema === "" ? {} : { schema: options.schema };
     return migrate(db, { ...schema, [kind]: options.table, ...other });
   });
   const announceDead = announceDeadTo(options, shape);
-  const parts = { ...made, runner, announceDead };
+  const parts = { ...given, runner, announceDead };
   return {
     id: options.id,
-    kernel: { ...runner, announceDead },
+    internals: { ...runner, announceDead },
     init: async (call = {}) => runner.ready(call),
     async transaction(work, call = {}) {
       await runner.ready(call);

@@ -8,14 +8,14 @@ import type { Operations, QueueParts } from "./queue-parts.js";
 import { settleMessages } from "./settle-messages.js";
 import { toStoredError } from "./stored-text.js";
 
-type SettleNames = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
+type Names = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
 
-/** The operations that end, prolong or restart the handling of messages. */
+/** The operations that settle messages; and `renew`, which extends their leases, and `replay`, which restarts them. */
 export function settleOperations<
   Key extends object,
   Message extends QueueMessage & Key,
   State extends string,
->(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, SettleNames> {
+>(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, Names> {
   const { shape, statements, options, announceDead } = parts;
   const settle = settleMessages(parts);
 

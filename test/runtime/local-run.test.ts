@@ -135,6 +135,32 @@ describe("oncebox dev", () => {
     expect(await stop()).toBe(0);
   });
 
+  it("FUN-11 the commands it suggests send topics that the app handles", async () => {
+    const folder = await newFolder();
+    const app = join(folder, "app.mts");
+    await writeFile(
+      app,
+      `export default {
+        sources: {
+          acme: { scheme: "standard", secrets: { from: "env", name: "ACME_SECRET" } },
+          github: { scheme: "github", secrets: { from: "env", name: "GITHUB_SECRET" } },
+        },
+        handlers: () => ({ "it's.shipped": ({ source }) => console.log("handled one of " + source) }),
+      };\n`,
+    );
+    const { output, stop } = await dev(["--app", app], {}, folder);
+    await expect.poll(output, { timeout: 20_000 }).toMatch(/a github webhook .+\n/);
+    for (const source of ["acme", "github"]) {
+      const [, args = ""] = new RegExp(`a ${source} webhook +.*?( sign .+)`).exec(output()) ?? [];
+      const tsx = join(root, "node_modules/tsx/dist/esm/index.mjs");
+      const command = `${process.execPath} --import ${tsx} ${join(root, "src/cli/main.ts")}${args}`;
+      const { stdout } = await promisify(exec)(command, { cwd: folder });
+      expect(stdout).toMatch(/^200 .*"enqueued"/);
+      await expect.poll(output, { timeout: 20_000 }).toContain(`handled one of ${source}`);
+    }
+    expect(await stop()).toBe(0);
+  });
+
   it("FUN-07 FUN-11 runs an app with many tenants, and its status adds up all of them", async () => {
     const folder = await newFolder();
     const app = join(folder, "app.mts");

@@ -16,7 +16,6 @@ describe("the packed package", () => {
 
   beforeAll(async () => {
     project = await mkdtemp(join(tmpdir(), "oncebox-consumer-"));
-    await npm(["run", "build:package"], root);
     await npm(["pack", "--pack-destination", project], root);
     const [tarball] = (await readdir(project)).filter((name) => name.endsWith(".tgz"));
     await writeFile(

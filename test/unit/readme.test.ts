@@ -9,8 +9,9 @@ import { typeErrors } from "../support/type-check.js";
 
 const run = promisify(execFile);
 
-/** The first TypeScript block behind a line of a document. */
-const programBehind = (line: string, document: string): string => codeBlocks(document, "ts", line)[0]!;
+/** The first program behind a line of a document. */
+const programBehind = (line: string, document: string, language = "ts"): string =>
+  codeBlocks(document, language, line)[0]!;
 
 /** What the last of the programs prints, in an empty folder, once the compiler has nothing against them. */
 async function printedBy(programs: Readonly<Record<string, string>>): Promise<unknown> {
@@ -70,7 +71,7 @@ const { inbox, outbox, more } = await app.dispatch(timeBudget(60_000));
 await app.close();
 console.log(JSON.stringify({ response: await response.json(), inbox, outbox, more }));
 `;
-    const program = programBehind("## The smallest complete program", "README.md");
+    const program = programBehind("## The smallest complete program", "README.md", "js");
     expect(await printedBy({ "app.mts": program, "use.mts": use })).toMatchObject({
       response: { outcome: "enqueued", messageId: "evt_1" },
       inbox: { acked: 1, stopped: "drained" },

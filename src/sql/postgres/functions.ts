@@ -39,7 +39,7 @@ const types = parameters.map(([, type]) => type).join(", ");
 const columns = messageParameters.map(([name]) => name).join(", ");
 const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
 
-/** A message with a key is blocked until it is the head of its partition queue. */
+/** A message with a partition key is blocked until it is the head of its partition queue. */
 const firstStatus = (key: string) =>
   `case when ${key} is null then ${status.ready} else ${status.blocked} end`;
 const keyed = (key: string) => `case when ${key} is not null then true end`;
@@ -152,7 +152,7 @@ end`,
 
 /**
  * New messages are inserted as a set; only known messages are handled one by one. Batches without partition keys have a
- * function of their own, which does not handle keys.
+ * function of their own, which does not handle partition queues.
  */
 const receiveMany = (n: QueueNames, name: string, hasKeys: boolean): string =>
   create(
@@ -207,7 +207,7 @@ const jsonColumns = (hasKeys: boolean): string =>
     .map(([name, type]) => `${name} ${name === "hash" ? "text" : type}`)
     .join(", ");
 
-/** The rows of `added` that have a key join their partition queues when the transaction commits. */
+/** The rows of `added` that have a partition key join their partition queues when the transaction commits. */
 const addPendingArrivals = (n: QueueNames) => `, arrivals as (
     insert into ${pendingArrivals(n)} (seqs)
     select array_agg(a.seq) from added a where a.partition_key is not null having count(*) > 0

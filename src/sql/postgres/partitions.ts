@@ -8,18 +8,18 @@ import { create, createTrigger } from "./routine.js";
  * docs/decisions/0010.
  */
 const partitionQueue = (n: QueueNames) => n.object("_partition_queue");
-/** One row for each key that has a partition queue: the lock under which the queue changes. */
+/** One row for each partition key that has a partition queue: the lock under which the queue changes. */
 const partitionLock = (n: QueueNames) => n.object("_partition_lock");
-/** The keyed messages that a transaction has enqueued, until it commits. Other transactions never see these rows. */
+/** The messages with a partition key that a transaction has enqueued, until it commits. Other transactions never see these rows. */
 export const pendingArrivals = (n: QueueNames): string => n.object("_pending_arrivals");
 
-/** These tables are mostly small when a plan is made and may be large when it is used. */
+/** Plans may be cached while the tables are nearly empty, so sequential scans are ruled out. */
 const byIndex = "set enable_seqscan = off";
 
 const vacuumEarly = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000";
 
 export const partitionTables = (n: QueueNames): readonly string[] => [
-  // version: counts the commits that enqueued messages; 0 in the row of a key that had no partition queue before.
+  // version: counts the commits that enqueued messages; 0 in the row of a partition key that had no partition queue before.
   `create table ${partitionLock(n)} (
   partition_key varchar(255) collate "C" primary key,
   version bigint not null default 0
@@ -39,7 +39,7 @@ with (${vacuumEarly})`,
 with (${vacuumEarly})`,
   `create index ${n.bare("_pending_arrivals_xid")} on ${pendingArrivals(n)} (xid)`,
   enqueueArrivals(n),
-  // Deferred to the commit. A long transaction then holds no lock that others with the same key would wait for,
+  // Deferred to the commit. A long transaction then holds no lock that others with the same partition key would wait for,
   // and positions are in the order of commits.
   `create constraint trigger ${n.bare("_enqueue_arrivals")}
 after insert on ${pendingArrivals(n)}
@@ -53,7 +53,7 @@ export const partitionFunctions = (n: QueueNames): readonly string[] => [
   rejoinPartition(n),
 ];
 
-/** Makes the heads of `v_keys` ready. The caller holds the locks of these keys. */
+/** Makes the heads of `v_keys` ready. The caller holds the locks of these partition keys. */
 const makeHeadsReady = (n: QueueNames, moreHeads = "") => `update ${n.state} s
   set status = ${status.ready}
   where s.status = ${status.blocked} and s.seq = any (array(
@@ -115,7 +115,10 @@ end`,
     byIndex,
   );
 
-/** Never returns true. Strict: it is not run for null. Each step sees what was committed before it. */
+/**
+ * Called inside a condition for its side effect. Always false, so that the condition's value is fixed. Strict: it does not
+ * run for null. Each step sees what was committed before it.
+ */
 const leavePartition = (n: QueueNames): string =>
   create(
     n.object("_leave_partition"),
@@ -138,7 +141,10 @@ end`,
     `strict\n${byIndex}`,
   );
 
-/** Never returns true. A function, so that a user without partition keys needs no right to write to their tables. */
+/**
+ * Called inside a condition for its side effect. Always false, so that the condition's value is fixed. It is a function, so
+ * that a database user that uses no partition keys needs no right to write to their tables.
+ */
 const rejoinPartition = (n: QueueNames): string =>
   create(
     n.object("_rejoin_partition"),
@@ -152,15 +158,15 @@ end`,
   );
 
 /**
- * A condition that is always true. It appends the rows of a CTE that have a key to their partition queues again, when the
+ * A condition that is always true. It appends the rows of a CTE that have a partition key to their partition queues again, when the
  * transaction commits.
  */
 export const rejoinPartitions = (n: QueueNames, cte: string): string =>
   `(select ${n.object("_rejoin_partition")}(array_agg(rejoining.seq)) from ${cte} rejoining where rejoining.keyed) is not true`;
 
 /**
- * A condition that is always true. It removes the rows of a CTE that have a key, and match `which`, from their partition
- * queues. As a condition it runs once, when the CTE is complete. For rows without a key it calls nothing.
+ * A condition that is always true. It removes the rows of a CTE that have a partition key, and match `which`, from their partition
+ * queues. As a condition it runs once, when the CTE is complete. For rows without a partition key it calls nothing.
  */
 export const leavePartitions = (n: QueueNames, cte: string, which = "true"): string =>
   `(select ${n.object("_leave_partition")}(array_agg(leaving.seq)) from ${cte} leaving where leaving.keyed and ${which}) is not true`;

@@ -31,9 +31,9 @@ order by m.seq
 limit ${limit}`;
 
 /**
- * Ready and unclaimed messages in the order (visible_at, seq). An unclaimed one counts from its birth, but never from
- * before the ones that arrived before it, even when the clock went back: the unclaimed ones that are taken are always
- * the first after the cursor. An unclaimed message is due whatever the clock says.
+ * Ready and unclaimed messages in the order (visible_at, seq). Unclaimed messages sort by birth, made non-decreasing in
+ * `seq` and capped at now, so that a clock that goes back cannot reorder them. So a claim always takes the first unclaimed
+ * messages after the cursor.
  */
 const readyAndUnclaimed = (n: QueueNames) => `select seq from (
   select seq, visible_at from (
@@ -134,7 +134,10 @@ from json_each(${pickedSeqs(n)}) picked
 cross join ${n.message} m on m.seq = picked.value
 left join ${n.state} s on s.seq = m.seq`;
 
-/** To just before the first unclaimed message that the claim leaves. The last one taken, if unclaimed, shortens the way. */
+/**
+ * Moves the cursor to just before the first unclaimed message that the claim leaves. If the last claimed message was
+ * unclaimed, the search starts after it.
+ */
 const moveCursor = (n: QueueNames) => `update ${cursorTable(n)}
 set seq = coalesce(
   (

@@ -85,10 +85,7 @@ const waitsForItself = () =>
     "This call would wait for the SQLite transaction that it is made in. Pass the transaction on: { tx }.",
   );
 
-/**
- * In a transaction of its own. It does not give the thread away between begin and commit: the lock would be held for as
- * long as other work keeps the thread.
- */
+/** Runs from begin to commit synchronously, so that no other work can prolong the lock. */
 function runAtOnce(opened: Opened, statement: SqlStatement, params: SqlParams): readonly SqlRow[] {
   const { handle, run, begin, commit } = opened;
   if (!needsTransaction(statement)) return run(statement, params);
@@ -143,7 +140,7 @@ function rollBack(handle: SqliteHandle): void {
 }
 
 /**
- * MSG-11. `normal` survives a crash of the process; `full` also one of the machine, at an fsync per commit.
+ * `normal` survives a crash of the process; `full` also one of the machine, at an fsync per commit.
  * `busy_timeout` is 0 because `whenFree` waits instead.
  */
 const pragmas = (synchronous: Synchronous) => `

@@ -36,7 +36,7 @@ where seq in (
   )
   and ${condition}`;
 
-/** A step: those of them that are dead leave their partition queues, unless dead messages block theirs. */
+/** A step: of these messages the dead ones leave their partition queues, unless dead messages block theirs. */
 export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string[] =>
   blockOnDead
     ? []
@@ -47,7 +47,7 @@ export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string
         ),
       ];
 
-/** Steps: replayed messages with a key keep the position that they have, or get one at the end. */
+/** Steps: replayed messages with a partition key keep the position that they have, or get one at the end. */
 export const rejoin = (n: QueueNames): readonly string[] => [
   `insert into ${partitionQueue(n)} (partition_key, seq)
 select m.partition_key, m.seq

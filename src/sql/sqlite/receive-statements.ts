@@ -21,7 +21,7 @@ const jsonInbox = `${field("source")}, ${field("message_id")}, ${field("topic")}
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const m = n.message;
   const statusBefore = foundStatus(n);
-  // A done message keeps the content that was handled; any other takes the newest (IBX-028, IBX-029). As one row, so that
+  // A done message keeps the content that was handled; any other takes the newest. As one row, so that
   // the status is looked up once.
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
   const newest = (column: string) =>
@@ -42,7 +42,7 @@ ${values}`;
     `select ${seqInBatch}, ${jsonInbox}, ${field("partition_key")}, ${now}, ${now} from json_each(:items) i where true`,
     ", partition_key",
   );
-  // Only a message that was never enqueued takes the key. A revived one has the same status, but keeps its own key.
+  // Only a message that was never enqueued takes the partition key. A revived one has the same status, but keeps its own.
   const takeKey = `partition_key = case
     when ${isAwaited} then coalesce(${m}.partition_key, excluded.partition_key)
     else ${m}.partition_key

@@ -38,7 +38,10 @@ const createCursor = (n: QueueNames) => [
   `insert into ${cursorTable(n)} (id, seq, last_deleted) values (1, 0, 0)`,
 ];
 
-/** A message that is not due at once, or has an expiry or a partition key, gets its state row when it arrives. */
+/**
+ * A message that is not due at once, or has an expiry or a partition key, gets its state row when it arrives. So does a
+ * message that is only Seen: its topic is empty, because it was recorded and not enqueued.
+ */
 const insertTrigger = (n: QueueNames) => `create trigger ${n.object("AddState")}
 after insert on ${n.message}
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null

@@ -84,7 +84,7 @@ const jsonOutbox = `${field("id")}, ${field("message_id")}, ${field("topic")}, $
   ${field("correlation_id")}, ${field("headers")}, ${field("due_at")}, ${field("expires_at")}`;
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
-  // The caller makes the ids: an enqueue whose answer was lost can be repeated and adds nothing.
+  // The caller makes the ids: an enqueue whose result was lost can be repeated and adds nothing.
   const enqueue = (
     values: string,
     more = "",

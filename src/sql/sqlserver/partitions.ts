@@ -17,7 +17,7 @@ export const pendingArrivalsTable = (n: QueueNames): string => n.object("Pending
 const partitionLockTable = (n: QueueNames) => n.object("PartitionLock");
 
 /**
- * Each key has two locks. `arrivals`: enqueueing transactions hold it until they end, however long that takes.
+ * Each partition key has two locks. `arrivals`: enqueueing transactions hold it until they end, however long that takes.
  * `queue`: the partition queue changes under it; enqueueing does not take it, so a settlement never waits for the
  * caller's transaction.
  */
@@ -48,7 +48,7 @@ export const partitionTables = (n: QueueNames): readonly string[] => [
 const keysTable = (name: string) =>
   `declare @${name} table (partition_key nvarchar(255) ${binary} not null primary key);`;
 
-/** Takes the locks in the order of the keys, so that two calls wait for each other instead of deadlocking. */
+/** Takes the locks in the order of the partition keys, so that two calls wait for each other instead of deadlocking. */
 const lock = (
   n: QueueNames,
   kind: keyof typeof lockKind,
@@ -63,7 +63,7 @@ from @${keys} k, ${partitionLockTable(n)}
 where ${n.bare("PartitionLock")}.partition_key = k.partition_key and ${n.bare("PartitionLock")}.lock_kind = ${lockKind[kind]};`;
 
 /**
- * Taken before messages are inserted, so that the arrivals of a key are in the order of commits. `keys` names the table
+ * Taken before messages are inserted, so that the arrivals of a partition key are in the order of commits. `keys` names the table
  * variable to declare, `from` the rows with keys.
  */
 export const lockArrivals = (n: QueueNames, keys: string, from: string): string => `${keysTable(keys)}
@@ -75,7 +75,7 @@ where f.partition_key is not null;
 
 ${lock(n, "arrivals", keys)}`;
 
-/** Makes the heads of @keys ready. The caller holds the `queue` locks of these keys. */
+/** Makes the heads of @keys ready. The caller holds the `queue` locks of these partition keys. */
 const makeHeadsReady = (n: QueueNames) => `update ${n.state}
 set status = ${status.ready}
 from (
@@ -94,7 +94,7 @@ const mostArrivals = 1_000;
 /**
  * Moves committed arrivals to their partition queues, in the order of their arrival. Rows of open transactions are skipped.
  * It moves only arrivals up to the greatest number that was visible before it reads them: all earlier arrivals of the
- * same key were committed by then, so none can be overtaken.
+ * same partition key were committed by then, so none can be overtaken.
  */
 export const enqueueArrivals = (n: QueueNames): string => `declare @upto bigint;
 ${keysTable("keys")}
@@ -133,7 +133,7 @@ order by a.number;
 
 ${makeHeadsReady(n)}`;
 
-/** Removes the messages that @items numbers from their partition queues and makes the next of their keys ready. */
+/** Removes the messages that @items numbers from their partition queues and makes the next of each ready. */
 export const leavePartition = (n: QueueNames): string => `${keysTable("keys")}
 
 insert into @keys (partition_key)

@@ -1,11 +1,12 @@
 import { fifo } from "../../base/fifo.js";
 import { type IdleHistory, idleBackoff } from "./idle-backoff.js";
+import { defaultPollTimeoutMs } from "./poll.js";
 import type { Selection, SelectionStrategy } from "./selection.js";
 
 /** Idle tenants that are polled after each turn with work: a poll costs one round trip, such a turn some fifty messages. */
 const pollsPerTurn = 8;
-/** A poll is cut off before this (`pollMs` is 2 s), so a turn that takes longer has found work. */
-const longestPollMs = 2_500;
+/** A poll ends within `pollTimeoutMs`. A turn that is longer than that by this has found work. */
+const pollGraceMs = 500;
 /** The first and the longest delay of the idle back-off. */
 export const idleDelays = { firstMs: 500, longestMs: 5_000 } as const;
 
@@ -14,6 +15,8 @@ export interface FairRun {
   readonly now: () => number;
   /** The longest delay of the idle back-off. */
   readonly longestMs: number;
+  /** The longest time of a poll. */
+  readonly pollTimeoutMs?: number | undefined;
   /** The idle back-off of earlier runs; without it, every run starts without idle tenants. */
   readonly history?: IdleHistory;
 }
@@ -30,10 +33,15 @@ export const fair = (
   now: () => number = () => performance.now(),
 ): SelectionStrategy => ({
   sequential: false,
-  begin: (ids) => fairSelection(ids, { random, now, longestMs: idleDelays.longestMs }),
+  begin: (ids, pollTimeoutMs) =>
+    fairSelection(ids, { random, now, longestMs: idleDelays.longestMs, pollTimeoutMs }),
 });
 
-export function fairSelection(ids: readonly string[], { random, now, ...run }: FairRun): Selection {
+export function fairSelection(
+  ids: readonly string[],
+  { random, now, pollTimeoutMs = defaultPollTimeoutMs, ...run }: FairRun,
+): Selection {
+  const longestPollMs = pollTimeoutMs + pollGraceMs;
   const idle = idleBackoff(ids, { ...run, firstMs: idleDelays.firstMs, now });
   const first = fifo(
     shuffled(

@@ -11,7 +11,7 @@ import { dispatchDefaults, type TenantDispatcher, type TenantWork } from "./tena
 
 export interface TenantMaintenanceOptions {
   readonly dispatcher: Pick<TenantDispatcher, "each">;
-  readonly pollMs?: number | undefined;
+  readonly pollTimeoutMs?: number | undefined;
   /** How long Done messages are kept. */
   readonly retentionMs?: number | undefined;
   readonly logger: Logger;
@@ -39,14 +39,14 @@ export const emptyMaintenanceReport: TenantMaintenanceReport = {
 
 /** Ends the expired leases of all tenants, and logs the age of the oldest due message among them. */
 export function reapTenants(options: TenantMaintenanceOptions): TenantMaintenance {
-  const { pollMs = dispatchDefaults.pollMs, logger } = options;
+  const { pollTimeoutMs = dispatchDefaults.pollTimeoutMs, logger } = options;
   const maintain = maintenance(options);
   return async (budget, ids) => {
     const oldest = { inbox: noAge, outbox: noAge };
     const report = await maintain(budget, ids, reapWithin, async (stores, due) => {
       for (const queue of queues) {
         if (!due[queue]) continue; // the usual case: without a due message there is no age to read
-        const ageMs = (await oldestDueAgeMs(stores, queue, pollMs)) ?? 0;
+        const ageMs = (await oldestDueAgeMs(stores, queue, pollTimeoutMs)) ?? 0;
         if (ageMs > oldest[queue].oldestDueAgeMs) oldest[queue] = { oldestDueAgeMs: ageMs, store: stores.id };
       }
     });
@@ -64,7 +64,7 @@ const oldestDueAgeMs = (stores: TenantStores, queue: Queue, withinMs: number): P
     (signal) => stores[queue].oldestDueAgeMs({ signal }),
     () =>
       new InvalidOperationError(
-        `The ${queue} did not return the age of its oldest message within ${withinMs} ms (pollMs).`,
+        `The ${queue} did not return the age of its oldest message within ${withinMs} ms (pollTimeoutMs).`,
       ),
   );
 
@@ -79,7 +79,10 @@ export function cleanUpTenants(options: TenantMaintenanceOptions): TenantMainten
 type QueueWork = (store: TenantStores[Queue], turnBudget: Budget) => Promise<MaintenanceResult>;
 type Afterwards = (stores: TenantStores, due: Due) => Promise<void>;
 
-function maintenance({ dispatcher, pollMs = dispatchDefaults.pollMs }: TenantMaintenanceOptions) {
+function maintenance({
+  dispatcher,
+  pollTimeoutMs = dispatchDefaults.pollTimeoutMs,
+}: TenantMaintenanceOptions) {
   return async (
     budget: Budget,
     ids: readonly string[],
@@ -88,8 +91,8 @@ function maintenance({ dispatcher, pollMs = dispatchDefaults.pollMs }: TenantMai
   ): Promise<TenantMaintenanceReport> => {
     const sums = noSums();
     const maintainTenant: TenantWork = async (stores, turnBudget) => {
-      // The poll finds a database that hangs within pollMs. The work itself may rightly take longer.
-      const due = await poll(stores, pollMs);
+      // The poll finds a database that hangs within pollTimeoutMs. The work itself may rightly take longer.
+      const due = await poll(stores, pollTimeoutMs);
       let more = false;
       for (const queue of queues) {
         const result = await work(stores[queue], turnBudget);

@@ -3,6 +3,9 @@ import { InvalidOperationError, SchemaMissingError } from "../../errors.js";
 import type { Database } from "../../sql/dialect.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
 
+/** The longest time of a poll, by default. */
+export const defaultPollTimeoutMs = 2_000;
+
 /** The queues in which a claim could find a message. */
 export interface Due {
   readonly inbox: boolean;
@@ -13,7 +16,7 @@ export interface PolledStores extends Pick<TenantStores, "pollStatement"> {
   readonly db: Pick<Database, "dialect" | "driver" | "id">;
 }
 
-/** The database did not answer the poll in time. */
+/** The database did not respond to the poll in time. */
 export class PollTimeoutError extends InvalidOperationError {
   override readonly name = "PollTimeoutError";
 }
@@ -40,7 +43,7 @@ export async function poll(stores: PolledStores, withinMs: number): Promise<Due>
 }
 
 const pollTimeout = (ms: number) =>
-  new PollTimeoutError(`The database did not answer a poll within ${Math.round(ms)} ms (pollMs).`);
+  new PollTimeoutError(`The database did not respond to a poll within ${Math.round(ms)} ms (pollTimeoutMs).`);
 
 const schemaMissing = ({ db }: PolledStores, cause: unknown) =>
   new SchemaMissingError(

@@ -11,6 +11,8 @@ import { type TakeTurn, type TurnResult, timedTurn } from "./timed-turn.js";
 export interface TenantRun {
   readonly ids: readonly string[];
   readonly selection: SelectionStrategy;
+  /** The time limit of a poll, for the selection: a turn that runs for longer has found work. */
+  readonly pollTimeoutMs?: number;
   /** Turns at once, unless the selection is sequential. */
   readonly concurrency: number;
   readonly budget: Budget;
@@ -53,7 +55,7 @@ interface Turn {
 
 type EndedTurn = Turn & { readonly result: TurnResult };
 
-interface RunState extends TenantRun {
+interface TenantRunState extends TenantRun {
   readonly timers: Timers;
   /** Follows the budget's signal. */
   readonly stopped: AbortController;
@@ -90,7 +92,7 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
   }
 }
 
-async function turnLoop(state: RunState): Promise<TenantRunResult> {
+async function turnLoop(state: TenantRunState): Promise<TenantRunResult> {
   let tickStartedAt = performance.now();
   for (;;) {
     settleEndedTurns(state);
@@ -104,7 +106,7 @@ async function turnLoop(state: RunState): Promise<TenantRunResult> {
   }
 }
 
-function initialState(run: TenantRun): RunState {
+function initialState(run: TenantRun): TenantRunState {
   const stopped = new AbortController();
   setMaxListeners(0, stopped.signal); // many tenants may wait for a connection
   const quarantinedBefore = run.ids.filter((id) => run.quarantine.has(id));
@@ -114,7 +116,7 @@ function initialState(run: TenantRun): RunState {
     ...run,
     stopped,
     timers: run.timers ?? processTimers,
-    selected: run.selection.begin(ids),
+    selected: run.selection.begin(ids, run.pollTimeoutMs),
     left: new Set(ids),
     failed: new Set(),
     quarantinedBefore,
@@ -127,7 +129,7 @@ function initialState(run: TenantRun): RunState {
   };
 }
 
-function settleEndedTurns(state: RunState): void {
+function settleEndedTurns(state: TenantRunState): void {
   for (const { id, hasSlot, result } of state.ended.splice(0)) {
     state.unfinished--;
     if (hasSlot) state.running--;
@@ -140,7 +142,11 @@ function settleEndedTurns(state: RunState): void {
   }
 }
 
-function settleFailure({ left, failed, quarantine, logger, selected }: RunState, id: string, error: unknown) {
+function settleFailure(
+  { left, failed, quarantine, logger, selected }: TenantRunState,
+  id: string,
+  error: unknown,
+) {
   left.delete(id);
   failed.add(id);
   const forMs = quarantine.failed(id);
@@ -149,7 +155,7 @@ function settleFailure({ left, failed, quarantine, logger, selected }: RunState,
 }
 
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
-function startTurns(state: RunState): number | undefined {
+function startTurns(state: TenantRunState): number | undefined {
   while (state.running < slotsOf(state)) {
     const resumeTurn = state.returning.shift();
     if (resumeTurn !== undefined) {
@@ -172,13 +178,14 @@ function startTurns(state: RunState): number | undefined {
   return undefined;
 }
 
-const mayStart = ({ budget, stopped }: RunState): boolean =>
+const mayStart = ({ budget, stopped }: TenantRunState): boolean =>
   !stopped.signal.aborted && budget.remainingMs() >= shortestTurnMs;
 
-const slotsOf = ({ selection, concurrency }: RunState): number => (selection.sequential ? 1 : concurrency);
+const slotsOf = ({ selection, concurrency }: TenantRunState): number =>
+  selection.sequential ? 1 : concurrency;
 
 /** A selection that goes in rounds may return a tenant that has failed in this run: it has no second turn. */
-function nextTenant({ selected, failed, quarantine }: RunState): string | undefined {
+function nextTenant({ selected, failed, quarantine }: TenantRunState): string | undefined {
   for (;;) {
     const id = selected.next();
     if (id === undefined || !(failed.has(id) || quarantine.has(id))) return id;
@@ -186,7 +193,7 @@ function nextTenant({ selected, failed, quarantine }: RunState): string | undefi
   }
 }
 
-async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
+async function runTurn(state: TenantRunState, turn: Turn): Promise<TurnResult> {
   let release: (() => void) | undefined;
   try {
     release = state.reserve === undefined ? () => {} : await reserved(state, turn, state.reserve);
@@ -194,12 +201,12 @@ async function runTurn(state: RunState, turn: Turn): Promise<TurnResult> {
   } catch (error) {
     return { error };
   } finally {
-    release?.(); // at once, even if the turn was abandoned and still runs
+    release?.(); // at once, even if the turn was given up and still runs
   }
 }
 
 /** Waits for connection slots. A wait of more than `patienceMs` leaves the turn's slot to other tenants meanwhile. */
-async function reserved(state: RunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
+async function reserved(state: TenantRunState, turn: Turn, reserve: NonNullable<TenantRun["reserve"]>) {
   const { budget, turnMs, selection, timers, stopped } = state;
   const leaveSlot = (): void => {
     turn.hasSlot = false;
@@ -227,7 +234,7 @@ async function reserved(state: RunState, turn: Turn, reserve: NonNullable<Tenant
 }
 
 /** Waits until a turn ends, or for `ms` at most. */
-function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
+function nextEvent(state: TenantRunState, ms: number | undefined): Promise<void> {
   return new Promise((resolve) => {
     const cancel = ms === undefined ? undefined : state.timers.after(ms, resolve);
     state.resume = () => {
@@ -237,7 +244,7 @@ function nextEvent(state: RunState, ms: number | undefined): Promise<void> {
   });
 }
 
-const resultOf = ({ turns, failed, quarantinedBefore, left }: RunState): TenantRunResult => ({
+const resultOf = ({ turns, failed, quarantinedBefore, left }: TenantRunState): TenantRunResult => ({
   turns,
   failed: [...failed],
   quarantined: quarantinedBefore,

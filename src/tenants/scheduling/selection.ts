@@ -1,9 +1,9 @@
-/** How a turn ended: the store had nothing, may have more, or failed. */
+/** How a turn ended: the tenant had nothing to do, may have more, or failed. */
 export type TurnEnd = "empty" | "more" | "failed";
 
-/** Chooses the store of the next turn, for one run. Stores are named by their identifiers. */
+/** Chooses the tenant of the next turn, for one run. Tenants are named by their keys. */
 export interface Selection {
-  /** Undefined: no store now. It is called again after a running turn has ended. */
+  /** Undefined: no tenant now. It is called again after a running turn has ended. */
   next(): string | undefined;
   ended(id: string, end: TurnEnd): void;
   /** After `next` returned undefined: when to call it again even if no turn has ended. Undefined: only after one has. */
@@ -13,10 +13,11 @@ export interface Selection {
 export interface SelectionStrategy {
   /** One turn at a time. */
   readonly sequential: boolean;
-  begin(ids: readonly string[]): Selection;
+  /** `pollTimeoutMs` is the longest time of a poll; undefined for a job that does not dispatch. */
+  begin(ids: readonly string[], pollTimeoutMs?: number): Selection;
 }
 
-/** One batch from each store in order, again and again, until a whole round found nothing. The next run continues there. */
+/** One batch from each tenant in order, again and again, until a whole round found nothing. The next run continues there. */
 export function roundRobin(): SelectionStrategy {
   let last: string | undefined;
   return {
@@ -39,7 +40,7 @@ export function roundRobin(): SelectionStrategy {
   };
 }
 
-/** One store until it is empty, then the next, until a whole round found nothing. The next run continues there. */
+/** One tenant until it is empty, then the next, until a whole round found nothing. The next run continues there. */
 export function drainFirst(): SelectionStrategy {
   let current: string | undefined;
   return {
@@ -66,12 +67,12 @@ export function drainFirst(): SelectionStrategy {
   };
 }
 
-/** The stores in order, beginning with this one. */
+/** The tenants in order, beginning with this one. */
 function ringFrom(ids: readonly string[], id: string | undefined): readonly string[] {
   return rotated(ids, id === undefined ? 0 : Math.max(0, ids.indexOf(id)));
 }
 
-/** The stores in order, beginning with the one after this. */
+/** The tenants in order, beginning with the one after this. */
 function ringAfter(ids: readonly string[], id: string | undefined): readonly string[] {
   return rotated(ids, id === undefined ? 0 : ids.indexOf(id) + 1);
 }

@@ -9,7 +9,7 @@ import type { TenantStoreProvider, TenantStores } from "../connections/tenant-st
 import { inTurn } from "../connections/turn-calls.js";
 import { normalKey } from "../tenant.js";
 import { fair, untilDone } from "./fair.js";
-import { type Due, PollTimeoutError, poll } from "./poll.js";
+import { type Due, defaultPollTimeoutMs, PollTimeoutError, poll } from "./poll.js";
 import { tenantQuarantine } from "./quarantine.js";
 import { runTenants, type TenantRun, type TenantRunResult } from "./run-tenants.js";
 import type { SelectionStrategy } from "./selection.js";
@@ -25,8 +25,8 @@ export interface TenantDispatcherOptions {
   readonly concurrency?: number;
   /** The longest time of one turn: 15 s by default. */
   readonly turnMs?: number;
-  /** The longest time that a tenant's database has to answer a poll: 2 s by default. */
-  readonly pollMs?: number;
+  /** The longest time that a tenant's database has to respond to a poll: 2 s by default. */
+  readonly pollTimeoutMs?: number;
   readonly logger?: Logger;
   /** For tests: milliseconds, instead of the process's clock. */
   readonly now?: () => number;
@@ -53,7 +53,11 @@ export interface TenantDispatcher {
 /** A job for one tenant, within its turn's time. Returns whether there may be more to do. */
 export type TenantWork = (stores: TenantStores, turnBudget: Budget) => Promise<boolean>;
 
-export const dispatchDefaults = { concurrency: 8, turnMs: 15_000, pollMs: 2_000 } as const;
+export const dispatchDefaults = {
+  concurrency: 8,
+  turnMs: 15_000,
+  pollTimeoutMs: defaultPollTimeoutMs,
+} as const;
 
 const known = ["tenants", "dispatchers", "selection", "logger", "now", ...Object.keys(dispatchDefaults)];
 
@@ -66,7 +70,7 @@ const known = ["tenants", "dispatchers", "selection", "logger", "now", ...Object
  * await dispatcher.run(timeBudget(60_000));
  */
 export function createTenantDispatcher(options: TenantDispatcherOptions): TenantDispatcher {
-  const { concurrency, turnMs, pollMs } = requireOptions(options);
+  const { concurrency, turnMs, pollTimeoutMs } = requireOptions(options);
   const { tenants, selection = fair() } = options;
   const logger = guardedLogger(options.logger ?? silentLogger);
   const quarantine = tenantQuarantine(options.now);
@@ -87,12 +91,12 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     async run(budget, ids, { woken = false } = {}) {
       const sums: Record<"inbox" | "outbox", DispatchResult | null> = { inbox: null, outbox: null };
       const pollAndDispatch: TenantWork = async (stores, turnBudget) => {
-        const due = await pollInTime(stores, pollMs, turnBudget, budget);
+        const due = await pollInTime(stores, pollTimeoutMs, turnBudget, budget);
         if (due === undefined) return true;
         if (!due.inbox && !due.outbox) return false;
         return tenantTurn(stores, due, turnBudget, {
           dispatchers: dispatchersOf(stores),
-          pollMs,
+          pollTimeoutMs,
           onResult(queue, result) {
             sums[queue] = sumOfResults(sums[queue], result);
           },
@@ -103,6 +107,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
         quarantine: woken ? { ...quarantine, has: () => false } : quarantine,
         ids: await idsOf(ids),
         selection,
+        pollTimeoutMs,
         budget,
         turn: turnOf(pollAndDispatch),
       });
@@ -118,13 +123,13 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
 
 function requireOptions(options: TenantDispatcherOptions) {
   refuseUnknown(options, known, "createTenantDispatcher");
-  const { concurrency, turnMs, pollMs } = { ...dispatchDefaults, ...options };
+  const { concurrency, turnMs, pollTimeoutMs } = { ...dispatchDefaults, ...options };
   requireDuration(turnMs, "turnMs");
-  requireDuration(pollMs, "pollMs");
+  requireDuration(pollTimeoutMs, "pollTimeoutMs");
   if (!Number.isInteger(concurrency) || concurrency < 1) {
     throw new ArgumentRangeError(`concurrency must be a whole number from 1 on, not ${String(concurrency)}.`);
   }
-  return { concurrency, turnMs, pollMs };
+  return { concurrency, turnMs, pollTimeoutMs };
 }
 
 /** Dispatchers that are made for each tenant are made once per tenant. */
@@ -172,11 +177,11 @@ const connectionsOf =
 /** Undefined: the run's time ended before the poll's own. The tenant is left to another run, and not quarantined. */
 async function pollInTime(
   stores: TenantStores,
-  pollMs: number,
+  pollTimeoutMs: number,
   turnBudget: Budget,
   runBudget: Budget,
 ): Promise<Due | undefined> {
-  const ms = Math.min(pollMs, turnBudget.remainingMs());
+  const ms = Math.min(pollTimeoutMs, turnBudget.remainingMs());
   const endsWithRun = runBudget.remainingMs() <= ms;
   try {
     return await poll(stores, ms);

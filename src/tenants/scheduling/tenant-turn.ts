@@ -15,10 +15,10 @@ export interface TenantDispatchers {
   readonly outbox: Dispatcher<OutboxMessage, SqlExecutor> | undefined;
 }
 
-export interface TurnOptions {
+export interface TenantTurnOptions {
   readonly dispatchers: TenantDispatchers;
   /** A claim that is pending for longer is an error. */
-  readonly pollMs: number;
+  readonly pollTimeoutMs: number;
   readonly onResult: (queue: "inbox" | "outbox", result: DispatchResult) => void;
 }
 
@@ -27,7 +27,7 @@ export async function tenantTurn(
   stores: TenantStores,
   due: Due,
   budget: Budget,
-  { dispatchers, pollMs, onResult }: TurnOptions,
+  { dispatchers, pollTimeoutMs, onResult }: TenantTurnOptions,
 ): Promise<boolean> {
   const batch = async <Message extends QueueMessage>(
     queue: "inbox" | "outbox",
@@ -38,7 +38,7 @@ export async function tenantTurn(
     const single = singleBatchStore(store);
     const result = await dispatcher.run(single.store, budget);
     onResult(queue, result);
-    if (single.pendingClaimMs() >= pollMs) throw claimTimeout(queue, pollMs);
+    if (single.pendingClaimMs() >= pollTimeoutMs) throw claimTimeout(queue, pollTimeoutMs);
     return result;
   };
 
@@ -57,4 +57,4 @@ export async function tenantTurn(
 }
 
 const claimTimeout = (queue: string, ms: number) =>
-  new InvalidOperationError(`The ${queue} did not answer a claim within ${ms} ms (pollMs).`);
+  new InvalidOperationError(`The ${queue} did not return a claim within ${ms} ms (pollTimeoutMs).`);

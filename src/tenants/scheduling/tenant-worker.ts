@@ -69,7 +69,7 @@ export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
     ...rest,
     selection: inRounds({ history, now, longestMs: Math.max(idleDelays.firstMs, idlePollMs - paceMs) }),
   });
-  const reap = reapTenants({ dispatcher, logger, pollMs: options.pollMs });
+  const reap = reapTenants({ dispatcher, logger, pollTimeoutMs: options.pollTimeoutMs });
   const stopping = new AbortController();
   const { signal } = stopping;
   let endsAt = Number.POSITIVE_INFINITY;
@@ -143,8 +143,8 @@ const inRounds = (run: {
   readonly longestMs: number;
 }): SelectionStrategy => ({
   sequential: false,
-  begin(ids) {
-    const round = fairSelection(ids, { ...run, random: Math.random });
+  begin(ids, pollTimeoutMs) {
+    const round = fairSelection(ids, { ...run, pollTimeoutMs, random: Math.random });
     const endsAt = run.now() + roundMs;
     const isOver = () => run.now() >= endsAt;
     return {

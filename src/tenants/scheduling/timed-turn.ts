@@ -5,9 +5,9 @@ import { InvalidOperationError } from "../../errors.js";
 
 /**
  * One tenant's turn within its own time. Returns whether there may be more to do. An error quarantines the tenant.
- * `abandoned` fires when the turn did not end in time and is no longer waited for.
+ * `givenUp` fires when the turn did not end in time and is no longer waited for.
  */
-export type TakeTurn = (id: string, turnBudget: Budget, abandoned: AbortSignal) => Promise<boolean>;
+export type TakeTurn = (id: string, turnBudget: Budget, givenUp: AbortSignal) => Promise<boolean>;
 
 export interface TimedTurnOptions {
   readonly turn: TakeTurn;
@@ -21,7 +21,7 @@ export interface TimedTurnOptions {
 /** `more` is "unknown" where the turn did not begin, or was cut off by the end of the run's time. */
 export type TurnResult = { readonly more: boolean | "unknown" } | { readonly error: unknown };
 
-/** A turn ends by itself when its budget does. A turn that does not is abandoned after this. */
+/** A turn ends by itself when its budget does. A turn that does not is given up after this. */
 const graceMs = 250;
 /** Waits for a turn until its time is over. */
 export async function timedTurn(
@@ -29,18 +29,18 @@ export async function timedTurn(
   id: string,
 ): Promise<TurnResult> {
   const ms = Math.min(turnMs, budget.remainingMs());
-  const abandoned = new AbortController();
+  const givenUp = new AbortController();
   const tooLate = (): Error => {
     const error = turnTimeout(turnMs);
-    abandoned.abort(error);
+    givenUp.abort(error);
     return error;
   };
   try {
-    const running = turn(id, turnBudget(budget, ms), abandoned.signal);
+    const running = turn(id, turnBudget(budget, ms), givenUp.signal);
     return { more: await withinTime(ms + graceMs, running, tooLate, timers) };
   } catch (error) {
     // The end of the run's time cut it off. The tenant is left to another run, and not quarantined.
-    if (ms < turnMs && abandoned.signal.aborted) return { more: "unknown" };
+    if (ms < turnMs && givenUp.signal.aborted) return { more: "unknown" };
     throw error;
   }
 }

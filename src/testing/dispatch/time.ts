@@ -137,7 +137,7 @@ export function timeTests(context: DispatchContext): void {
       expect(asked[0]).toBeLessThanOrEqual(6); // a timer may come a little early: then three rounds fit
     });
 
-    it("FUN-03 a handler that runs into the end is aborted, and abandoned with a reason", async () => {
+    it("FUN-03 a handler that runs into the end is aborted, and its message is abandoned with a reason", async () => {
       const { store, enqueue, all } = await context.subject(kind);
       await enqueue("obedient", ["x"]);
       await enqueue("stubborn", ["x"]);

@@ -37,7 +37,7 @@ export function transactionalTests(context: DispatchContext): void {
       expect(await countIn("done")).toBe(3);
     });
 
-    it("ADD-04 FUN-03 transactional handlers that never end are rolled back and abandoned, and leave the database to the next run", async () => {
+    it("ADD-04 FUN-03 transactional handlers that never end are rolled back and their messages abandoned, and leave the database to the next run", async () => {
       const { store, enqueue, all, clock } = await context.subject(kind);
       const orders = await businessTable();
       await enqueue("t", ["a", "b", "c", "d", "e"]);

@@ -43,7 +43,7 @@ describe("a tenant that hangs in the middle of a query", () => {
     const dispatcher = createTenantDispatcher({
       tenants,
       dispatchers: { inbox, outbox: undefined },
-      pollMs: 300,
+      pollTimeoutMs: 300,
       now: () => nowMs,
     });
     expect(await dispatcher.run(timeBudget(30_000))).toMatchObject({ failed: [locked], left: [] });

@@ -22,7 +22,7 @@ const drainAll = process.env.ONCEBOX_TEST_DRAIN_ALL === "1";
 const sizes = { sqlite: 200, postgres: 50, whale: 100_000, dead: 5, hanging: 2 } as const;
 const limits = { perInstance: 24, perServer: 12, perDatabase: 1 } as const;
 const concurrency = 8;
-const pollMs = 3_000;
+const pollTimeoutMs = 3_000;
 
 let files: Awaited<ReturnType<typeof sqliteTenants>>;
 let server: PostgresTenants;
@@ -163,7 +163,7 @@ describe("many tenants", () => {
       dispatchers,
       selection,
       concurrency,
-      pollMs,
+      pollTimeoutMs,
       logger,
     });
 

@@ -46,7 +46,7 @@ describe("tenants that take connections and do not work", () => {
       dispatchers: { inbox, outbox: undefined },
       selection: inOrder(),
       concurrency: 4,
-      pollMs: 2_000,
+      pollTimeoutMs: 2_000,
     });
     const report = await dispatcher.run(timeBudget(5_000));
     expect(handled.sort()).toEqual(files.tenants.map(({ id }) => id).sort());

@@ -360,7 +360,7 @@ describe("an app with many tenants", () => {
       { logger: { ...silentLogger, error: (_, { store, reason }) => void failed.push([store, reason]) } },
       {
         tenants: {
-          pollMs: 100,
+          pollTimeoutMs: 100,
           turnMs: 3_600_000,
           open(url) {
             const db = openSqlite({ file: url.slice("sqlite:".length) });
@@ -492,7 +492,7 @@ describe("an app with many tenants", () => {
     for (const wrong of [
       { concurrency: 0 },
       { turnMs: -1 },
-      { pollMs: Number.NaN },
+      { pollTimeoutMs: Number.NaN },
       { refreshMs: 0 },
       { discoverMs: 0 },
       { connections: { perInstance: 0 } },

@@ -66,6 +66,7 @@ describe("the command line", () => {
     [["help", "nonsense"], /no command "nonsense"/],
     [["status", "--nonsense"], /Unknown option '--nonsense'/],
     [["status", "more"], /one argument too many/],
+    [["status"], /no database.*--database or ONCEBOX_DATABASE_URL.*`oncebox dev` has .* sqlite:oncebox\.db/],
     [["status", "--max-dead", "few", "--database", "sqlite::memory:"], /whole number/],
     [["status", "--database", "mysql://u:hunter2@h/d"], /no known kind/],
     [["status"], /ONCEBOX_DATABASE_URL/],
@@ -93,6 +94,16 @@ describe("the command line", () => {
       expect(code).toBe(exitCodes.usage);
     },
   );
+
+  it("ADD-07 an app that Node takes for CommonJS is refused with the command that changes that", async () => {
+    for (const message of ["Cannot use import statement outside a module", "Unexpected token 'export'"]) {
+      const app = join(folder, `${crypto.randomUUID()}.mjs`);
+      await writeFile(app, `throw new SyntaxError(${JSON.stringify(message)});\n`); // as Node does for such a file
+      const { code, err } = await cli("dispatch", "--once", "--app", app);
+      expect(code).toBe(exitCodes.usage);
+      expect(err).toContain("npm pkg set type=module");
+    }
+  });
 
   it("ADD-07 a command that needs an existing SQLite file does not create it", async () => {
     const app = join(folder, "app-without-file.mjs");

@@ -83,7 +83,7 @@ describe("turns of many tenants", () => {
     expect(waits).toEqual([5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]);
   });
 
-  it("FUN-07 a turn that never ends is abandoned after its time, and the others have theirs", async () => {
+  it("FUN-07 a turn that never ends is given up after its time, and the others have theirs", async () => {
     const turns: string[] = [];
     const result = await run({
       ids: ["hangs", "a", "b", "c"],

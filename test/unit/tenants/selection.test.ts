@@ -91,6 +91,18 @@ describe("selection", () => {
     expect(longest).toBeLessThanOrEqual((400 / 8 + 1) * 1_000);
   });
 
+  it("FUN-07 a running turn counts as one with work when it is longer than a poll may be", () => {
+    const waitFor = (pollTimeoutMs: number) => {
+      const selection = fair(inOrder, () => 0).begin(["slow", "idle"], pollTimeoutMs);
+      expect([selection.next(), selection.next()]).toEqual(["slow", "idle"]);
+      selection.ended("idle", "empty");
+      expect(selection.next()).toBeUndefined();
+      return selection.nextMs!();
+    };
+    expect(waitFor(2_000)).toBe(2_500);
+    expect(waitFor(10_000)).toBe(10_500);
+  });
+
   it("FUN-07 the fair order ends when no tenant has work, however many are idle", () => {
     const batches = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`t${index}`, 0]));
     expect(turnsOf(fair(), batches, 1_000).match(/t/g)).toHaveLength(100);

@@ -29,7 +29,7 @@ insert into @messages (position, ${columnList(columns)})
 select i.position, ${columnList(columns, "i.")}
 from ${n.object(jsonFunction)}(@items) i;`;
 
-/** A message with a key is blocked until it is the head of its partition queue. */
+/** A message with a partition key is blocked until it is the head of its partition queue. */
 export const firstStatus = `case when i.partition_key is null then ${status.ready} else ${status.blocked} end`;
 
 export const keyed = "case when i.partition_key is not null then 1 end";

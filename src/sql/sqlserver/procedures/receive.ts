@@ -23,7 +23,7 @@ const isOther = (before: string, after: string): string =>
 export function receive(n: QueueNames, newMessages: string, hasKeys = false): string {
   const m = n.bare("");
   const s = stateTable(n);
-  // A done message keeps the content that was handled; any other gets the newest (IBX-028, IBX-029).
+  // A done message keeps the content that was handled; any other gets the newest.
   const newest = (c: string) => (c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`);
   const unlessDone = (c: string) =>
     `${c} = case when k.old_status = ${status.done} then ${m}.${c} else ${newest(c)} end`;

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { exampleEvent } from "../../../src/cli/example-event.js";
+import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
+import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
+import { schemes } from "../../../src/webhooks/schemes/known-schemes.js";
+import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
+import { signWebhook } from "../../../src/webhooks/schemes/sign-webhook.js";
+import { fillFirst } from "../../../src/webhooks/schemes/template.js";
+
+/** The id and the topic that the route would read from the signed example. */
+function readBack(scheme: WebhookScheme, id: string, topic: string) {
+  const { body, headers } = exampleEvent(scheme, id, topic);
+  const url = "http://localhost/webhooks/x";
+  const signed = signWebhook(scheme, { url, body, headers, secrets: "c2VjcmV0", messageId: id, topic });
+  const delivery = createDelivery({
+    method: "POST",
+    url: signed.url,
+    headers: new Headers(signed.headers),
+    body: Buffer.from(body),
+  });
+  const checked = checkScheme(scheme, []);
+  return { id: fillFirst(checked.messageId, delivery), topic: fillFirst(checked.topic, delivery) };
+}
+
+describe("the example event of a source", () => {
+  it.each(Object.entries(schemes).filter(([name]) => name !== "meta" && name !== "twilio"))(
+    "ADD-07 FUN-11 has the id and the topic where the scheme %s reads them",
+    (_name, scheme) => {
+      expect(readBack(scheme, "evt_1", "order.placed")).toEqual({ id: "evt_1", topic: "order.placed" });
+    },
+  );
+
+  it("ADD-07 FUN-11 is a form where the topic is in one", () => {
+    expect(readBack(schemes.twilio, "evt_1", "message.sent")).toEqual({ id: "evt_1", topic: "message.sent" });
+    expect(exampleEvent(schemes.twilio, "evt_1", "call.busy").body).toBe("CallStatus=busy");
+  });
+
+  it("ADD-07 FUN-11 has the topic alone where the scheme reads no id", () => {
+    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe('{"object":"page"}');
+  });
+
+  it("ADD-07 FUN-11 has only an id where the scheme cannot read the topic from it", () => {
+    const verify = { kind: "token", token: "{header:x-token}" } as const;
+    expect(exampleEvent({ verify }, "evt_1", "t")).toEqual({
+      body: '{"id":"evt_1"}',
+      headers: {},
+      topicInHeader: false,
+    });
+    const scheme: WebhookScheme = { verify, topic: "order.{json:status}" };
+    expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"status":"placed"}');
+    expect(exampleEvent(scheme, "evt_1", "payment.received").body).toBe('{"id":"evt_1"}');
+  });
+});
