@@ -33,7 +33,7 @@ create table "infra"."inbox" (
 create table "infra"."inbox_state" (
   seq bigint primary key,
   visible_at timestamptz not null,
-  lost_at timestamptz,
+  reclaimable_at timestamptz,
   locked_until timestamptz,
   expires_at timestamptz,
   owner uuid,
@@ -153,7 +153,7 @@ select
   s.owner as "OwnerToken",
   coalesce(s.attempt, d.attempt) as "Attempt",
   coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
+  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
   m.due_at as "DueTimeUtc",
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.correlation_id as "CorrelationId",
@@ -341,7 +341,7 @@ begin
       v_key := p_partition_key;
     end if;
     update "infra"."inbox_state" s
-    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, lost_at = null,
+    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, reclaimable_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
@@ -567,7 +567,7 @@ begin
     values (v_seq, v_now, v_attempt, v_error);
   else
     update "infra"."inbox_state" s
-    set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
+    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
   if v_keyed and (p_status = 3 or not p_blocks) then perform "infra"."inbox_leave_partition"(array[v_seq]); end if;
@@ -600,7 +600,7 @@ create table "infra"."outbox" (
 create table "infra"."outbox_state" (
   seq bigint primary key,
   visible_at timestamptz not null,
-  lost_at timestamptz,
+  reclaimable_at timestamptz,
   locked_until timestamptz,
   expires_at timestamptz,
   owner uuid,
@@ -720,7 +720,7 @@ select
   d.processed_by as "ProcessedBy",
   coalesce(s.attempt, d.attempt) as "RetryCount",
   coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
+  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",

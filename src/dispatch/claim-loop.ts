@@ -146,6 +146,6 @@ const newHeld = <Message, Tx>(
   isCalled: false,
   isLost: false,
   isEnded: false,
-  verdict: undefined,
+  decision: undefined,
   laterLease: undefined,
 });

@@ -4,7 +4,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { Handled } from "./handle-message.js";
 import { NotCalledError } from "./handler-transaction.js";
 import { type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
-import { describeThrown, type HandlingEnd, verdictOf } from "./settlement.js";
+import { decisionOf, describeThrown, type HandlingEnd } from "./settlement.js";
 
 /** A handler has returned or thrown. Returns the time. */
 export function handlerReturned<Message extends QueueMessage, Tx>(
@@ -66,7 +66,7 @@ export function decide<Message extends QueueMessage, Tx>(
     toSettling(run, held, { kind: "release" }); // the message was not tried
   } else {
     const retry = topic.handler?.retry ?? run.config.retry;
-    toSettling(run, held, verdictOf(end, message.attempt, retry, run.config.random));
+    toSettling(run, held, decisionOf(end, message.attempt, retry, run.config.random));
   }
 }
 

@@ -8,7 +8,7 @@ import type { Changes } from "./changes.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import type { PollSchedule } from "./poll-schedule.js";
 import type { RunTime } from "./run-time.js";
-import type { Verdict } from "./settlement.js";
+import type { Decision } from "./settlement.js";
 import { fitsInto, type TopicRecord, type TopicRecords } from "./topic-records.js";
 
 /**
@@ -45,7 +45,7 @@ export interface HeldMessage<Message, Tx> {
   /** The outcome is decided, though the handler may still run. */
   isEnded: boolean;
   /** How the message is settled; set when its outcome is decided. */
-  verdict: Verdict | undefined;
+  decision: Decision | undefined;
   /** The lease of a later claim of the same message, which arrived before the settlement was confirmed. */
   laterLease: Lease | undefined;
 }
@@ -159,9 +159,9 @@ export function loseLease<Message extends QueueMessage, Tx>(
 export function toSettling<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
-  verdict: Verdict,
+  decision: Decision,
 ): void {
-  held.verdict = verdict;
+  held.decision = decision;
   run.settling.set(held.message.seq, held);
   run.unsent.push(held);
   const { partitionKey } = held.message;

@@ -3,7 +3,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
 import { type HeldMessage, letGo, type RunCounts, type RunState } from "./run-state.js";
-import { describeThrown, type Verdict } from "./settlement.js";
+import { type Decision, describeThrown } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
@@ -37,36 +37,37 @@ interface SettleCall<Message, Tx> {
   readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
 }
 
-type Abandon = Extract<Verdict, { kind: "abandon" }>;
+type Abandon = Extract<Decision, { kind: "abandon" }>;
 
-/** One call for each claim and kind of verdict; abandons by their limit of attempts, failures one by one. */
+/** One call for each claim and kind of decision; abandons by their limit of attempts, failures one by one. */
 function callsFor<Message extends QueueMessage, Tx>(
   { store }: RunState<Message, Tx>,
   group: readonly HeldMessage<Message, Tx>[],
 ): readonly SettleCall<Message, Tx>[] {
   const batches = new Map<string, HeldMessage<Message, Tx>[]>();
   for (const held of group) {
-    const verdict = held.verdict!;
-    const limit = verdict.kind === "abandon" ? verdict.maxAttempts : "";
-    const single = verdict.kind === "fail" ? held.message.seq : "";
-    const key = `${verdict.kind} ${limit} ${single} ${held.lease.owner}`;
+    const decision = held.decision!;
+    const limit = decision.kind === "abandon" ? decision.maxAttempts : "";
+    const single = decision.kind === "fail" ? held.message.seq : "";
+    const key = `${decision.kind} ${limit} ${single} ${held.lease.owner}`;
     const batch = batches.get(key);
     if (batch === undefined) batches.set(key, [held]);
     else batch.push(held);
   }
   return [...batches.values()].map((held): SettleCall<Message, Tx> => {
-    const { verdict, lease } = held[0]!;
+    const { decision, lease } = held[0]!;
     const messages = held.map(({ message }) => message);
     const call = (count: SettleCall<Message, Tx>["count"], send: SettleCall<Message, Tx>["send"]) => ({
       messages: held,
       count,
       send,
     });
-    if (verdict!.kind === "ack") return call("acked", (options) => store.ack(lease.owner, messages, options));
-    if (verdict!.kind === "release")
+    if (decision!.kind === "ack")
+      return call("acked", (options) => store.ack(lease.owner, messages, options));
+    if (decision!.kind === "release")
       return call("released", (options) => store.release(lease.owner, messages, options));
-    if (verdict!.kind === "fail") {
-      const { error } = verdict as Extract<Verdict, { kind: "fail" }>;
+    if (decision!.kind === "fail") {
+      const { error } = decision as Extract<Decision, { kind: "fail" }>;
       return call("failed", (options) => store.fail(lease.owner, messages, error, options));
     }
     return call("abandoned", abandoning(store, lease.owner, held));
@@ -80,11 +81,11 @@ const abandoning =
     held: readonly HeldMessage<Message, Tx>[],
   ) =>
   (options: CallOptions): Promise<Settlement<unknown>> => {
-    const items = held.map(({ message, verdict }) => {
-      const { delayMs, error, costsAttempt } = verdict as Abandon;
+    const items = held.map(({ message, decision }) => {
+      const { delayMs, error, costsAttempt } = decision as Abandon;
       return { message, delayMs, error, costsAttempt };
     });
-    const { maxAttempts } = held[0]!.verdict as Abandon;
+    const { maxAttempts } = held[0]!.decision as Abandon;
     return store.abandon(owner, items, { ...options, maxAttempts });
   };
 
@@ -131,13 +132,13 @@ function settleAgain<Message extends QueueMessage, Tx>(
   held: HeldMessage<Message, Tx>,
   lease: HeldMessage<Message, Tx>["lease"],
 ): void {
-  const verdict = held.verdict!;
+  const decision = held.decision!;
   const again: HeldMessage<Message, Tx> = {
     ...held,
     lease,
     laterLease: undefined,
     // the expiry of the first lease has counted the attempt
-    verdict: verdict.kind === "abandon" ? { ...verdict, costsAttempt: false } : verdict,
+    decision: decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision,
   };
   run.settling.set(held.message.seq, again);
   run.unsent.push(again);

@@ -54,7 +54,7 @@ export type HandlingEnd =
   | { readonly kind: "noHandler"; readonly topic: string };
 
 /** What the dispatcher does with the message then. */
-export type Verdict =
+export type Decision =
   | { readonly kind: "ack" }
   | { readonly kind: "release" }
   | {
@@ -67,18 +67,18 @@ export type Verdict =
     }
   | { readonly kind: "fail"; readonly error: string };
 
-const ack: Verdict = { kind: "ack" };
+const ack: Decision = { kind: "ack" };
 
 /**
  * Decides how a message is settled. `attempt` counts the failed attempts before this one. Without a policy of the topic
  * or of the dispatcher, the store's policy decides how long to wait and when the message is dead.
  */
-export function verdictOf(
+export function decisionOf(
   end: HandlingEnd,
   attempt: number,
   policy: RetryPolicy | undefined,
   random: () => number = Math.random,
-): Verdict {
+): Decision {
   if (end.kind === "ok") return ack;
   const error = reasonOf(end);
   const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;

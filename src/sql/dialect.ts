@@ -11,9 +11,9 @@ import type { Fault } from "./transient-retry.js";
  * | known, not enqueued     | seen                                                             |                                       |
  * | waiting for its time    | ready; visible_at is the time; owner and locked_until are null   |                                       |
  * | unclaimed (SQLite only) | no state row: due since it arrived, and never claimed            | does not exist                        |
- * | leased                  | held; owner; locked_until is the end of the lease; visible_at is the end of the lease and the back-off after it | ready; visible_at stays; lost_at has the end and the back-off |
- * | lost by its worker      | as leased, and visible_at has come                               | as leased, and lost_at has come       |
- * | back from a crash       | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; lost_at is null |
+ * | leased                  | held; owner; locked_until is the end of the lease; visible_at is the end of the lease and the back-off after it | ready; visible_at stays; reclaimable_at has the end and the back-off |
+ * | lost by its worker      | as leased, and visible_at has come                               | as leased, and reclaimable_at has come       |
+ * | back from a crash       | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; reclaimable_at is null |
  * | marked Processing       | held; crashes = 0; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
  * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
@@ -22,7 +22,7 @@ import type { Fault } from "./transient-retry.js";
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
  * Why they differ:
- * - PostgreSQL has lost_at, and a lease does not change the status: a claim then changes no indexed column, and the update
+ * - PostgreSQL has reclaimable_at, and a lease does not change the status: a claim then changes no indexed column, and the update
  *   touches no index. See docs/decisions/0002 and 0008.
  * - PostgreSQL moves done messages out of the state table: claims and vacuum stay as fast with months of them as with
  *   none. See docs/decisions/0008. SQL Server and SQLite have filtered indexes instead, which done rows are not in.
@@ -46,7 +46,7 @@ export const status = {
 export interface QueueStatements {
   /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
   readonly claim: SqlStatement;
-  /** → seq of each message that changed; or one row: `whole` when all of `:count` changed, and otherwise their `seqs` */
+  /** → seq of each message that changed; or one row: `all_changed` when all of `:count` changed, and otherwise their `seqs` */
   readonly ack: SqlStatement;
   /** → seq, dead */
   readonly abandon: SqlStatement;

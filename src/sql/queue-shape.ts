@@ -31,14 +31,14 @@ export interface QueueShape<Key, Message, State extends string> extends KeyShape
 
 /**
  * The columns that are empty for nearly every message at its first attempt. A row has them one by one, or all in one
- * column `rest`: null when none is set, else the JSON text of an object with the same names, times as numbers that
+ * column `rare_columns`: null when none is set, else the JSON text of an object with the same names, times as numbers that
  * `fromTime` takes, and the hash in hexadecimal. A claim packs them because the time to read a row grows with its columns:
  * on SQLite a drain was a third slower without.
  */
 function rareColumns(row: SqlRow): SqlRow {
-  const rest = row.rest as string | null | undefined;
-  if (rest === undefined) return row;
-  return rest === null ? noneSet : (JSON.parse(rest) as SqlRow);
+  const packed = row.rare_columns as string | null | undefined;
+  if (packed === undefined) return row;
+  return packed === null ? noneSet : (JSON.parse(packed) as SqlRow);
 }
 
 const noneSet: SqlRow = { attempt: 0, crashes: 0, deliveries: 1 };
@@ -48,7 +48,7 @@ const time = (dialect: Dialect, value: unknown): Date | null =>
 
 const text = (value: unknown): string | null => (value as string | null | undefined) ?? null;
 
-/** Drivers return bytes as a Buffer, as another Uint8Array, or in hexadecimal within `rest`. */
+/** Drivers return bytes as a Buffer, as another Uint8Array, or in hexadecimal within `rare_columns`. */
 function hashOf(value: unknown): Buffer | null {
   if (value === null || value === undefined) return null;
   if (typeof value === "string") return Buffer.from(value, "hex");

@@ -81,11 +81,11 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
   };
 }
 
-/** A row for each message that changed, or one row: `whole`, and `seqs` of the changed messages when not all changed. */
+/** A row for each message that changed, or one row: `all_changed`, and `seqs` of the changed messages when not all changed. */
 function changedSeqs(rows: Rows, bySeq: ReadonlyMap<number, unknown>): { has(seq: number): boolean } {
   const [first] = rows;
-  if (first?.whole === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
-  if (isTrue(first.whole)) return bySeq;
+  if (first?.all_changed === undefined) return new Set(rows.map((row) => rowNumber(row.seq)));
+  if (isTrue(first.all_changed)) return bySeq;
   return new Set(((first.seqs as readonly unknown[] | null) ?? []).map(rowNumber));
 }
 

@@ -124,7 +124,7 @@ begin
       v_key := p_partition_key;
     end if;
     update ${n.state} s
-    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, lost_at = null,
+    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, reclaimable_at = null,
       visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
@@ -286,7 +286,7 @@ begin
     values (v_seq, v_now, v_attempt, v_error);
   else
     update ${n.state} s
-    set status = p_status, owner = null, locked_until = null, lost_at = null, last_error = v_error
+    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error
     where s.seq = v_seq;
   end if;
   if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave_partition")}(array[v_seq]); end if;

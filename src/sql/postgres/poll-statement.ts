@@ -7,7 +7,7 @@ const anyDue = (n: QueueNames) => `(
   select '${n.kind}' as queue
   from ${n.state}
   where status = ${status.ready} and visible_at <= statement_timestamp()
-    and (lost_at is null or lost_at <= statement_timestamp())
+    and (reclaimable_at is null or reclaimable_at <= statement_timestamp())
   limit 1
 )`;
 

@@ -11,13 +11,13 @@ import { partitionFunctions, partitionTables } from "./partitions.js";
  * The message row is written once. A claim rewrites the state row and an ack deletes it. The state row exists only while
  * a message is unfinished, so months of Done messages make neither claims nor vacuum slower.
  *
- * A claim changes no indexed column: `visible_at` stays, and `lost_at` is the time from which other workers may take the
+ * A claim changes no indexed column: `visible_at` stays, and `reclaimable_at` is the time from which other workers may take the
  * message over. With room left on the page, such an update touches no index at all.
  */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
   seq bigint primary key,
   visible_at timestamptz not null,
-  lost_at timestamptz,
+  reclaimable_at timestamptz,
   locked_until timestamptz,
   expires_at timestamptz,
   owner uuid,
@@ -127,7 +127,7 @@ select
   s.owner as "OwnerToken",
   coalesce(s.attempt, d.attempt) as "Attempt",
   coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
+  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
   m.due_at as "DueTimeUtc",
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
   m.correlation_id as "CorrelationId",
@@ -155,7 +155,7 @@ select
   d.processed_by as "ProcessedBy",
   coalesce(s.attempt, d.attempt) as "RetryCount",
   coalesce(s.last_error, d.last_error) as "LastError",
-  coalesce(s.lost_at, s.visible_at) as "NextAttemptAt",
+  coalesce(s.reclaimable_at, s.visible_at) as "NextAttemptAt",
   m.message_id as "MessageId",
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",

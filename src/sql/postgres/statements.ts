@@ -43,13 +43,13 @@ const row = (
   n: QueueNames,
 ) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
-  ${epoch("coalesce(s.lost_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
+  ${epoch("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
   coalesce(s.last_error, d.last_error) as last_error, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
 /**
  * The row of a message that a claim has just leased: the columns that nearly every message has, and the others as JSON in
- * one column, `rest`, when any of them is set. The time to read a row grows with the number of its columns.
+ * one column, `rare_columns`, when any of them is set. The time to read a row grows with the number of its columns.
  */
 function claimedRow(n: QueueNames): string {
   const inbox = n.kind === "inbox";
@@ -63,7 +63,7 @@ function claimedRow(n: QueueNames): string {
     "m.partition_key is null",
     ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
   ].join(" and ");
-  const rest = [
+  const rareColumns = [
     "'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'headers', m.headers",
     `'correlation_id', m.correlation_id, 'partition_key', m.partition_key, 'due_at', ${epochMs("m.due_at")}, 'expires_at', ${epochMs("s.expires_at")}`,
     ...(inbox
@@ -73,41 +73,41 @@ function claimedRow(n: QueueNames): string {
       : []),
   ].join(", ");
   return `s.seq, m.topic, m.payload, ${inbox ? "m.source" : "m.id"}, m.message_id, ${epoch(`m.${bornAt(n)}`, bornAt(n))},
-  ${epoch("s.lost_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
-  case when not (${isPlain}) then json_build_object(${rest})::text end as rest`;
+  ${epoch("s.reclaimable_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
+  case when not (${isPlain}) then json_build_object(${rareColumns})::text end as rare_columns`;
 }
 
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
-  const lost = "s.locked_until is not null";
-  const dies = `(s.expires_at <= ${now} or (${lost} and s.attempt + 1 >= :max_attempts::int))`;
-  const claimable = `s.status = ${status.ready} and coalesce(s.lost_at, s.visible_at) <= ${now}`;
+  const hasLease = "s.locked_until is not null";
+  const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
+  const claimable = `s.status = ${status.ready} and coalesce(s.reclaimable_at, s.visible_at) <= ${now}`;
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
-    // Leased rows are skipped until `lost_at`. A message whose lease was lost, or that was reaped after a crash, is
+    // Leased rows are skipped until `reclaimable_at`. A message whose lease was lost, or that was reaped after a crash, is
     // claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
       `with due as (
-  select s.ctid as row_id, s.visible_at, s.seq, ${lost} or s.crashes > 0 as crashed
+  select s.ctid as row_id, s.visible_at, s.seq, ${hasLease} or s.crashes > 0 as crashed
   from ${n.state} s
-  where s.status = ${status.ready} and s.visible_at <= ${now} and (s.lost_at is null or s.lost_at <= ${now})
+  where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
   limit (select :limit::int)
   for update skip locked
 )
 update ${n.state} s
 set status = case when ${dies} then ${status.dead} else ${status.ready} end,
-  attempt = s.attempt + (${lost})::int,
-  crashes = s.crashes + (${lost})::int,
+  attempt = s.attempt + (${hasLease})::int,
+  crashes = s.crashes + (${hasLease})::int,
   owner = case when ${dies} then null else :owner::uuid end,
   locked_until = case when ${dies} then null else ${now} + ${lease} end,
-  lost_at = ${now} + ${lease} + ${backoff(`s.attempt + (${lost})::int + 1`)},
+  reclaimable_at = ${now} + ${lease} + ${backoff(`s.attempt + (${hasLease})::int + 1`)},
   last_error = case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
-    when ${lost} then ${literal(reasons.leaseExpired)}
+    when ${hasLease} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end
 from ${n.message} m
@@ -141,7 +141,7 @@ returning ${claimedRow(n)},
   from finished
   where ${leavePartitions(n, "finished")}
 )
-select count(*) = :count::int as whole, case when count(*) <> :count::int then array_agg(seq) end as seqs
+select count(*) = :count::int as all_changed, case when count(*) <> :count::int then array_agg(seq) end as seqs
 from finished`,
     ),
     abandon: statement(
@@ -153,7 +153,7 @@ from finished`,
     crashes = 0,
     owner = null,
     locked_until = null,
-    lost_at = null,
+    reclaimable_at = null,
     visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
     last_error = coalesce(i.error, s.last_error)
   from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, attempts int)
@@ -168,7 +168,7 @@ where ${removeDead("abandoned", "leaving.dead")}`,
       "fail",
       `with failed as (
   update ${n.state} s
-  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, lost_at = null, last_error = :error
+  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.keyed
 )
@@ -180,18 +180,18 @@ where ${removeDead("failed", "true")}`,
     release: statement(
       "release",
       `update ${n.state} s
-set owner = null, locked_until = null, lost_at = null, visible_at = ${now}
+set owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
     renew: statement(
       "renew",
       `update ${n.state} s
-set locked_until = ${now} + ${lease}, lost_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
+set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${backoff("s.attempt + 1")}
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
-    // lost_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time. Leases and
+    // reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time. Leases and
     // expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
     // claim finds lost and expired ones by itself.
     reap: statement(
@@ -200,18 +200,18 @@ returning s.seq`,
   select s.seq
   from ${n.state} s
   where s.status in (${status.ready}, ${status.blocked})
-    and case when ${lost} then s.locked_until < ${now} else s.expires_at <= ${now} end
+    and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
   limit (select :limit::int)
   for update skip locked
 ), reaped as (
   update ${n.state} s
   set status = case when ${dies} then ${status.dead} else s.status end,
-    attempt = s.attempt + (${lost})::int,
-    crashes = s.crashes + (${lost})::int,
+    attempt = s.attempt + (${hasLease})::int,
+    crashes = s.crashes + (${hasLease})::int,
     owner = null,
     locked_until = null,
-    visible_at = coalesce(s.lost_at, s.visible_at),
-    lost_at = null,
+    visible_at = coalesce(s.reclaimable_at, s.visible_at),
+    reclaimable_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
@@ -296,7 +296,7 @@ limit (select :limit::int)`,
       "stats",
       `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
-  (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
+  (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
 group by s.status, s.locked_until is not null
 union all
@@ -305,7 +305,7 @@ from ${doneTable(n)}`,
     ),
     oldestDue: statement(
       "oldest_due",
-      `select (extract(epoch from ${now} - min(coalesce(s.lost_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
+      `select (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
 where ${claimable}`,
     ),
@@ -314,7 +314,7 @@ where ${claimable}`,
       `with replayed as (
   update ${n.state} s
   set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
-    attempt = 0, crashes = 0, lost_at = null, visible_at = ${now}, expires_at = null
+    attempt = 0, crashes = 0, reclaimable_at = null, visible_at = ${now}, expires_at = null
   where s.seq = ${seqs} and s.status = ${status.dead}
   returning s.seq, s.keyed
 )

@@ -8,12 +8,12 @@ import { cursorTable } from "./names.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
-/** Of a held row whose `visible_at` has come: its worker lost the lease, which counts as an attempt. */
-export const isLost = "s.locked_until is not null";
+/** Of a held row whose `visible_at` has come: its lease has expired, which counts as an attempt. */
+export const hasLease = "s.locked_until is not null";
 /** The row has expired, or the lost lease was its last attempt. */
-export const dies = `(s.expires_at <= ${now} or (${isLost} and s.attempt + 1 >= :max_attempts))`;
+export const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts))`;
 
-const lost = (n: QueueNames) =>
+const expiredLease = (n: QueueNames) =>
   `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
 
 const ready = (n: QueueNames) => `select seq, visible_at from ${n.state}
@@ -50,27 +50,27 @@ limit ${limit}`;
 
 /** Row numbers as a JSON array, unless only unclaimed messages are due. A lost message is claimed alone. */
 const pickedSeqs = (n: QueueNames) => `case
-  when exists (${lost(n)}) then json_array((${lost(n)}))
+  when exists (${expiredLease(n)}) then json_array((${expiredLease(n)}))
   when exists (${ready(n)}) then (select json_group_array(seq) from (${readyAndUnclaimed(n)}))
   else '[]'
 end`;
 
 /** The values that a claim writes into the state `s`, or into that of an unclaimed message. */
 const claimed = {
-  attempt: `${stateColumns.attempt} + (${isLost})`,
-  crashes: `${stateColumns.crashes} + (${isLost})`,
+  attempt: `${stateColumns.attempt} + (${hasLease})`,
+  crashes: `${stateColumns.crashes} + (${hasLease})`,
   lockedUntil: `case when ${dies} then null else ${now} + ${lease} end`,
-  visibleAt: `${now} + ${lease} + ${backoff(`${stateColumns.attempt} + (${isLost}) + 1`, ":random")}`,
+  visibleAt: `${now} + ${lease} + ${backoff(`${stateColumns.attempt} + (${hasLease}) + 1`, ":random")}`,
   lastError: `case
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
-    when ${isLost} then ${literal(reasons.leaseExpired)}
+    when ${hasLease} then ${literal(reasons.leaseExpired)}
     else s.last_error
   end`,
 };
 const unclaimedVisibleAt = `${now} + ${lease} + ${backoff("1", ":random")}`;
 
 /** The columns that few claimed messages have, in one: see `rareColumns` in queue-shape.ts. */
-function rest(n: QueueNames, ofState: Readonly<Record<string, string>> = {}): string {
+function rareColumns(n: QueueNames, ofState: Readonly<Record<string, string>> = {}): string {
   const ofInbox = {
     hash: "case when m.hash is not null then hex(m.hash) end",
     last_seen_at: "m.last_seen_at",
@@ -97,13 +97,13 @@ const isPlain = (n: QueueNames) =>
 interface ClaimedColumns {
   readonly visibleAt: string;
   readonly lockedUntil: string;
-  readonly rest: string;
+  readonly rareColumns: string;
   readonly verdict: string;
 }
 
 const row = (n: QueueNames, columns: ClaimedColumns) => `select m.seq, m.topic, m.payload,
   ${n.kind === "inbox" ? "m.source" : "m.id"}, m.message_id, m.${bornAt(n)}, ${columns.visibleAt} as next_attempt_at,
-  ${columns.lockedUntil} as locked_until, ${columns.rest} as rest, ${columns.verdict} as verdict`;
+  ${columns.lockedUntil} as locked_until, ${columns.rareColumns} as rare_columns, ${columns.verdict} as verdict`;
 
 /**
  * A subselect is computed once for all rows. When only unclaimed messages are due, nothing is sorted and no state is
@@ -113,16 +113,16 @@ const claimedRows = (n: QueueNames) => `select * from (
 ${row(n, {
   visibleAt: `(select ${unclaimedVisibleAt})`,
   lockedUntil: `(select ${now} + ${lease})`,
-  rest: `case when not (${isPlain(n)}) then ${rest(n)} end`,
+  rareColumns: `case when not (${isPlain(n)}) then ${rareColumns(n)} end`,
   verdict: "null",
 })}
-${unclaimedIf(n, `not exists (${lost(n)}) and not exists (${ready(n)})`)}
+${unclaimedIf(n, `not exists (${expiredLease(n)}) and not exists (${ready(n)})`)}
 )
 union all
 ${row(n, {
   visibleAt: claimed.visibleAt,
   lockedUntil: claimed.lockedUntil,
-  rest: rest(n, {
+  rareColumns: rareColumns(n, {
     attempt: claimed.attempt,
     crashes: claimed.crashes,
     last_error: claimed.lastError,

@@ -2,7 +2,7 @@ import { type QueueStatements, status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
-import { dies, isLost } from "./claim-statement.js";
+import { dies, hasLease } from "./claim-statement.js";
 import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
@@ -18,8 +18,8 @@ export const maintainStatements = (
     "reap",
     `update ${n.state} as s
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
-  attempt = s.attempt + (${isLost}),
-  crashes = s.crashes + (${isLost}),
+  attempt = s.attempt + (${hasLease}),
+  crashes = s.crashes + (${hasLease}),
   owner = null,
   locked_until = null,
   last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
