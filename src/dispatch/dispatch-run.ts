@@ -45,18 +45,18 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   options: RunOptions = {},
 ): Promise<DispatchResult> {
   const run = newRun(store, budget, config, options);
-  const wholeMs = run.time.usableMs();
+  const fullRunMs = run.time.usableMs();
   const unsubscribe = options.onWake?.(() => {
     run.polls.wake();
     run.changed.notify();
   });
   budget.signal.addEventListener("abort", run.changed.notify);
   // Without an end there is no deadline to be late for.
-  const stopWatching = Number.isFinite(wholeMs) ? config.lateness.watch() : undefined;
+  const stopWatching = Number.isFinite(fullRunMs) ? config.lateness.watch() : undefined;
   try {
     await work(run, options);
   } finally {
-    await windDown(run, wholeMs);
+    await windDown(run, fullRunMs);
     budget.signal.removeEventListener("abort", run.changed.notify);
     unsubscribe?.();
     stopWatching?.();
@@ -145,9 +145,9 @@ function newRun<Message extends QueueMessage, Tx>(
     settling: new Map(),
     unsent: [],
     busyPartitions: new Set(),
-    strays: new Map(),
+    givenUp: new Map(),
     isClaiming: false,
-    isFlushing: false,
+    isSettling: false,
     isRenewing: false,
     nextRenewalAt: Number.POSITIVE_INFINITY,
     claimAbort: new AbortController(),

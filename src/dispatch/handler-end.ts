@@ -19,7 +19,7 @@ export function handlerReturned<Message extends QueueMessage, Tx>(
   // A handler that failed says nothing about the duration of one that succeeds.
   if (end.kind === "ok") durations.add(tookMs);
   run.config.metrics?.duration("oncebox.handler.duration", tookMs, { topic: name, outcome: end.kind });
-  if (held.isEnded) strayReturned(run, held);
+  if (held.isEnded) givenUpReturned(run, held);
   else decide(run, held, end, handled.isAcked);
   return now;
 }
@@ -30,12 +30,12 @@ function endOf<Message, Tx>({ stopReason }: HeldMessage<Message, Tx>, end: Handl
   return stopReason instanceof LeaseLostError ? { kind: "error", error: stopReason } : { kind: "cutOff" };
 }
 
-function strayReturned<Message extends QueueMessage, Tx>(
+function givenUpReturned<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
 ): void {
-  if (run.strays.get(held)?.isReported) run.counts.stuck--;
-  run.strays.delete(held);
+  if (run.givenUp.get(held)?.isReported) run.counts.stuck--;
+  run.givenUp.delete(held);
 }
 
 /** Decides the outcome of a message whose handler has ended or is given up. */

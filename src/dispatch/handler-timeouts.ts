@@ -16,9 +16,9 @@ export function checkHandlers<Message extends QueueMessage, Tx>(
     if (now >= held.timeoutAt) timeOut(run, held);
     else if (now >= held.warnAt) warnOfSlow(run, held, now);
   }
-  for (const [held, stray] of run.strays) {
-    if (stray.isReported || now < stray.stuckAt) continue;
-    stray.isReported = true;
+  for (const [held, entry] of run.givenUp) {
+    if (entry.isReported || now < entry.stuckAt) continue;
+    entry.isReported = true;
     reportStuck(run, held);
   }
 }
@@ -30,7 +30,7 @@ export function untilNextCheckMs<Message extends QueueMessage, Tx>(
 ): number {
   let next = Number.POSITIVE_INFINITY;
   for (const held of run.running.values()) next = Math.min(next, held.timeoutAt, held.warnAt);
-  for (const stray of run.strays.values()) if (!stray.isReported) next = Math.min(next, stray.stuckAt);
+  for (const entry of run.givenUp.values()) if (!entry.isReported) next = Math.min(next, entry.stuckAt);
   return Math.max(0, next - now);
 }
 
@@ -52,7 +52,7 @@ export function giveUp<Message extends QueueMessage, Tx>(
   endHandlerTransaction(held);
   const isWaitingForTransaction = held.transaction !== undefined && !held.isCalled;
   const graceMs = Math.min(longestGraceMs, held.topic.timeoutMs);
-  run.strays.set(held, { stuckAt: performance.now() + graceMs, isReported: false });
+  run.givenUp.set(held, { stuckAt: performance.now() + graceMs, isReported: false });
   decide(run, held, isWaitingForTransaction ? { kind: "error", error: new NotCalledError() } : end, false);
 }
 

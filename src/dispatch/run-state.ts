@@ -90,10 +90,10 @@ export interface RunState<Message extends QueueMessage, Tx> {
   unsent: HeldMessage<Message, Tx>[];
   /** The partition keys of running and settling messages. */
   readonly busyPartitions: Set<string>;
-  readonly strays: Map<HeldMessage<Message, Tx>, StrayHandler>;
+  readonly givenUp: Map<HeldMessage<Message, Tx>, GivenUpHandler>;
 
   isClaiming: boolean;
-  isFlushing: boolean;
+  isSettling: boolean;
   isRenewing: boolean;
   nextRenewalAt: number;
   /** Aborts the claim that is under way. An aborted claim may leave leased messages behind, so it is used at the end only. */
@@ -111,7 +111,7 @@ export interface RunState<Message extends QueueMessage, Tx> {
 }
 
 /** A handler that was given up at its time-out or at the run's end and has not returned since. */
-export interface StrayHandler {
+export interface GivenUpHandler {
   /** From then on it counts as stuck: it ignores its signal. */
   readonly stuckAt: number;
   isReported: boolean;
@@ -125,7 +125,7 @@ export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Mes
   return run.waiting.some((held) => held.message.afterCrash);
 };
 
-/** Whether a waiting message could start now, but for the dispatcher's own limit. */
+/** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
 export function isStartable<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   { message, topic }: HeldMessage<Message, Tx>,

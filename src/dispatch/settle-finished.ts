@@ -12,22 +12,22 @@ const maxTries = 3;
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
  * next group: groups are small while handlers are slow and large while they are fast. If the function is
- * killed, of the finished messages only those that are not settled yet are handled again.
+ * killed, only finished messages that are not settled yet are handled again.
  */
 export function settleFinished<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
-  if (run.isFlushing || run.unsent.length === 0) return;
-  run.isFlushing = true;
-  void flush(run);
+  if (run.isSettling || run.unsent.length === 0) return;
+  run.isSettling = true;
+  void settleGroups(run);
 }
 
-async function flush<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
+async function settleGroups<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
   await yieldToEventLoop(); // messages that finish in the same tick go together
   while (run.unsent.length > 0) {
     const group = run.unsent;
     run.unsent = [];
     for (const call of callsFor(run, group)) await send(run, call);
   }
-  run.isFlushing = false;
+  run.isSettling = false;
   run.changed.notify();
 }
 

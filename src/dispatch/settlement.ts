@@ -106,7 +106,7 @@ function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
 
 export function describeThrown(error: unknown): string {
   if (!(error instanceof Error)) {
-    return `A handler threw ${typeof error === "string" ? error : `something that is not an Error (${typeof error})`}`;
+    return `Not an Error was thrown: ${typeof error === "string" ? error : `a value of type ${typeof error}`}`;
   }
   try {
     return `${error.name}: ${error.message}`;

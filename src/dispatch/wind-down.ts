@@ -11,10 +11,10 @@ import { fitsInto } from "./topic-records.js";
  */
 export async function windDown<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  wholeMs: number,
+  fullRunMs: number,
 ): Promise<void> {
   run.hasUnfinished ||= run.waiting.length > 0;
-  forgetWhatNeverFits(run, wholeMs);
+  forgetTooSlowTopics(run, fullRunMs);
   releaseWaiting(run);
   const isQuiet = (): boolean => run.running.size === 0 && !run.isClaiming;
   await waitUntil(run, isQuiet, run.time.usableMs);
@@ -50,18 +50,21 @@ async function waitUntil<Message extends QueueMessage, Tx>(
   }
 }
 
-/** A topic that would not fit into a whole run is tried by the next run: a topic that was slow may be fast again. */
-function forgetWhatNeverFits<Message extends QueueMessage, Tx>(
+/**
+ * Forgets the measured durations of topics that would not fit even into a full run, so that the next run tries them: they
+ * may be fast again.
+ */
+function forgetTooSlowTopics<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
-  wholeMs: number,
+  fullRunMs: number,
 ): void {
   for (const { topic } of run.waiting) {
-    if (fitsInto(topic, wholeMs)) continue;
+    if (fitsInto(topic, fullRunMs)) continue;
     const needsMs = Math.round(topic.durations.meanMs());
     run.logger.warn("too little time for this topic", {
       topic: topic.name,
       needsMs,
-      hasMs: Math.round(wholeMs),
+      hasMs: Math.round(fullRunMs),
     });
     topic.durations.forget();
   }

@@ -5,7 +5,7 @@ import type { Selection, SelectionStrategy } from "./selection.js";
 
 /** Idle tenants that are polled after each turn with work: a poll costs one round trip, such a turn some fifty messages. */
 const pollsPerTurn = 8;
-/** A poll ends within `pollTimeoutMs`. A turn that is longer than that by this has found work. */
+/** A turn that still runs this long after `pollTimeoutMs` is past its poll, so it has found work. */
 const pollGraceMs = 500;
 /** The first and the longest delay of the idle back-off. */
 export const idleDelays = { firstMs: 500, longestMs: 5_000 } as const;
@@ -57,13 +57,13 @@ export function fairSelection(
   let pollsLeft = 0;
 
   /** The time until a running turn is known to have found work; undefined when none runs. */
-  const workMs = (): number | undefined => {
+  const untilWorkIsKnownMs = (): number | undefined => {
     if (working.size > 0) return 0;
     const [oldest] = running.values();
     return oldest === undefined ? undefined : Math.max(0, oldest + longestPollMs - now());
   };
   const nextIdle = (): string | undefined => {
-    if (busy.size() === 0) return workMs() === 0 ? idle.take() : undefined; // no busy tenant waits for this slot
+    if (busy.size() === 0) return untilWorkIsKnownMs() === 0 ? idle.take() : undefined; // no busy tenant waits for this slot
     const id = pollsLeft > 0 ? idle.take() : undefined;
     if (id !== undefined) pollsLeft--;
     return id;
@@ -91,8 +91,8 @@ export function fairSelection(
       pollsLeft = pollsPerTurn;
     },
     nextMs() {
-      const [idleMs, busyMs] = [idle.nextMs(), workMs()];
-      return idleMs === undefined || busyMs === undefined ? undefined : Math.max(idleMs, busyMs);
+      const [idleMs, untilWorkMs] = [idle.nextMs(), untilWorkIsKnownMs()];
+      return idleMs === undefined || untilWorkMs === undefined ? undefined : Math.max(idleMs, untilWorkMs);
     },
   };
 }

@@ -63,10 +63,10 @@ interface TenantRunState extends TenantRun {
   readonly left: Set<string>;
   readonly failed: Set<string>;
   readonly quarantinedBefore: readonly string[];
-  /** Turns that have ended and are not settled yet. */
+  /** Turns that have ended and are not recorded yet. */
   readonly ended: EndedTurn[];
   /** Turns that have their connection slots and wait for a slot of `concurrency`. */
-  readonly returning: (() => void)[];
+  readonly waitingForSlot: (() => void)[];
   /** Turns that have not ended. */
   unfinished: number;
   /** Turns with a slot of `concurrency`. */
@@ -88,14 +88,14 @@ export async function runTenants(run: TenantRun): Promise<TenantRunResult> {
     run.budget.signal.removeEventListener("abort", stop);
     // After an error of the selection: turns that wait give their connections back.
     state.stopped.abort();
-    for (const resumeTurn of state.returning.splice(0)) resumeTurn();
+    for (const resumeTurn of state.waitingForSlot.splice(0)) resumeTurn();
   }
 }
 
 async function turnLoop(state: TenantRunState): Promise<TenantRunResult> {
   let tickStartedAt = performance.now();
   for (;;) {
-    settleEndedTurns(state);
+    recordEndedTurns(state);
     const startAgainMs = startTurns(state);
     if (state.unfinished === 0) return resultOf(state);
     await nextEvent(state, startAgainMs);
@@ -121,7 +121,7 @@ function initialState(run: TenantRun): TenantRunState {
     failed: new Set(),
     quarantinedBefore,
     ended: [],
-    returning: [],
+    waitingForSlot: [],
     unfinished: 0,
     running: 0,
     turns: 0,
@@ -129,11 +129,11 @@ function initialState(run: TenantRun): TenantRunState {
   };
 }
 
-function settleEndedTurns(state: TenantRunState): void {
+function recordEndedTurns(state: TenantRunState): void {
   for (const { id, hasSlot, result } of state.ended.splice(0)) {
     state.unfinished--;
     if (hasSlot) state.running--;
-    if ("error" in result) settleFailure(state, id, result.error);
+    if ("error" in result) recordFailure(state, id, result.error);
     else {
       if (!result.more) state.left.delete(id);
       if (result.more !== "unknown") state.quarantine.recovered(id);
@@ -142,7 +142,7 @@ function settleEndedTurns(state: TenantRunState): void {
   }
 }
 
-function settleFailure(
+function recordFailure(
   { left, failed, quarantine, logger, selected }: TenantRunState,
   id: string,
   error: unknown,
@@ -157,7 +157,7 @@ function settleFailure(
 /** Starts turns while there are free slots, time and tenants. Returns when to try again even if no turn has ended. */
 function startTurns(state: TenantRunState): number | undefined {
   while (state.running < slotsOf(state)) {
-    const resumeTurn = state.returning.shift();
+    const resumeTurn = state.waitingForSlot.shift();
     if (resumeTurn !== undefined) {
       state.running++;
       resumeTurn();
@@ -223,7 +223,7 @@ async function reserved(state: TenantRunState, turn: Turn, reserve: NonNullable<
   if (turn.hasSlot || release === undefined) return release;
   if (mayStart(state)) {
     await new Promise<void>((resolve) => {
-      state.returning.push(resolve);
+      state.waitingForSlot.push(resolve);
       state.resume();
     });
     turn.hasSlot = true;

@@ -6,7 +6,7 @@ export interface Selection {
   /** Undefined: no tenant now. It is called again after a running turn has ended. */
   next(): string | undefined;
   ended(id: string, end: TurnEnd): void;
-  /** After `next` returned undefined: when to call it again even if no turn has ended. Undefined: only after one has. */
+  /** Milliseconds after which to call `next` again although no turn has ended. Undefined: wait until one ends. */
   nextMs?(): number | undefined;
 }
 

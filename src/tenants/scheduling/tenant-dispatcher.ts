@@ -81,10 +81,10 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     ids === undefined ? tenants.distinctStores() : knownTenants(tenants, ids);
   const turnOf =
     (work: TenantWork): TenantRun["turn"] =>
-    async (id, turnBudget, abandoned) => {
+    async (id, turnBudget, givenUp) => {
       const stores = await tenants.find(id);
       if (stores === undefined) return false; // removed meanwhile
-      return inTurn(turnBudget, abandoned, () => work(stores, turnBudget));
+      return inTurn(turnBudget, givenUp, () => work(stores, turnBudget));
     };
 
   return {
