@@ -79,6 +79,8 @@ with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)
 
 create index "inbox_pending_arrivals_xid" on "infra"."inbox_pending_arrivals" (xid);
 
+alter table "infra"."inbox_pending_arrivals" replica identity full;
+
 create or replace function "infra"."inbox_enqueue_arrivals"() returns trigger
 language plpgsql
 set enable_seqscan = off
@@ -645,6 +647,8 @@ create table "infra"."outbox_pending_arrivals" (
 with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "outbox_pending_arrivals_xid" on "infra"."outbox_pending_arrivals" (xid);
+
+alter table "infra"."outbox_pending_arrivals" replica identity full;
 
 create or replace function "infra"."outbox_enqueue_arrivals"() returns trigger
 language plpgsql

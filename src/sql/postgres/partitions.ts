@@ -38,6 +38,8 @@ with (${vacuumEarly})`,
 )
 with (${vacuumEarly})`,
   `create index ${n.bare("_pending_arrivals_xid")} on ${pendingArrivals(n)} (xid)`,
+  // Without a primary key, PostgreSQL refuses deletes once a publication includes the table.
+  `alter table ${pendingArrivals(n)} replica identity full`,
   enqueueArrivals(n),
   // Deferred to the commit. A long transaction then holds no lock that others with the same partition key would wait for,
   // and positions are in the order of commits.
