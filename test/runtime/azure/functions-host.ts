@@ -51,7 +51,8 @@ export async function startFunctionsHost(
   host.stderr.on("data", (chunk) => {
     errors += chunk;
   });
-  const ended = once(host, "exit") as Promise<[number | null]>;
+  // at "exit" the last of its output may not have been read
+  const ended = once(host, "close") as Promise<[number | null]>;
   const lines: HostLine[] = [];
   const { listening, functions } = await new Promise<Ready>((resolve, reject) => {
     createInterface(host.stdout).on("line", (text) => {
