@@ -46,7 +46,8 @@ export async function loadInProcess(folder: string, log: HostLog): Promise<Funct
   try {
     await import(pathToFileURL(join(folder, main)).href);
   } catch (error) {
-    if (functions.size > 0) throw error;
+    // Rethrown, Node would print the bundle's source line first, which is longer than a pipe holds.
+    if (functions.size > 0) throw new Error(`The function app did not load: ${(error as Error).stack}`);
     console.error(error); // as the worker does: an app that registered nothing has no functions
   }
 
