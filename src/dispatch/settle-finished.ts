@@ -25,7 +25,8 @@ async function settleGroups<Message extends QueueMessage, Tx>(run: RunState<Mess
   while (run.unsent.length > 0) {
     const group = run.unsent;
     run.unsent = [];
-    for (const call of callsFor(run, group)) await send(run, call);
+    // All at once: one after the other, the calls of several claims would outlast the reserve at the end of a run.
+    await Promise.all(callsFor(run, group).map((call) => send(run, call)));
   }
   run.isSettling = false;
   run.changed.notify();
