@@ -1,3 +1,4 @@
+import { severalAtOnce } from "../base/several-at-once.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
@@ -8,6 +9,8 @@ import { withDeadline } from "./store-deadline.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
 const maxTries = 3;
+/** One after the other, the calls of several claims would outlast the reserve at the end of a run. */
+const callsAtOnce = 4;
 
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
@@ -25,8 +28,7 @@ async function settleGroups<Message extends QueueMessage, Tx>(run: RunState<Mess
   while (run.unsent.length > 0) {
     const group = run.unsent;
     run.unsent = [];
-    // All at once: one after the other, the calls of several claims would outlast the reserve at the end of a run.
-    await Promise.all(callsFor(run, group).map((call) => send(run, call)));
+    await severalAtOnce(callsFor(run, group), callsAtOnce, (call) => send(run, call));
   }
   run.isSettling = false;
   run.changed.notify();
