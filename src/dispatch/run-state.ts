@@ -120,10 +120,15 @@ export interface GivenUpHandler {
 export const isStopping = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
   run.budget.signal.aborted || run.fault !== undefined || run.suspectNotStarted || run.time.usableMs() <= 0;
 
-export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean => {
-  for (const held of run.running.values()) if (held.message.afterCrash) return true;
-  return run.waiting.some((held) => held.message.afterCrash);
+export const runsSuspect = <Message extends QueueMessage, Tx>({
+  running,
+}: RunState<Message, Tx>): boolean => {
+  for (const held of running.values()) if (held.message.afterCrash) return true;
+  return false;
 };
+
+export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
+  runsSuspect(run) || run.waiting.some((held) => held.message.afterCrash);
 
 /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
 export function isStartable<Message extends QueueMessage, Tx>(

@@ -8,6 +8,7 @@ import {
   loseLease,
   type RunState,
   releaseWaiting,
+  runsSuspect,
 } from "./run-state.js";
 import { fitsInto } from "./topic-records.js";
 
@@ -21,11 +22,6 @@ export function startWaiting<Message extends QueueMessage, Tx>(run: RunState<Mes
   if (suspect !== undefined) startAlone(run, suspect);
   else if (!runsSuspect(run)) startSlice(run);
 }
-
-const runsSuspect = <Message extends QueueMessage, Tx>({ running }: RunState<Message, Tx>): boolean => {
-  for (const held of running.values()) if (held.message.afterCrash) return true;
-  return false;
-};
 
 /**
  * Starts a message that may kill its process, when nothing else would be lost with it: other waiting messages are
@@ -59,7 +55,6 @@ function startSlice<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>
   let usableMs = run.time.usableMs();
   const sliceEnd = now + sliceMs;
   const left: HeldMessage<Message, Tx>[] = [];
-  run.waiting = left; // a lease that is lost meanwhile is taken out of this list
   for (const held of waiting) {
     if (now - checkedAt > 1) {
       checkedAt = now;
@@ -69,6 +64,7 @@ function startSlice<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>
     if (isFull || !isStartable(run, held, usableMs)) left.push(held);
     else if (!isExpired(run, held, now)) now = start(run, held, now);
   }
+  run.waiting = left; // only now: a lost lease replaces the list
   if (left.length > 0 && now > sliceEnd) setImmediate(run.changed.notify);
 }
 
