@@ -47,6 +47,7 @@ const layers: readonly (readonly string[])[] = [
   ["middleware"],
   ["webhooks"],
   ["publishers"],
+  ["messaging"],
   ["tenants"],
   ["app"],
   ["testing"],
