@@ -251,6 +251,30 @@ $body1$;
 
 do $body1$
 declare
+  definition constant text := 'create or replace function "infra"."inbox_unblock_partitions"() returns boolean
+language plpgsql
+set enable_seqscan = off
+as $body$
+begin
+  -- a database user that uses no partition keys may not read their tables
+  if not exists (select from "infra"."inbox_state" s where s.status = 4 and s.keyed) then return false; end if;
+  return "infra"."inbox_leave_partition"(array(
+    select s.seq
+    from "infra"."inbox_state" s
+    where s.status = 4 and s.keyed and exists (select from "infra"."inbox_partition_queue" q where q.seq = s.seq)
+  ));
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_unblock_partitions"()';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
   definition constant text := 'create or replace function "infra"."inbox_rejoin_partition"(p_seqs bigint[]) returns boolean
 language plpgsql
 strict
@@ -356,6 +380,10 @@ begin
         when s.locked_until is not null then s.visible_at
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
+      end,
+      reclaimable_at = case
+        when s.locked_until is null and s.reclaimable_at is not null then greatest(s.reclaimable_at, p_due_at)
+        else s.reclaimable_at
       end,
       expires_at = case when p_expires_at is distinct from v_expires_at then p_expires_at else s.expires_at end
     where s.seq = v_seq;
@@ -813,6 +841,30 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."outbox_leave_partition"(bigint[])';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_unblock_partitions"() returns boolean
+language plpgsql
+set enable_seqscan = off
+as $body$
+begin
+  -- a database user that uses no partition keys may not read their tables
+  if not exists (select from "infra"."outbox_state" s where s.status = 4 and s.keyed) then return false; end if;
+  return "infra"."outbox_leave_partition"(array(
+    select s.seq
+    from "infra"."outbox_state" s
+    where s.status = 4 and s.keyed and exists (select from "infra"."outbox_partition_queue" q where q.seq = s.seq)
+  ));
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_unblock_partitions"()';
   execute definition;
 end
 $body1$;

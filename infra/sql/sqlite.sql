@@ -101,7 +101,7 @@ create trigger "InboxApplyRedelivery"
 after update of topic on "Inbox"
 when new.topic <> '' and (
   old.due_at is not new.due_at or old.expires_at is not new.expires_at
-  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0)))
+  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000)))
 )
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
@@ -111,11 +111,12 @@ begin
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- an expiry that a replay took away stays away when the same delivery comes again
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and status in (1, 5)
+  where seq = new.seq and (status in (1, 5)
+    or (status = 2 and locked_until is null and visible_at < 253402214400000))
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update "InboxState"
   set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and (status = 0 or (status = 2 and locked_until is null and crashes = 0));
+  where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000));
   insert into "InboxPartitionQueue" (partition_key, seq)
   select new.partition_key, new.seq
   where new.partition_key is not null

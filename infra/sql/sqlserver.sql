@@ -61,7 +61,7 @@ go
 create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1
 go
 
-create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 2
+create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
 create index [Inbox_Dead] on [infra].[InboxState] (seq) where status = 4
@@ -324,31 +324,37 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- a message that crashed its worker is claimed alone
-  update [infra].[InboxState]
-  set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-    attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-    crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-    owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-    locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-    last_error = case
-      when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-      when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-      else [InboxState].last_error
-    end
-  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-  from (
-    select top (1) r.seq
-    from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 2 and r.visible_at <= @now
-    order by r.visible_at, r.seq
-  ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
-  option (loop join, force order);
+  -- a message with two crashes is claimed alone
+  if exists (
+    select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+  )
+    update [infra].[InboxState]
+    set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+      attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+      crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+      owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+      locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+      last_error = case
+        when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+        when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+        else [InboxState].last_error
+      end
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+    from (
+      select top (1) r.seq
+      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+      order by r.visible_at, r.seq
+    ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
+    where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
+    option (loop join, force order);
 
   if not exists (select 1 from @claimed)
+  begin
+    -- messages that come back from a worker were the first of the queue when they were claimed, and are again
     update [infra].[InboxState]
     set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
       attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
@@ -365,12 +371,39 @@ begin
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
       select top (@limit) r.seq
-      from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 1 and r.visible_at <= @now
+      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.visible_at <= @now
       order by r.visible_at, r.seq
     ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
+    where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
     option (loop join, force order);
+
+    set @limit = @limit - @@rowcount;
+
+    if @limit > 0
+      update [infra].[InboxState]
+      set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+        attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+        crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+        owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+        locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+        visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+        last_error = case
+          when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+          when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+          else [InboxState].last_error
+        end
+      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+      from (
+        select top (@limit) r.seq
+        from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+        where r.status = 1 and r.visible_at <= @now
+        order by r.visible_at, r.seq
+      ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
+      where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
+      option (loop join, force order);
+  end
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
   begin
@@ -550,8 +583,7 @@ begin
   declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[InboxState]
-  set status = case when [InboxState].crashes > 0 then 2 else 1 end,
-    owner = null, locked_until = null, visible_at = @now
+  set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
@@ -617,6 +649,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -653,10 +686,18 @@ begin
   where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5) and [InboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
+  -- also dead messages that are still in their partition queues because deadInPartition was "block"
+  if @blocks = 0
+    insert into @leaving_queue (seq)
+    select s.seq
+    from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
+    where s.status = 4 and s.keyed = 1
+      and exists (select 1 from [infra].[InboxPartitionQueue] q where q.seq = s.seq);
+
+  if exists (select 1 from @leaving_queue c where 1 = 1)
   begin
     declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @leaving_queue c where 1 = 1;
     exec [infra].[Inbox_LeavePartition] @items = @leaving;
   end
 
@@ -1156,7 +1197,8 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
@@ -1170,7 +1212,7 @@ begin
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
+      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
@@ -1328,7 +1370,8 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
@@ -1342,7 +1385,7 @@ begin
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
+      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
@@ -1515,7 +1558,8 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and [InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
 
@@ -1529,7 +1573,7 @@ begin
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].crashes = 0) -- marked Processing by hand
+      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
 
@@ -1682,7 +1726,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @seq bigint, @old_status tinyint;
-  declare @never datetime2(3) = '9999-12-31T00:00:00.000';
+  declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
   declare @processed_at datetime2(3) = case when @status = 3 then @now end;
   declare @added table (seq bigint not null primary key);
   declare @changed table (seq bigint not null primary key);
@@ -1777,7 +1821,7 @@ go
 create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1
 go
 
-create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until) where status = 2
+create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
 create index [Outbox_Dead] on [infra].[OutboxState] (seq) where status = 4
@@ -2008,31 +2052,37 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  -- a message that crashed its worker is claimed alone
-  update [infra].[OutboxState]
-  set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-    attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-    crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-    owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-    locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-    last_error = case
-      when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-      when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-      else [OutboxState].last_error
-    end
-  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-  from (
-    select top (1) r.seq
-    from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 2 and r.visible_at <= @now
-    order by r.visible_at, r.seq
-  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
-  option (loop join, force order);
+  -- a message with two crashes is claimed alone
+  if exists (
+    select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+  )
+    update [infra].[OutboxState]
+    set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+      attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+      crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+      owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+      locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+      last_error = case
+        when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+        when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+        else [OutboxState].last_error
+      end
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+    from (
+      select top (1) r.seq
+      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+      order by r.visible_at, r.seq
+    ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+    where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
+    option (loop join, force order);
 
   if not exists (select 1 from @claimed)
+  begin
+    -- messages that come back from a worker were the first of the queue when they were claimed, and are again
     update [infra].[OutboxState]
     set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
       attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
@@ -2049,12 +2099,39 @@ begin
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
       select top (@limit) r.seq
-      from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 1 and r.visible_at <= @now
+      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 2 and r.visible_at <= @now
       order by r.visible_at, r.seq
     ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
+    where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
     option (loop join, force order);
+
+    set @limit = @limit - @@rowcount;
+
+    if @limit > 0
+      update [infra].[OutboxState]
+      set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+        attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+        crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+        owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+        locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+        visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+        last_error = case
+          when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+          when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+          else [OutboxState].last_error
+        end
+      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
+      from (
+        select top (@limit) r.seq
+        from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+        where r.status = 1 and r.visible_at <= @now
+        order by r.visible_at, r.seq
+      ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+      where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
+      option (loop join, force order);
+  end
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
   begin
@@ -2234,8 +2311,7 @@ begin
   declare @changed table (seq bigint not null primary key, keyed bit null);
 
   update [infra].[OutboxState]
-  set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
-    owner = null, locked_until = null, visible_at = @now
+  set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
@@ -2301,6 +2377,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -2337,10 +2414,18 @@ begin
   where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5) and [OutboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @reaped c where @blocks = 0 and c.status = 4)
+  -- also dead messages that are still in their partition queues because deadInPartition was "block"
+  if @blocks = 0
+    insert into @leaving_queue (seq)
+    select s.seq
+    from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
+    where s.status = 4 and s.keyed = 1
+      and exists (select 1 from [infra].[OutboxPartitionQueue] q where q.seq = s.seq);
+
+  if exists (select 1 from @leaving_queue c where 1 = 1)
   begin
     declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @reaped c where @blocks = 0 and c.status = 4;
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @leaving_queue c where 1 = 1;
     exec [infra].[Outbox_LeavePartition] @items = @leaving;
   end
 

@@ -12,6 +12,15 @@ import { secretStores } from "./secret-stores.js";
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
 export const devDatabase = "sqlite:oncebox.db";
 
+/**
+ * Without the app, its `deadInPartition` is not known. A dead message then stays in its partition queue, and the app's own
+ * reaper removes it where the app says "skip".
+ */
+const withoutApp: AppDefinition = {
+  inbox: { deadInPartition: "block" },
+  outbox: { deadInPartition: "block" },
+};
+
 /** Returns the app that `--app` names, or an empty one, and the environment with `--database` applied. */
 export async function definitionFor({ values, terminal }: CommandInput): Promise<{
   readonly definition: AppDefinition;
@@ -21,7 +30,7 @@ export async function definitionFor({ values, terminal }: CommandInput): Promise
   const env = database === undefined ? terminal.env : { ...terminal.env, ONCEBOX_DATABASE_URL: database };
   const environment = await readEnvironment(env);
   const file = text(values, "app");
-  const app = file === undefined ? {} : await imported(file);
+  const app = file === undefined ? withoutApp : await imported(file);
   const schema = text(values, "schema");
   return { definition: defineApp(schema === undefined ? app : { ...app, schema }), environment };
 }

@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import { silentLogger, withFields } from "../base/logger.js";
+import { mustRunAlone } from "../queue/crashes.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { changes } from "./changes.js";
@@ -102,7 +103,7 @@ function canGoOn<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): 
   if (run.isClaiming) return true;
   const usableMs = run.time.usableMs();
   if (run.waiting.length > 0)
-    return run.waiting.some(({ message, topic }) => message.afterCrash || fitsInto(topic, usableMs));
+    return run.waiting.some(({ message, topic }) => mustRunAlone(message) || fitsInto(topic, usableMs));
   // While handlers run, the queue is polled; a settled message may make the next one of its partition queue claimable.
   return (run.running.size > 0 || run.settling.size > 0) && hasTimeToClaim(run);
 }

@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import type { LogFields, Logger } from "../base/logger.js";
+import { mustRunAlone } from "../queue/crashes.js";
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
@@ -123,12 +124,12 @@ export const isStopping = <Message extends QueueMessage, Tx>(run: RunState<Messa
 export const runsSuspect = <Message extends QueueMessage, Tx>({
   running,
 }: RunState<Message, Tx>): boolean => {
-  for (const held of running.values()) if (held.message.afterCrash) return true;
+  for (const held of running.values()) if (mustRunAlone(held.message)) return true;
   return false;
 };
 
 export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
-  runsSuspect(run) || run.waiting.some((held) => held.message.afterCrash);
+  runsSuspect(run) || run.waiting.some((held) => mustRunAlone(held.message));
 
 /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
 export function isStartable<Message extends QueueMessage, Tx>(

@@ -1,3 +1,4 @@
+import { mustRunAlone } from "../queue/crashes.js";
 import type { QueueMessage } from "../queue/message.js";
 import { handleMessage } from "./handle-message.js";
 import { handlerReturned } from "./handler-end.js";
@@ -18,7 +19,7 @@ const sliceMs = 10;
 /** Starts what can be started. */
 export function startWaiting<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
   if (run.waiting.length === 0 || isStopping(run)) return;
-  const suspect = run.waiting.find((held) => held.message.afterCrash);
+  const suspect = run.waiting.find((held) => mustRunAlone(held.message));
   if (suspect !== undefined) startAlone(run, suspect);
   else if (!runsSuspect(run)) startSlice(run);
 }

@@ -19,8 +19,11 @@ export interface QueueMessage {
   readonly lastError: string | null;
   readonly processedAt: Date | null;
   readonly processedBy: string | null;
-  /** A lease on the message has expired. Its handler may have killed the process, so the message is claimed alone. */
-  readonly afterCrash: boolean;
+  /**
+   * Leases on the message that expired since it was last settled. A handler may have killed its process, so from the
+   * second crash on the message is claimed and handled alone.
+   */
+  readonly crashes: number;
 }
 
 export const inboxStates = ["Seen", "Processing", "Done", "Dead"] as const;

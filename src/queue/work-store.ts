@@ -150,7 +150,7 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
   init(options?: CallOptions): Promise<void>;
 
-  /** Leases due messages and returns them whole, in one round trip. A message whose lease expired is returned alone. */
+  /** Leases due messages and returns them whole, in one round trip. A message with two crashes or more is returned alone. */
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   ack(owner: OwnerToken, messages: readonly Key[], options?: AckOptions<Tx>): Promise<Settlement<Key>>;
   /** Returns messages for a retry: counts an attempt and applies the back-off. After the last attempt a message is dead. */

@@ -13,8 +13,9 @@ import type { Fault } from "./transient-retry.js";
  * | unclaimed (SQLite only) | no state row: due since it arrived, and never claimed            | does not exist                        |
  * | leased                  | held; owner; locked_until is the end of the lease; visible_at is the end of the lease and the back-off after it | ready; visible_at stays; reclaimable_at has the end and the back-off |
  * | lost by its worker      | as leased, and visible_at has come                               | as leased, and reclaimable_at has come       |
- * | back from a crash       | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; reclaimable_at is null |
- * | marked Processing       | held; crashes = 0; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
+ * | reaped after a crash    | held; crashes > 0; owner and locked_until are null; visible_at is the time | ready; crashes > 0; reclaimable_at is the time |
+ * | released                | held; owner and locked_until are null; visible_at is the time of the release | ready; reclaimable_at is null |
+ * | marked Processing       | held; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
  * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
  * | dead                    | dead; last_error; owner and locked_until are null                |                                       |

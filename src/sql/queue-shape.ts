@@ -74,7 +74,7 @@ function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | und
     lastError: text(rare.last_error),
     processedAt: time(dialect, row.processed_at),
     processedBy: text(row.processed_by),
-    afterCrash: Number(rare.crashes ?? 0) > 0,
+    crashes: Number(rare.crashes ?? 0),
   };
 }
 

@@ -11,7 +11,7 @@ export interface ModelMessage {
   status: "ready" | "held" | "done" | "dead" | "blocked";
   attempt: number;
   visibleAt: number;
-  /** When it last became due. A lease does not change it. */
+  /** When it last became due. Leases, crashes and releases do not change it. */
   dueSince: number;
   lockedUntil: number | null;
   owner: string | null;
@@ -38,11 +38,11 @@ export class QueueModel {
   private readonly partitionQueues = new Map<string, ModelMessage[]>();
 
   /**
-   * When a crashed message is claimed, alone: before all others, or, where leases have no index of their own, in the
-   * order in which the messages became due.
+   * When a message that comes back from a worker, released or after a crash, is claimed: before all others, or, where
+   * leases have no index of their own, in the order in which the messages became due.
    */
   constructor(
-    private readonly crashed: "first" | "in order",
+    private readonly returned: "first" | "in order",
     private readonly deadInPartition: "skip" | "block",
   ) {}
 
@@ -107,10 +107,21 @@ export class QueueModel {
     );
     const inOrder = (time: "visibleAt" | "dueSince", messages: readonly ModelMessage[]) =>
       [...messages].sort((a, b) => a[time] - b[time] || a.seq - b.seq);
+    const isReturned = ({ status }: ModelMessage) => status === "held";
     const candidates =
-      this.crashed === "first" ? inOrder("visibleAt", due) : inOrder("dueSince", due).slice(0, batchSize);
-    const crashed = candidates.find((message) => message.status === "held");
-    return crashed ? [crashed] : candidates.slice(0, batchSize);
+      this.returned === "first"
+        ? [
+            ...inOrder("visibleAt", due.filter(isReturned)),
+            ...inOrder(
+              "visibleAt",
+              due.filter((message) => !isReturned(message)),
+            ),
+          ]
+        : inOrder("dueSince", due).slice(0, batchSize);
+    const crashedTwice = candidates.find(
+      ({ crashes, lockedUntil }) => crashes + (lockedUntil === null ? 0 : 1) >= 2,
+    );
+    return crashedTwice ? [crashedTwice] : candidates.slice(0, batchSize);
   }
 
   private lease(message: ModelMessage, owner: string, leaseMs: number): void {
@@ -169,8 +180,7 @@ export class QueueModel {
 
   release(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
-      message.status = message.crashes > 0 ? "held" : "ready";
-      message.visibleAt = message.dueSince = this.now;
+      message.visibleAt = this.now;
       this.unlock(message);
       return message.key;
     });
@@ -200,7 +210,6 @@ export class QueueModel {
       if (lost) {
         message.attempt++;
         message.crashes++;
-        message.dueSince = message.visibleAt;
       }
       if (lost && !expired) reaped++;
       message.status = "held";
@@ -244,10 +253,10 @@ export class QueueModel {
     message.sentDueAt = dueAt;
     message.sentExpiresAt = expiresAt;
     if (message.status === "dead") return "dead";
-    if (isNew && (message.status === "ready" || message.status === "blocked")) {
-      const visibleAt =
-        message.attempt === 0 ? (dueAt ?? message.bornAt) : Math.max(message.visibleAt, dueAt ?? 0);
-      message.visibleAt = message.dueSince = visibleAt;
+    if (isNew && message.lockedUntil === null) {
+      for (const time of ["visibleAt", "dueSince"] as const)
+        message[time] =
+          message.attempt === 0 ? (dueAt ?? message.bornAt) : Math.max(message[time], dueAt ?? 0);
       if (expires) message.expiresAt = expiresAt;
     }
     return "duplicate";

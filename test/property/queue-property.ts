@@ -342,8 +342,8 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
             policies,
             fc.array(step, { minLength: 5, maxLength: 40 }),
             async (deadInPartition, steps) => {
-              const crashed = database.db.dialect.name === "postgres" ? "in order" : "first";
-              const model = new QueueModel(crashed, deadInPartition);
+              const returned = database.db.dialect.name === "postgres" ? "in order" : "first";
+              const model = new QueueModel(returned, deadInPartition);
               const real = await fresh(kind, deadInPartition, model);
               for (const one of steps) {
                 await play(model, real, one);

@@ -163,7 +163,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       nextAttemptAt: at(0),
       lockedUntil: null,
       owner: null,
-      afterCrash: false,
+      crashes: 0,
     });
     expect(await value(`select group_concat(Status || Attempt) from "InboxMessages"`)).toBe(
       "Processing0,Processing0,Processing0,Processing0",
@@ -269,13 +269,15 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       expect((await inbox.ack(owner, claimed)).changed).toHaveLength(4);
     });
 
-    it("ADD-11 after the lease has expired, its messages are claimed alone, an attempt later", async () => {
+    it("ADD-11 after the lease has expired, its messages are claimed again, an attempt later", async () => {
       await claim();
       now = start + 60_000;
-      expect(idsOf(await claim(other))).toEqual(["1"]);
-      expect(await inbox.get(key("1"))).toMatchObject({ attempt: 1, owner: other });
-      expect(idsOf(await claim(other))).toEqual(["2"]);
+      expect(idsOf(await claim(other, 3))).toEqual(["1", "2", "3"]);
+      expect(await inbox.get(key("1"))).toMatchObject({ attempt: 1, crashes: 1, owner: other });
       expect(await inbox.get(key("4"))).toMatchObject({ attempt: 0, owner });
+      now = start + 120_000; // the second crash of three, and the first of the last
+      expect(idsOf(await claim())).toEqual(["1"]);
+      expect(idsOf(await claim())).toEqual(["2"]);
     });
 
     it("IBX-098 the reaper finds them at the end of the lease, and the renewed part not before its own", async () => {
@@ -315,7 +317,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
 
     it("ADD-02 stats, list, get and the view know the owner of a leased message", async () => {
       await claim(owner, 3);
-      const held = { state: "Processing", owner, lockedUntil: at(10_000), attempt: 0, afterCrash: false };
+      const held = { state: "Processing", owner, lockedUntil: at(10_000), attempt: 0, crashes: 0 };
       expect(await inbox.get(key("2"))).toMatchObject(held);
       expect((await inbox.list({ state: "Processing", limit: 2 })).messages).toMatchObject([held, held]);
       expect(idsOf((await inbox.list({ after: 2 })).messages)).toEqual(["3", "4"]);

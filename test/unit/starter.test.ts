@@ -15,7 +15,7 @@ const topic = (name: string, running: number) => ({
 
 const held = (seq: number, of: ReturnType<typeof topic>, leaseMs: number) =>
   ({
-    message: { seq, topic: of.name, partitionKey: null, afterCrash: false },
+    message: { seq, topic: of.name, partitionKey: null, crashes: 0 },
     topic: of,
     lease: { expiresAt: performance.now() + leaseMs },
     isLost: false,

@@ -138,6 +138,10 @@ begin
         when s.attempt = 0 then coalesce(p_due_at, v_first_seen_at)
         else greatest(s.visible_at, p_due_at)
       end,
+      reclaimable_at = case
+        when s.locked_until is null and s.reclaimable_at is not null then greatest(s.reclaimable_at, p_due_at)
+        else s.reclaimable_at
+      end,
       expires_at = case when p_expires_at is distinct from v_expires_at then p_expires_at else s.expires_at end
     where s.seq = v_seq;
   end if;

@@ -52,6 +52,7 @@ for each row execute function ${n.object("_enqueue_arrivals")}()`,
 export const partitionFunctions = (n: QueueNames): readonly string[] => [
   enqueueArrivals(n),
   leavePartition(n),
+  unblockPartitions(n),
   rejoinPartition(n),
 ];
 
@@ -142,6 +143,30 @@ begin
 end`,
     `strict\n${byIndex}`,
   );
+
+/**
+ * Dead messages that are still in their partition queues, because `deadInPartition` was "block", leave them. Called inside a
+ * condition for its side effect. Always false.
+ */
+const unblockPartitions = (n: QueueNames): string =>
+  create(
+    n.object("_unblock_partitions"),
+    "",
+    "() returns boolean",
+    `begin
+  -- a database user that uses no partition keys may not read their tables
+  if not exists (select from ${n.state} s where s.status = ${status.dead} and s.keyed) then return false; end if;
+  return ${n.object("_leave_partition")}(array(
+    select s.seq
+    from ${n.state} s
+    where s.status = ${status.dead} and s.keyed and exists (select from ${partitionQueue(n)} q where q.seq = s.seq)
+  ));
+end`,
+    byIndex,
+  );
+
+/** A condition that is always true. As a subselect it runs once, also when the statement returns no rows. */
+export const unblock = (n: QueueNames): string => `(select ${n.object("_unblock_partitions")}()) is not true`;
 
 /**
  * Called inside a condition for its side effect. Always false, so that the condition's value is fixed. It is a function, so

@@ -1,3 +1,4 @@
+import { crashesBeforeAlone } from "../../queue/crashes.js";
 import type {
   InboxStatements,
   OutboxStatements,
@@ -11,7 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { now } from "./expressions.js";
 import { doneTable } from "./names.js";
-import { leavePartitions, pendingArrivals, rejoinPartitions } from "./partitions.js";
+import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { messages } from "./schema.js";
 
 const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
@@ -85,13 +86,13 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
-    // Leased rows are skipped until `reclaimable_at`. A message whose lease was lost, or that was reaped after a crash, is
-    // claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
+    // Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the
+    // order. A message with two crashes is claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
       `with due as (
-  select s.ctid as row_id, s.visible_at, s.seq, ${hasLease} or s.crashes > 0 as crashed
+  select s.ctid as row_id, s.visible_at, s.seq, s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
@@ -113,8 +114,8 @@ set status = case when ${dies} then ${status.dead} else ${status.ready} end,
 from ${n.message} m
 where s.ctid = any (array(
     select row_id from due
-    order by crashed desc, visible_at, seq
-    limit (select case when bool_or(crashed) then 1 else :limit::int end from due)
+    order by alone desc, visible_at, seq
+    limit (select case when bool_or(alone) then 1 else :limit::int end from due)
   ))
   and m.seq = s.seq
 returning ${claimedRow(n)},
@@ -176,11 +177,11 @@ select seq
 from failed
 where ${removeDead("failed", "true")}`,
     ),
-    // A message that crashed its worker keeps its count of crashes, so it is still claimed alone.
+    // The message keeps its place in the order and its count of crashes.
     release: statement(
       "release",
       `update ${n.state} s
-set owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now}
+set owner = null, locked_until = null, reclaimable_at = null
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
@@ -191,7 +192,7 @@ set locked_until = ${now} + ${lease}, reclaimable_at = ${now} + ${lease} + ${bac
 where s.seq = ${seqs} and ${ownedBy("s")}
 returning s.seq`,
     ),
-    // reclaimable_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time. Leases and
+    // reclaimable_at already holds the end of the lease plus the back-off and stays, so reaper and claim come to the same time. Leases and
     // expiries have no index, because every message would pay for it: the table holds only unfinished messages, and a
     // claim finds lost and expired ones by itself.
     reap: statement(
@@ -210,8 +211,6 @@ returning s.seq`,
     crashes = s.crashes + (${hasLease})::int,
     owner = null,
     locked_until = null,
-    visible_at = coalesce(s.reclaimable_at, s.visible_at),
-    reclaimable_at = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
@@ -222,7 +221,7 @@ select r.seq, ${keyColumns(n)
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from reaped r
 join ${n.message} m on m.seq = r.seq
-where ${removeDead("reaped", `leaving.status = ${status.dead}`)}`,
+where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}`,
     ),
     // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
     // message is deleted first: a redelivery that has just locked it keeps both rows.

@@ -1,3 +1,4 @@
+import { crashesBeforeAlone } from "../../queue/crashes.js";
 import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
@@ -13,8 +14,19 @@ export const hasLease = "s.locked_until is not null";
 /** The row has expired, or the lost lease was its last attempt. */
 export const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts))`;
 
-const expiredLease = (n: QueueNames) =>
-  `select seq from ${n.state} where status = ${status.held} and visible_at <= ${now} order by visible_at, seq limit 1`;
+/**
+ * Messages that come back from a worker: released, or lost in a crash. They were the first of the queue when they were
+ * claimed, and are again.
+ */
+const returned = (n: QueueNames) => `select seq, visible_at from ${n.state}
+    where status = ${status.held} and visible_at <= ${now}
+    order by visible_at, seq
+    limit ${limit}`;
+
+const suspect = (n: QueueNames) => `select seq from ${n.state} s
+  where s.status = ${status.held} and s.visible_at <= ${now} and s.crashes + (${hasLease}) >= ${crashesBeforeAlone}
+  order by s.visible_at, s.seq
+  limit 1`;
 
 const ready = (n: QueueNames) => `select seq, visible_at from ${n.state}
     where status = ${status.ready} and visible_at <= ${now}
@@ -31,28 +43,34 @@ order by m.seq
 limit ${limit}`;
 
 /**
- * Ready and unclaimed messages in the order (visible_at, seq). Unclaimed messages sort by birth, made non-decreasing in
+ * Returned messages, then ready and unclaimed messages in the order (visible_at, seq). Unclaimed messages sort by birth, made non-decreasing in
  * `seq` and capped at now, so that a clock that goes back cannot reorder them. So a claim always takes the first unclaimed
  * messages after the cursor.
  */
-const readyAndUnclaimed = (n: QueueNames) => `select seq from (
-  select seq, visible_at from (
+const inOrder = (n: QueueNames) => `select seq from (
+  select 0 as rank, seq, visible_at from (
+    ${returned(n)}
+  )
+  union all
+  select 1, seq, visible_at from (
     ${ready(n)}
   )
   union all
-  select seq, min(max(born) over (order by seq rows unbounded preceding), ${now}) from (
+  select 1, seq, min(max(born) over (order by seq rows unbounded preceding), ${now}) from (
     select m.seq, m.${bornAt(n)} as born
     ${unclaimedIf(n, "true")}
   )
 )
-order by visible_at, seq
+order by rank, visible_at, seq
 limit ${limit}`;
 
-/** Row numbers as a JSON array, unless only unclaimed messages are due. A lost message is claimed alone. */
+const onlyUnclaimed = (n: QueueNames) => `not exists (${returned(n)}) and not exists (${ready(n)})`;
+
+/** Row numbers as a JSON array, unless only unclaimed messages are due. A message with two crashes is claimed alone. */
 const pickedSeqs = (n: QueueNames) => `case
-  when exists (${expiredLease(n)}) then json_array((${expiredLease(n)}))
-  when exists (${ready(n)}) then (select json_group_array(seq) from (${readyAndUnclaimed(n)}))
-  else '[]'
+  when ${onlyUnclaimed(n)} then '[]'
+  when exists (${suspect(n)}) then json_array((${suspect(n)}))
+  else (select json_group_array(seq) from (${inOrder(n)}))
 end`;
 
 /** The values that a claim writes into the state `s`, or into that of an unclaimed message. */
@@ -116,7 +134,7 @@ ${row(n, {
   rareColumns: `case when not (${isPlain(n)}) then ${rareColumns(n)} end`,
   verdict: "null",
 })}
-${unclaimedIf(n, `not exists (${expiredLease(n)}) and not exists (${ready(n)})`)}
+${unclaimedIf(n, onlyUnclaimed(n))}
 )
 union all
 ${row(n, {

@@ -62,8 +62,15 @@ export const nextSeq = (n: QueueNames) =>
 export const readFirstSeq = (n: QueueNames) => `select ${nextSeq(n)} as first_seq`;
 export const seqInBatch = "json_extract(:rows, '$[0].first_seq') + i.key";
 
+/** A message that was marked Processing by hand is finished by hand: claims see it at the end of time only. */
+export const endOfTime = Date.UTC(9999, 11, 31);
+
 /** Seen, or marked Processing by hand: no claim finds it, and a delivery makes it claimable. */
-export const awaitsDelivery = `(status = ${status.seen} or (status = ${status.held} and locked_until is null and crashes = 0))`;
+export const awaitsDelivery = `(status = ${status.seen} or (status = ${status.held} and visible_at = ${endOfTime}))`;
+
+/** Not leased: it waits for its time, for the head of its partition queue, or came back from a worker. */
+export const isWaiting = `(status in (${status.ready}, ${status.blocked})
+    or (status = ${status.held} and locked_until is null and visible_at < ${endOfTime}))`;
 
 /** The status of the message that an upsert found; null when it is unclaimed. */
 export const foundStatus = (n: QueueNames) =>

@@ -4,7 +4,7 @@ import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
 import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
-import { removeDead } from "./partitions.js";
+import { leaveAllDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
 const retention = whole(":retention_ms");
@@ -37,7 +37,7 @@ where s.seq in (
   limit ${limit}
 )
 returning seq`,
-    ...removeDead(n, blockOnDead),
+    ...(blockOnDead ? [] : [leaveAllDead(n)]),
     `select s.seq, ${keysOf(n)},
   case when s.status <> ${status.dead} then 'reaped' when s.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from ${n.state} s

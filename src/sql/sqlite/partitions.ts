@@ -47,6 +47,14 @@ export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string
         ),
       ];
 
+/** A step: also dead messages that are still in their partition queues because `deadInPartition` was "block" leave them. */
+export const leaveAllDead = (n: QueueNames) => `delete from ${partitionQueue(n)}
+where seq in (
+  select q.seq from ${partitionQueue(n)} q
+  cross join ${n.state} s on s.seq = q.seq -- in this order: dead messages have no index
+  where s.status = ${status.dead}
+)`;
+
 /** Steps: replayed messages with a partition key keep the position that they have, or get one at the end. */
 export const rejoin = (n: QueueNames): readonly string[] => [
   `insert into ${partitionQueue(n)} (partition_key, seq)

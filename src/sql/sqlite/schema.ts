@@ -3,7 +3,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { awaitsDelivery, isUnclaimed, messages, stateColumns, visibleAt } from "./expressions.js";
+import { awaitsDelivery, isUnclaimed, isWaiting, messages, stateColumns, visibleAt } from "./expressions.js";
 import { cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
@@ -87,7 +87,7 @@ begin
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- an expiry that a replay took away stays away when the same delivery comes again
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and status in (${status.ready}, ${status.blocked})
+  where seq = new.seq and ${isWaiting}
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update ${n.state}
   set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at

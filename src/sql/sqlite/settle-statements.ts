@@ -45,12 +45,11 @@ where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
     ...removeDead(n, blockOnDead),
   ),
-  // A message that is back from a crash goes on waiting to be claimed alone.
+  // It stays held, so the next claim takes it before the messages that have never been claimed.
   release: steps(
     "release",
     `update ${n.state} as s
-set status = case when s.crashes > 0 then ${status.held} else ${status.ready} end,
-  owner = null, locked_until = null, visible_at = ${now}
+set owner = null, locked_until = null, visible_at = ${now}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
   ),

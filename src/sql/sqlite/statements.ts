@@ -8,6 +8,7 @@ import {
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
 import {
+  endOfTime,
   field,
   foundStatus,
   isUnclaimed,
@@ -30,9 +31,6 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   ...maintainStatements(n, blockOnDead),
   ...readStatements(n),
 });
-
-/** A message that was marked Processing by hand is finished by hand: claims see it at the end of time only. */
-const endOfTime = Date.UTC(9999, 11, 31);
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
   const m = n.message;

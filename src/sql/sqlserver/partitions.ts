@@ -7,7 +7,7 @@ import { binary } from "./expressions.js";
  * nothing of partitions. The others are blocked; the call that finishes the head makes the next one ready. See
  * docs/decisions/0010.
  */
-const partitionQueueTable = (n: QueueNames) => n.object("PartitionQueue");
+export const partitionQueueTable = (n: QueueNames): string => n.object("PartitionQueue");
 /** Keyed messages that are enqueued but not in their partition queue yet. The next claim moves them there. */
 export const pendingArrivalsTable = (n: QueueNames): string => n.object("PendingArrivals");
 /**

@@ -29,11 +29,11 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 
 /**
  * Each index is filtered to the few rows that its reader wants, so that months of Done rows cost nothing. The included
- * columns let the reaper skip a row without locking it.
+ * columns let the reaper and the claim skip a row without locking it.
  */
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
-  `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.held}`,
+  `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) where status = ${status.dead}`,
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];

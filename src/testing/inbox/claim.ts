@@ -40,7 +40,7 @@ export function claimTests(context: InboxContext): void {
         owner,
         firstSeenAt: clock(),
         deliveries: 1,
-        afterCrash: false,
+        crashes: 0,
       });
       expect([...found.hash!]).toEqual([...hash!]);
     });

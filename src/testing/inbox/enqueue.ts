@@ -418,7 +418,7 @@ export function enqueueTests(context: InboxContext): void {
 
       const claimed = await inbox.claim({ owner });
       expect(claimed.map((one) => one.messageId)).toEqual([single!.messageId, inBatch!.messageId]);
-      for (const one of claimed) expect(one).toMatchObject({ payload: "new", attempt: 0, afterCrash: false });
+      for (const one of claimed) expect(one).toMatchObject({ payload: "new", attempt: 0, crashes: 0 });
       expect((await stored(inbox, still!)).state).toBe("Dead");
     });
 

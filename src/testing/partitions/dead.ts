@@ -86,6 +86,25 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
     },
   );
 
+  it.each(queueKinds)(
+    'ADD-01 after a change from "block" to "skip" the reaper frees what dead messages blocked (%s)',
+    async (kind) => {
+      const blocking = await partitionedQueue(database(), kind, { deadInPartition: "block" });
+      const { put, claimed, store, owner, stored, ack } = blocking;
+      await put(key("a1"), key("a2"), key("a3"), key("b1"), key("b2"));
+      expect(await claimed()).toEqual(["a1", "b1"]);
+      await store.fail(owner, [await stored("a1"), await stored("b1")], "no");
+      await store.reapExpired();
+      expect(await claimed()).toEqual([]); // the reaper of a store that blocks frees nothing
+
+      await blocking.on(database().db, { deadInPartition: "skip" }).reapExpired();
+      expect(await claimed()).toEqual(["a2", "b2"]);
+      await ack("a2");
+      expect(await claimed()).toEqual(["a3"]);
+      expect((await stored("a1")).state).toMatch(/Dead|Failed/);
+    },
+  );
+
   it.each(queueKinds)('ADD-01 with deadInPartition "block" every way to die blocks (%s)', async (kind) => {
     const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {
       deadInPartition: "block",

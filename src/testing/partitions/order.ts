@@ -81,7 +81,7 @@ export function orderTests(database: () => TestDatabase): void {
       expect(await claimed()).toEqual([]);
       clock.advance(60_000);
       expect(await claimed()).toEqual(["a1"]);
-      expect(await stored("a1")).toMatchObject({ attempt: 1, afterCrash: true });
+      expect(await stored("a1")).toMatchObject({ attempt: 1, crashes: 1 });
       await ack("a1");
       expect(await claimed()).toEqual(["a2"]);
     },

@@ -34,8 +34,8 @@ export interface PartitionedQueue extends Omit<QueueSetUp<AnyKey>, "settings" | 
   /** The message as it is stored now. */
   stored(name: string): Promise<AnyMessage>;
   ack(...names: readonly string[]): Promise<void>;
-  /** The same table through another database. */
-  on(db: Database): AnyStore;
+  /** The same table through another database, or with other options. */
+  on(db: Database, options?: PartitionedQueueOptions): AnyStore;
 }
 
 /** `key("a1")`, `key("a2")` and `key("b1")` are two messages with the partition key `a` and one with `b`. */
@@ -50,8 +50,10 @@ export async function partitionedQueue(
   options: PartitionedQueueOptions = {},
 ): Promise<PartitionedQueue> {
   const { settings, log: _, ...made } = await setUpQueue<AnyKey>(database, kind, options);
-  const open = (db: Database): AnyStore =>
-    kind === "inbox" ? createInbox(db, settings) : createOutbox(db, settings);
+  const open = (db: Database, others: PartitionedQueueOptions = {}): AnyStore => {
+    const all = { ...settings, ...others };
+    return kind === "inbox" ? createInbox(db, all) : createOutbox(db, all);
+  };
   const store = open(database.db);
   const [inbox, outbox] = [store as unknown as Inbox, store as unknown as Outbox];
   const { owner } = made;

@@ -79,7 +79,7 @@ export function claimTests({ database, queue, ids, keyOf, addedAt, counts }: Que
       await expectNoClaim();
       clock.advance(1);
       expect(ids(await store.claim({ owner: other }))).toEqual(ids(leased));
-      expect(await stored(leased[0]!)).toMatchObject({ owner: other, attempt: 1, afterCrash: true });
+      expect(await stored(leased[0]!)).toMatchObject({ owner: other, attempt: 1, crashes: 1 });
     });
 
     it("IBX-034 OBX-020 the lease ends leaseMs after the claim: after 30 s by default", async () => {
@@ -162,7 +162,7 @@ export function claimTests({ database, queue, ids, keyOf, addedAt, counts }: Que
       expect(db.calls).toEqual(["claim"]);
 
       expect(ids(claimed)).toEqual(ids(keys));
-      const common = { attempt: 0, owner, afterCrash: false };
+      const common = { attempt: 0, owner, crashes: 0 };
       expect(claimed).toMatchObject([
         { ...full, ...keys[0]!, ...common },
         { ...plain, ...keys[1]!, ...common, correlationId: null, headers: null },

@@ -239,7 +239,7 @@ export function enqueueTests({ database, queue, ids, addedAt, states }: QueueCon
           lastError: null,
           processedAt: null,
           processedBy: null,
-          afterCrash: false,
+          crashes: 0,
         });
         expect(addedAt(message)).toEqual(clock());
       }

@@ -79,7 +79,7 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       clock.advance(30_001);
       await store.reapExpired();
       const reaped = await stored(message!);
-      expect(reaped).toMatchObject({ attempt: 1, afterCrash: true, lastError: reasons.leaseExpired });
+      expect(reaped).toMatchObject({ attempt: 1, crashes: 1, lastError: reasons.leaseExpired });
       expect(reaped.nextAttemptAt).toEqual(new Date(message!.lockedUntil!.getTime() + 2_000));
       expect(await store.claim({ owner: newOwnerToken() })).toEqual([]);
 
@@ -87,7 +87,7 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect(await store.claim({ owner: newOwnerToken() })).toEqual([]);
       clock.advance(1);
       const [again] = await store.claim({ owner: newOwnerToken() });
-      expect(again).toMatchObject({ ...keyOf(message!), attempt: 1, afterCrash: true });
+      expect(again).toMatchObject({ ...keyOf(message!), attempt: 1, crashes: 1 });
     });
 
     it("IBX-070 OBX-051 whether the reaper or a claim finds a lost lease, attempt and time are the same", async () => {
@@ -109,7 +109,7 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
           owner,
           state: states.held,
           attempt: 1,
-          afterCrash: true,
+          crashes: 1,
           lastError: reasons.leaseExpired,
           lockedUntil: new Date(endMs),
           nextAttemptAt: new Date(endMs + 4_000),
@@ -182,9 +182,42 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect((await store.stats()).counts).toEqual(counts({ dead: 3, held: 1 }));
     });
 
-    it("ADD-11 after a crash each message of the batch is claimed alone, then the others together", async () => {
+    it("ADD-11 after one crash the messages are claimed together with the others, and before them", async () => {
       const { store, clock, held } = await queue();
       const crashed = await held(3);
+      const healthy = await store.add(messages(4));
+      clock.advance(120_000);
+      const owner = newOwnerToken();
+      const first = await store.claim({ owner, batchSize: 4 });
+      expect(ids(first)).toEqual(ids([...crashed, healthy[0]!]));
+      expect(first.map(({ crashes, attempt }) => [crashes, attempt])).toEqual([
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        [0, 0],
+      ]);
+      expect(ids(await store.claim({ owner }))).toEqual(ids(healthy.slice(1)));
+    });
+
+    it("ADD-11 messages that the reaper found, and released messages, keep their place before the backlog", async () => {
+      const { store, owner, clock, held } = await queue();
+      const [reaped, released] = [await held(2), await held(2)];
+      await store.add(messages(5));
+      clock.advance(20_000);
+      await store.renew(owner, released, 30_000);
+      clock.advance(10_001);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 2 });
+      await store.release(owner, released);
+      expect(ids(await store.claim({ owner, batchSize: 2 }))).toEqual(ids(released));
+      clock.advance(10_000);
+      expect(ids(await store.claim({ owner, batchSize: 2 }))).toEqual(ids(reaped));
+    });
+
+    it("ADD-11 after the second crash each message of the batch is claimed alone, then the others together", async () => {
+      const { store, clock, held } = await queue();
+      const crashed = await held(3);
+      clock.advance(120_000);
+      expect(await store.claim({ owner: newOwnerToken() })).toHaveLength(3); // and this worker dies too
       clock.advance(120_000);
       const healthy = await store.add(messages(4));
       const owner = newOwnerToken();
@@ -192,24 +225,26 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       for (let n = 0; n < 3; n++) {
         const batch = await store.claim({ owner });
         expect(batch).toHaveLength(1);
-        expect(batch[0]).toMatchObject({ afterCrash: true, attempt: 1 });
+        expect(batch[0]).toMatchObject({ crashes: 2, attempt: 2 });
         alone.push(batch[0]!);
       }
       expect(ids(alone)).toEqual(ids(crashed));
       const together = await store.claim({ owner });
       expect(ids(together)).toEqual(ids(healthy));
-      expect(together.every((message) => !message.afterCrash)).toBe(true);
+      expect(together.every((message) => message.crashes === 0)).toBe(true);
     });
 
-    it("ADD-11 a message that the reaper found is claimed alone, too, also after it was released", async () => {
+    it("ADD-11 a message whose second crash the reaper found is claimed alone, also after it was released", async () => {
       const { store, clock, held } = await queue();
       const [poison] = await held(1);
+      clock.advance(120_000);
+      await store.claim({ owner: newOwnerToken() });
       clock.advance(30_001);
       await store.reapExpired();
       clock.advance(60_000);
       const healthy = await store.add(messages(2));
       const owner = newOwnerToken();
-      const alone = { ...keyOf(poison!), afterCrash: true, attempt: 1 };
+      const alone = { ...keyOf(poison!), crashes: 2, attempt: 2 };
       const first = await store.claim({ owner });
       expect(first).toMatchObject([alone]);
       await store.release(owner, first);
@@ -217,37 +252,44 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect(ids(await store.claim({ owner }))).toEqual(ids(healthy));
     });
 
-    it("ADD-11 a crashed message that a handler then abandoned is claimed with the others again", async () => {
+    it("ADD-11 a message that crashed twice and was then abandoned is claimed with the others again", async () => {
       const { store, clock, held, stored } = await queue();
       const [crashed] = await held(1);
       clock.advance(120_000);
+      await store.claim({ owner: newOwnerToken() });
+      clock.advance(120_000);
       const owner = newOwnerToken();
       const alone = await store.claim({ owner });
-      expect(alone).toMatchObject([{ afterCrash: true }]);
+      expect(alone).toMatchObject([{ crashes: 2 }]);
       await store.abandon(owner, alone, { error: "503" });
-      expect(await stored(crashed!)).toMatchObject({ attempt: 2, afterCrash: false, lastError: "503" });
+      expect(await stored(crashed!)).toMatchObject({ attempt: 3, crashes: 0, lastError: "503" });
       clock.advance(120_000);
       const healthy = await store.add(messages(2));
       const together = await store.claim({ owner });
       expect(ids(together)).toEqual(ids([crashed!, ...healthy]));
-      expect(together.map((message) => message.afterCrash)).toEqual([false, false, false]);
+      expect(together.map((message) => message.crashes)).toEqual([0, 0, 0]);
     });
 
-    it("ADD-11 a poison message ends dead and costs each of its neighbours one attempt", async () => {
+    it("ADD-11 a poison message ends dead and costs each of its neighbours two attempts at most", async () => {
       const { store, clock, dead, held, stored } = await queue({ retry: { maxAttempts: 4 } });
       const batch = await held(5);
+      const later = await store.add(messages(20));
       const [poison] = ids([batch[2]!]);
       for (let round = 0; round < 40; round++) {
         clock.advance(120_000);
         const owner = newOwnerToken();
-        const claimed = await store.claim({ owner });
+        const claimed = await store.claim({ owner, batchSize: 8 });
         // the process dies over the poison, and leaves its whole batch unsettled
         if (!ids(claimed).includes(poison!)) await store.ack(owner, claimed);
       }
       expect(dead.map(({ id }) => id)).toEqual([poison]);
-      for (const message of batch.filter((one) => ids([one])[0] !== poison)) {
-        expect(await stored(message)).toMatchObject({ state: states.done, attempt: 1 });
+      const attempts: number[] = [];
+      for (const message of [...batch, ...later].filter((one) => ids([one])[0] !== poison)) {
+        const { state, attempt } = await stored(message);
+        expect(state).toBe(states.done);
+        attempts.push(attempt);
       }
+      expect(attempts).toEqual([2, 2, 2, 2, 1, 1, 1, ...Array(17).fill(0)]);
     });
 
     it("IBX-068 OBX-049 a worker that is late, but whose lease was not reaped, may still settle", async () => {
@@ -268,7 +310,7 @@ export function leaseTests({ queue, ids, keyOf, unknownKey, counts, states }: Qu
       expect(ids(result.changed)).toEqual(ids(claimed));
       const lockedUntil = new Date(clock().getTime() + 30_000);
       for (const message of claimed) {
-        const kept = { owner, lockedUntil, attempt: 0, afterCrash: false };
+        const kept = { owner, lockedUntil, attempt: 0, crashes: 0 };
         expect(await stored(message)).toMatchObject(kept);
       }
       clock.advance(30_000); // far past the first lease and its back-off

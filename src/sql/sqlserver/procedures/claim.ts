@@ -1,3 +1,4 @@
+import { crashesBeforeAlone } from "../../../queue/crashes.js";
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
@@ -33,7 +34,7 @@ export function claim(n: QueueNames): string {
   const dies = isDying(s);
   const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
   // The condition is repeated outside, where the row is locked: another claimer may have taken it by then.
-  const take = (top: string, index: string, from: number) => `update ${n.state}
+  const take = (top: string, index: string, from: number, which = "") => `update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
   crashes = ${s}.crashes + ${asInt(lost)},
@@ -50,22 +51,35 @@ into @claimed (${leaseColumns.join(", ")})
 from (
   select top (${top}) r.seq
   from ${pickFrom(n, index)}
-  where r.status = ${from} and r.visible_at <= @now
+  where r.status = ${from} and r.visible_at <= @now${which}
   order by r.visible_at, r.seq
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ${s}.status = ${from} and ${s}.visible_at <= @now
 ${seekEach};`;
+  const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
   return `${prepareLease}
 ${prepareBackoff}
 ${claimedTable}
 
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
-${atomically(`-- a message that crashed its worker is claimed alone
-${take("1", "_Held", status.held)}
+${atomically(`-- a message with two crashes is claimed alone
+if exists (
+  select 1 from ${n.state} r with (index(${n.bare("_Held")}), ${readPast})
+  where r.status = ${status.held} and r.visible_at <= @now${isSuspect}
+)
+${indented(take("1", "_Held", status.held, isSuspect))}
 
 if not exists (select 1 from @claimed)
-${indented(take("@limit", "_Ready", status.ready))}
+begin
+  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
+${indented(take("@limit", "_Held", status.held))}
+
+  set @limit = @limit - @@rowcount;
+
+  if @limit > 0
+${indented(indented(take("@limit", "_Ready", status.ready)))}
+end
 
 ${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { reasons } from "../../reasons.js";
 import { addMs, asInt, unicodeLiteral } from "../expressions.js";
-import { callLeavePartition } from "../partitions.js";
+import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
 import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateTable } from "./procedure.js";
 import { columns } from "./rows.js";
 
@@ -21,6 +21,7 @@ export function reap(n: QueueNames): string {
       order by ${order}
     ) o`;
   return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+declare @leaving_queue table (seq bigint not null primary key);
 
 ${atomically(`-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
@@ -42,7 +43,15 @@ from (
 where ${s}.seq = p.seq and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
 
-${callLeavePartition(n, "@reaped", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+-- also dead messages that are still in their partition queues because deadInPartition was "block"
+if @blocks = 0
+  insert into @leaving_queue (seq)
+  select s.seq
+  from ${n.state} s with (index(${n.bare("_Dead")}), ${readPast})
+  where s.status = ${status.dead} and s.keyed = 1
+    and exists (select 1 from ${partitionQueueTable(n)} q where q.seq = s.seq);
+
+${callLeavePartition(n, "@leaving_queue", "1 = 1")}`)}
 
 select r.seq as seq, ${columns("m", keyColumns(n))},
   case

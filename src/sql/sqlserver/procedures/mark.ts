@@ -1,6 +1,6 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { asBit, asInt, differs } from "../expressions.js";
+import { asBit, asInt, differs, endOfTime } from "../expressions.js";
 import { callLeavePartition } from "../partitions.js";
 import { atomically, indented, seekEach } from "./procedure.js";
 
@@ -50,7 +50,7 @@ select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed a
 // Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that was
 // marked Processing by hand is never claimed (its visible_at is the end of time): the code that marked it also finishes it.
 export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
-declare @never datetime2(3) = '9999-12-31T00:00:00.000';
+declare @never datetime2(3) = ${endOfTime};
 declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);

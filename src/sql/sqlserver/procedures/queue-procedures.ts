@@ -35,16 +35,8 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
         callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1"),
       ),
     ),
-    // A message that crashed its worker stays held, so it is still claimed alone.
-    make(
-      "Release",
-      settle(
-        n,
-        `status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end,
-  owner = null, locked_until = null, visible_at = @now`,
-        owned(s),
-      ),
-    ),
+    // It stays held, so the next claim takes it before the messages that have never been claimed.
+    make("Release", settle(n, "owner = null, locked_until = null, visible_at = @now", owned(s))),
     make(
       "Renew",
       `${prepareLease}

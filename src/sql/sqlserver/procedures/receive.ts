@@ -1,6 +1,6 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
-import { asBit, asInt, binary, differs } from "../expressions.js";
+import { asBit, asInt, binary, differs, endOfTime } from "../expressions.js";
 import { inboxColumns } from "../json-functions.js";
 import { lockArrivals, pendingArrivalsTable } from "../partitions.js";
 import { contents, firstStatus, keyed, parametersAsRow } from "./message-parameters.js";
@@ -90,7 +90,8 @@ set visible_at = case
   -- an expiry that a replay removed is not set again by the same delivery
   expires_at = case when ${isOther("k.expires_at", "a.expires_at")} then a.expires_at else ${s}.expires_at end
 from @received a, @known k, ${n.state} with (rowlock)
-where k.seq = a.seq and ${s}.seq = a.seq and ${s}.status in (${status.ready}, ${status.blocked})
+where k.seq = a.seq and ${s}.seq = a.seq and (${s}.status in (${status.ready}, ${status.blocked})
+    or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.visible_at < ${endOfTime}))
   and (${isOther("k.due_at", "a.due_at")} or ${isOther("k.expires_at", "a.expires_at")})
 ${seekEach};
 
@@ -104,7 +105,7 @@ output inserted.seq into @enqueued (seq)
 from @received a, ${n.state} with (rowlock)
 where ${s}.seq = a.seq
   and (${s}.status = ${status.seen}
-    or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.crashes = 0) -- marked Processing by hand
+    or (${s}.status = ${status.held} and ${s}.visible_at = ${endOfTime}) -- marked Processing by hand
     or (${s}.status = ${status.dead} and @revive = 1))
 ${seekEach};
 ${
