@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { InvalidArgumentError } from "../errors.js";
+import { backupCommand } from "./backup.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
@@ -9,6 +10,7 @@ import { initCommand } from "./init.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { restoreCommand } from "./restore.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 
@@ -21,6 +23,8 @@ export const commands: readonly Command[] = [
   dispatchCommand,
   reapCommand,
   cleanupCommand,
+  backupCommand,
+  restoreCommand,
   signCommand,
 ];
 

@@ -35,8 +35,8 @@ export function backupFiles(database: string, folder: string): BackupFiles {
 
   const deletePartials = async (): Promise<void> => {
     for (const name of await namesIn(folder)) {
-      const [, time, rest] = name.startsWith(prefix) ? name.slice(prefix.length).split(/(.*\.db)\./) : [];
-      if (time === undefined || timeIn(time) === undefined || !isPartial.test(rest!)) continue;
+      const [, whole] = partialName.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
+      if (whole === undefined || timeIn(whole) === undefined) continue;
       const path = join(folder, name);
       if (Date.now() - (await stat(path)).mtimeMs > partialAgeMs) await removeDatabase(path);
     }
@@ -55,7 +55,7 @@ export function backupFiles(database: string, folder: string): BackupFiles {
   };
 }
 
-const isPartial = new RegExp(`^[0-9a-f]{8}\\${partialEnding}$`);
+const partialName = new RegExp(`^(.*)\\.[0-9a-f]{8}\\${partialEnding}$`);
 
 async function namesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {

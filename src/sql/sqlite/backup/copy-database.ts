@@ -34,7 +34,8 @@ export async function copyDatabase(options: CopyOptions): Promise<number> {
     return await copyAndName(options, partial);
   } catch (error) {
     await removeDatabase(partial);
-    if (error === signal?.reason || error instanceof InvalidOperationError) throw error;
+    signal?.throwIfAborted();
+    if (error instanceof InvalidOperationError) throw error;
     const { message } = error as Error;
     if (isDamaged(error)) throw damagedError(from, message, error);
     throw new InvalidOperationError(`${from} could not be copied to ${to}: ${message}`, { cause: error });

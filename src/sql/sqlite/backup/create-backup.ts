@@ -149,7 +149,7 @@ export function createBackup(
   };
 }
 
-/** The server's own means see what a copy from outside does not: its log, its other databases, its users. */
+/** A server has its own means, which also cover its log and its users. */
 const serverBackups = {
   postgres: "PostgreSQL: use pg_dump, or the server's base back-ups and WAL archive",
   sqlserver: "SQL Server: use BACKUP DATABASE, or the service's point-in-time restore",
@@ -159,7 +159,7 @@ const serverBackups = {
 export function whyNotBackedUp(database: BackupSource): string | undefined {
   const { id, dialect } = database;
   if (dialect.name !== "sqlite") {
-    return `${id} is not backed up here, but by the means of ${serverBackups[dialect.name]}.`;
+    return `Only SQLite files are backed up here. ${id} is on ${serverBackups[dialect.name]}.`;
   }
   return sqliteFileOf(database) === undefined ? `${id} has no file that could be backed up.` : undefined;
 }
