@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 import type { Database } from "../sql/dialect.js";
-import { whyNotBackedUp } from "../sql/sqlite/backup/create-backup.js";
+import { whyNotBackedUp } from "../sql/why-not-backed-up.js";
 import type { App } from "./create-app.js";
 
 /** The databases of an app, each once: tenants may share one. Opens no connection. */

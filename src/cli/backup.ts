@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/app-databases.js";
+import { databaseOpeners } from "../config/database-openers.js";
 import { type BackupReport, createBackup } from "../sql/sqlite/backup/create-backup.js";
-import { openSqlite } from "../sql/sqlite/index.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import {
   type Command,
@@ -49,7 +49,8 @@ export const backupCommand: Command = {
       );
     if (values.app !== undefined || values.database !== undefined)
       throw new UsageError("Name files, or the databases of --app or --database, not both.");
-    const databases = positionals.map((file) => openSqlite({ file })); // opens nothing before its first use
+    const open = await databaseOpeners.sqlite();
+    const databases = positionals.map((file) => open({ file })); // a connection is opened at its first use
     return backUp(input, async () => backedUpDatabases(databases));
   },
 };

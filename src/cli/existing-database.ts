@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { App } from "../app/create-app.js";
 import type { Database } from "../sql/dialect.js";
-import { sqliteFileOf } from "../sql/sqlite/file-of.js";
+import { sqliteFileOf } from "../sql/sqlite-file-of.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { withApp } from "./load-app.js";
 

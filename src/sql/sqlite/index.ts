@@ -5,11 +5,11 @@ import { type RunStatement, type SqliteConnection, statementsOn } from "./connec
 import { sqliteDialect } from "./dialect.js";
 import { connectSqlite, type SqliteOptions } from "./open.js";
 
+export type { BackupSource } from "../why-not-backed-up.js";
 export {
   type Backup,
   type BackupOptions,
   type BackupReport,
-  type BackupSource,
   createBackup,
   type MadeBackup,
 } from "./backup/create-backup.js";

@@ -4,12 +4,11 @@ import { safeReason } from "../../../base/safe-reason.js";
 import { sleep } from "../../../base/wait.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
 import { refuseUnknown, requireDuration, requireInterval } from "../../../queue/arguments.js";
-import type { ReceivingDatabase } from "../../dialect.js";
-import { sqliteFileOf } from "../file-of.js";
+import { sqliteFileOf } from "../../sqlite-file-of.js";
+import { type BackupSource, whyNotBackedUp } from "../../why-not-backed-up.js";
+
 import { type BackupFiles, backupFiles } from "./backup-files.js";
 import { copyDatabase } from "./copy-database.js";
-
-export type BackupSource = Pick<ReceivingDatabase, "id" | "dialect">;
 
 export interface BackupOptions {
   /** The folder of the back-ups. It is created. */
@@ -147,21 +146,6 @@ export function createBackup(
       running = undefined;
     },
   };
-}
-
-/** A server has its own means, which also cover its log and its users. */
-const serverBackups = {
-  postgres: "PostgreSQL: use pg_dump, or the server's base back-ups and WAL archive",
-  sqlserver: "SQL Server: use BACKUP DATABASE, or the service's point-in-time restore",
-} as const;
-
-/** Why `createBackup` does not take this database; undefined when it does. */
-export function whyNotBackedUp(database: BackupSource): string | undefined {
-  const { id, dialect } = database;
-  if (dialect.name !== "sqlite") {
-    return `Only SQLite files are backed up here. ${id} is on ${serverBackups[dialect.name]}.`;
-  }
-  return sqliteFileOf(database) === undefined ? `${id} has no file that could be backed up.` : undefined;
 }
 
 function requireSqlite(databases: readonly BackupSource[]): void {

@@ -1,4 +1,4 @@
-import type { ReceivingDatabase } from "../dialect.js";
+import type { ReceivingDatabase } from "./dialect.js";
 
 /** The file of a SQLite database; undefined for one in memory and for other databases. */
 export function sqliteFileOf({ id, dialect }: Pick<ReceivingDatabase, "id" | "dialect">): string | undefined {
