@@ -47,13 +47,12 @@ async function copyAndName(
   partial: string,
 ): Promise<number> {
   const sqlite = await loadSqliteModule();
-  const { mode } = await stat(from);
+  const { mode, size } = await stat(from);
+  if (size === 0) throw new InvalidOperationError(`${from} is empty: there is no database in it.`);
   await (await open(partial, "wx", 0o600)).close(); // nobody else may read it before it has the mode of the original
   await withHandle(new sqlite.DatabaseSync(from, { readOnly: true }), (source) =>
     copyInto(source, sqlite.backup, partial, signal),
   );
-  const { size } = await stat(partial);
-  if (size === 0) throw new InvalidOperationError(`${from} is empty: there is no database in it.`);
   await withHandle(new sqlite.DatabaseSync(partial), async (copy) => {
     copy.exec("pragma journal_mode = delete"); // in WAL mode every reader would need side files
     checkDatabase(copy, check, from);
@@ -64,7 +63,7 @@ async function copyAndName(
   await beforeNamed?.();
   await rename(partial, to);
   await flush(dirname(to)).catch(() => {}); // Windows cannot flush a folder
-  return size;
+  return (await stat(to)).size;
 }
 
 async function withHandle(
