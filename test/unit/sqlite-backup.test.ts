@@ -202,18 +202,40 @@ describe("createBackup", () => {
     expect(existsSync(files[0]!)).toBe(false);
   });
 
-  it("MSG-21 an aborted back-up leaves nothing behind", async () => {
+  /** A back-up of several steps, and what happens at each. */
+  async function runInSteps(atStep: (stop: AbortController, path: string) => void) {
     const large = join(folder, "large.db");
     await create(large, 1, 20_000);
     const stop = new AbortController();
     const check = stop.signal.throwIfAborted.bind(stop.signal);
     let checks = 0;
     stop.signal.throwIfAborted = () => {
-      if (++checks === 4) stop.abort(new Error("enough")); // the first steps are copied
+      if (++checks > 3) atStep(stop, large); // the first three are before the copy
       check();
     };
-    await expect(backupOf(large).run({ signal: stop.signal })).rejects.toThrow("enough");
+    const report = await backupOf(large).run({ signal: stop.signal });
+    expect(checks).toBeGreaterThan(3);
+    return report;
+  }
+
+  it("MSG-21 an aborted back-up leaves nothing behind", async () => {
+    const running = runInSteps((stop) => stop.abort(new Error("enough")));
+    await expect(running).rejects.toThrow("enough");
     expect(await readdir(to)).toEqual([]);
+  });
+
+  it("MSG-11 MSG-21 a back-up is of one moment: commits between its steps neither get into it nor make it begin again", async () => {
+    const DatabaseSync = await loadSqlite();
+    let commits = 0;
+    const report = await runInSteps((_stop, path) => {
+      if (++commits > 50) throw new Error("The back-up began again and again.");
+      const other = new DatabaseSync(path);
+      other.exec("insert into t (value) values (2)");
+      other.close();
+    });
+    expect(report.failed).toEqual([]);
+    expect(await valueIn(report.made[0]!.file)).toBe(1);
+    expect(await valueIn(join(folder, "large.db"))).toBe(2);
   });
 
   it("MSG-21 start makes the first back-up when the last one is old enough, and goes on", async () => {
