@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { InvalidArgumentError } from "../errors.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand } from "./backup.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
 import { devCommand } from "./dev.js";
@@ -83,7 +83,9 @@ function parsed(
 }
 
 function complain(command: Command, error: unknown, terminal: Terminal): number {
-  const isUsage = error instanceof UsageError || error instanceof InvalidArgumentError;
+  const isUsage = [UsageError, InvalidArgumentError, ArgumentRangeError].some(
+    (kind) => error instanceof kind,
+  );
   const { message, code } = error as { message?: string; code?: string };
   const text = message || code || "failed without an error message"; // a refused connection has a code and no message
   terminal.err(`oncebox ${command.name}: ${text}`);

@@ -289,7 +289,7 @@ describe("createBackup", () => {
     const db = openSqlite({ file });
     const on = (name: "postgres" | "sqlserver") => ({ id: `${name}:h/d`, dialect: { ...db.dialect, name } });
     expect(() => createBackup([db], { to: "" })).toThrow("to must be a path");
-    expect(() => createBackup([db], { to, keepMs: 0 })).toThrow("createBackup: keepMs");
+    expect(() => createBackup([db], { to, keepMs: -1 })).toThrow("createBackup: keepMs");
     expect(() => createBackup([db], { to, everyMs: 2 ** 31 })).toThrow("createBackup: everyMs");
     expect(() => createBackup([db], { to, keep: 1 } as BackupOptions)).toThrow("unknown option keep");
     expect(() => createBackup(db as never, { to })).toThrow("an array of databases");

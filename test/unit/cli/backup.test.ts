@@ -96,6 +96,7 @@ export default defineApp({ tenants: multiTenant({ discover: tenantsFromConfigura
     for (const keep of ["7", "0d", "-1d", "1w", "d", "1.5h"])
       expect(await wrong(file, "--to", to, `--keep=${keep}`)).toContain("such as 90s, 15m, 1h or 7d");
     expect(await wrong(file, "--to", to, "--every", "x")).toContain("--every must be");
+    expect(await wrong(file, "--to", to, "--every", "30d")).toContain("everyMs must be at most");
     expect(await wrong(file, "--to", to, "--database", "sqlite:x.db")).toContain("not both");
     expect(await wrong(join(folder, "none.db"), "--to", to)).toContain("There is no file");
     expect(existsSync(to)).toBe(false);

@@ -3,7 +3,7 @@ import { guardedLogger, type Logger, silentLogger } from "../../../base/logger.j
 import { safeReason } from "../../../base/safe-reason.js";
 import { sleep } from "../../../base/wait.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
-import { refuseUnknown, requireDuration, requireInterval } from "../../../queue/arguments.js";
+import { optionalAge, refuseUnknown, requireInterval } from "../../../queue/arguments.js";
 import { sqliteFileOf } from "../../sqlite-file-of.js";
 import { type BackupSource, whyNotBackedUp } from "../../why-not-backed-up.js";
 
@@ -65,7 +65,7 @@ export function createBackup(
   refuseUnknown(options, known, "createBackup");
   const { to, keepMs, everyMs, clock } = { ...defaults, ...options };
   if (typeof to !== "string" || to === "") throw new InvalidArgumentError("createBackup: to must be a path.");
-  requireDuration(keepMs, "createBackup: keepMs");
+  optionalAge(keepMs, "createBackup: keepMs");
   requireInterval(everyMs, "createBackup: everyMs");
   if (typeof databases !== "function") requireSqlite(databases);
   const logger = guardedLogger(options.logger ?? silentLogger);

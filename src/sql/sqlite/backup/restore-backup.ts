@@ -45,7 +45,10 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRes
   const useUnknown = exists && (await usage(to)) === "unknown";
   await mkdir(dirname(to), { recursive: true });
   const aside = `${to}.replaced-${new Date().toISOString().replaceAll(/[-:.]/g, "")}`;
-  const beforeNamed = () => moveAside(to, aside);
+  const beforeNamed = async (): Promise<void> => {
+    if (exists) await usage(to); // a process may have been started while the back-up was checked
+    await moveAside(to, aside);
+  };
   const bytes = await copyDatabase({ from, to, check: "integrity_check", beforeNamed });
   return { file: to, bytes, replaced: exists ? aside : undefined, useUnknown };
 }
