@@ -78,6 +78,16 @@ export function seconds(values: Values, name: string, otherwise: number): number
   return number * 1000;
 }
 
+const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Returns milliseconds for an option such as `90s`, `15m`, `1h` or `7d`. */
+export function duration(values: Values, name: string, otherwise: string): number {
+  const [, number, unit] = /^(\d+)([smhd])$/.exec(text(values, name) ?? otherwise) ?? [];
+  if (!(Number(number) > 0))
+    throw new UsageError(`--${name} must be a number with a unit, such as 90s, 15m, 1h or 7d.`);
+  return Number(number) * unitsMs[unit!]!;
+}
+
 export function count(values: Values, name: string): number | undefined {
   const value = text(values, name);
   if (value === undefined) return undefined;

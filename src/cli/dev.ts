@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type LocalRun, type LocalRunOptions, startLocalRun } from "../adapters/local/local-run.js";
 import type { AppDefinition } from "../app/app-definition.js";
+import { defined } from "../base/defined.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
@@ -28,17 +29,19 @@ import { secretStores } from "./secret-stores.js";
 export const devCommand: Command = {
   name: "dev",
   summary: "run the functions on this machine: webhooks by HTTP, the other jobs by timers",
-  usage: "dev [--app FILE] [--port N] [--try] [options]",
+  usage: "dev [--app FILE] [--port N] [--try] [--backup DIR] [options]",
   options: {
     ...databaseOptions,
     port: { type: "string" },
     host: { type: "string" },
     try: { type: "boolean" },
+    backup: { type: "string" },
   },
   help: {
     port: "the port, instead of PORT; 7071 by default, 0 for any free port",
     host: "the address to listen at; 127.0.0.1 by default, which only this machine can reach",
     try: "send an example webhook twice",
+    backup: "back up the SQLite databases to this folder every hour, and keep the back-ups for 7 days",
     ...databaseHelp,
     json: "print only log lines, as JSON",
   },
@@ -55,6 +58,7 @@ export const devCommand: Command = {
     });
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
+    const backupTo = text(values, "backup");
     const host = text(values, "host") ?? "127.0.0.1";
     const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment) : {};
     const environment: Environment = {
@@ -67,6 +71,7 @@ export const devCommand: Command = {
       host,
       logger: jsonLogger(environment.logLevel, terminal.out),
       resolveSecret: secretStores(environment.env),
+      ...defined({ backup: backupTo === undefined ? undefined : { to: backupTo } }),
     });
     try {
       const sources = devSources(definition, environment);

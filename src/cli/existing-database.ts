@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import type { App } from "../app/create-app.js";
 import type { Database } from "../sql/dialect.js";
+import { sqliteFileOf } from "../sql/sqlite-file-of.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { withApp } from "./load-app.js";
 
@@ -15,9 +16,9 @@ export const withExistingDatabase = (
   });
 
 /** SQLite would create a file for a mistyped name. */
-export function requireDatabaseFile({ id, dialect }: Database): void {
-  const file = id.slice("sqlite:".length);
-  if (dialect.name !== "sqlite" || file === ":memory:" || existsSync(file)) return;
+export function requireDatabaseFile(db: Database): void {
+  const file = sqliteFileOf(db);
+  if (file === undefined || existsSync(file)) return;
   throw new UsageError(
     `There is no file ${file}, and none was created. Check the name, or create the database with \`oncebox migrate\`.`,
   );

@@ -89,8 +89,11 @@ export async function withApp(input: CommandInput, work: (app: App) => Promise<n
 
 /** Adds the database's name to a driver's error, which does not have it. */
 function withDatabase(error: unknown, { id, dialect }: Database): unknown {
-  const { message, code } = error as { message?: string; code?: string };
-  if (message === "file is not a database") return new UsageError(`${id} is not a SQLite database.`);
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: Error };
+  if (cause?.message === "file is not a database")
+    return new UsageError(
+      `${id} is not a SQLite database. If it was one, it is damaged: restore it from a back-up with \`oncebox restore\`.`,
+    );
   if (dialect.classify(error) === "permanent") return error;
   return new Error(
     `${id} does not respond (${message || code}). Check that it is running and that the URL is right.`,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { InvalidArgumentError } from "../errors.js";
+import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
+import { backupCommand } from "./backup.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
@@ -9,6 +10,7 @@ import { initCommand } from "./init.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { restoreCommand } from "./restore.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 
@@ -21,6 +23,8 @@ export const commands: readonly Command[] = [
   dispatchCommand,
   reapCommand,
   cleanupCommand,
+  backupCommand,
+  restoreCommand,
   signCommand,
 ];
 
@@ -79,7 +83,9 @@ function parsed(
 }
 
 function complain(command: Command, error: unknown, terminal: Terminal): number {
-  const isUsage = error instanceof UsageError || error instanceof InvalidArgumentError;
+  const isUsage = [UsageError, InvalidArgumentError, ArgumentRangeError].some(
+    (kind) => error instanceof kind,
+  );
   const { message, code } = error as { message?: string; code?: string };
   const text = message || code || "failed without an error message"; // a refused connection has a code and no message
   terminal.err(`oncebox ${command.name}: ${text}`);

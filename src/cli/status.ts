@@ -1,3 +1,4 @@
+import { appDatabases } from "../app/app-databases.js";
 import { appStats } from "../app/app-stats.js";
 import type { QueueStats } from "../queue/work-store.js";
 import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
@@ -20,8 +21,7 @@ export const statusCommand: Command = {
       const maxAgeMs =
         values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
       const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
-      for (const store of (await app.tenants?.distinctStores()) ?? [])
-        requireDatabaseFile((await app.tenants!.stores(store)).db);
+      for (const db of await appDatabases(app)) requireDatabaseFile(db);
       const { inbox, outbox, failed } = await appStats(app);
       if (values.json) terminal.out(JSON.stringify({ inbox, outbox, failed }));
       else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));

@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
-import { longestTimerMs } from "../base/longest-timer.js";
 import { safeReason } from "../base/safe-reason.js";
-import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
+import { InvalidArgumentError } from "../errors.js";
+import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
 import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
 
 export interface CleanupOptions {
@@ -49,11 +48,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
       "startCleanup: stores must be inboxes and outboxes: createInbox(db), createOutbox(db).",
     );
   requireDuration(retentionMs, "startCleanup: retentionMs");
-  requireDuration(intervalMs, "startCleanup: intervalMs");
-  if (intervalMs > longestTimerMs)
-    throw new ArgumentRangeError(
-      `startCleanup: intervalMs must be at most ${longestTimerMs} ms, not ${intervalMs}.`,
-    );
+  requireInterval(intervalMs, "startCleanup: intervalMs");
   const logger = guardedLogger(options.logger ?? silentLogger);
   const stopping = new AbortController();
   const ended = signal === undefined ? stopping.signal : AbortSignal.any([stopping.signal, signal]);

@@ -1,3 +1,4 @@
+import { longestTimerMs } from "../base/longest-timer.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { longestMs } from "./retry-policy.js";
 
@@ -90,6 +91,13 @@ export function requireDuration(value: unknown, name: string): asserts value is 
       `${name} must be more than 0 and at most ${longestMs} ms, not ${String(value)}.`,
     );
   }
+}
+
+/** The time between two runs of a timer. */
+export function requireInterval(value: unknown, name: string): asserts value is number {
+  requireDuration(value, name);
+  if (value > longestTimerMs)
+    throw new ArgumentRangeError(`${name} must be at most ${longestTimerMs} ms, not ${value}.`);
 }
 
 export function requireBatchSize(value: unknown, name = "batchSize"): asserts value is number {

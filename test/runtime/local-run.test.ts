@@ -1,6 +1,6 @@
 import { type ChildProcess, exec, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -291,6 +291,21 @@ describe("the local run's server", () => {
     slowMayEnd();
     await local.stop();
     expect(handled).toEqual(["evt_quick", "evt_slow"]);
+  });
+
+  it("MSG-21 ADD-16 backs up its SQLite database at once and on a timer, and refuses to where there is no file", async () => {
+    const folder = await newFolder();
+    const environment = await readEnvironment({ PORT: "0", ONCEBOX_LOG_LEVEL: "silent" });
+    const to = join(folder, "backups");
+    const local = await startLocalRun(
+      { database: `sqlite:${join(folder, "app.db")}` },
+      { environment, backup: { to, everyMs: 1 } },
+    );
+    await expect.poll(async () => (await readdir(to)).length).toBeGreaterThan(1);
+    await local.stop();
+    await expect(
+      startLocalRun({ database: "sqlite::memory:" }, { environment, backup: { to } }),
+    ).rejects.toThrow("has no file that could be backed up");
   });
 
   it("FUN-11 stops although a client never finishes its request", async () => {

@@ -104,6 +104,24 @@ describe("several processes on one SQLite file", () => {
     expect(await pragma("cache_size")).toBe(-8000);
     expect(await pragma("foreign_keys")).toBe(1);
     expect(await pragma("temp_store")).toBe(2);
+    expect(await pragma("busy_timeout")).toBe(0); // `whenFree` waits for the 5 s, without blocking the thread
+    await db.close();
+    const durable = openSqlite({ file, synchronous: "full" });
+    const rows = await durable.driver.query({ name: "synchronous", text: "pragma synchronous" }, {});
+    expect(rows).toEqual([{ synchronous: 2 }]);
+    await durable.close();
+  });
+
+  it("MSG-11 a call waits for another writer for a while, and then says that the file is locked", async () => {
+    const db = openSqlite({ file });
+    await migrate(db);
+    const own = new (await loadSqlite())(file);
+    own.exec("begin immediate");
+    const insert = { name: "insert", text: "create table t (a)" };
+    await expect(db.driver.query(insert, {})).rejects.toThrow("database is locked");
+    own.exec("commit");
+    await db.driver.query(insert, {});
+    own.close();
     await db.close();
   });
 });

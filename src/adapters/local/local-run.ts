@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { appDatabases, backedUpDatabases } from "../../app/app-databases.js";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
@@ -10,6 +11,7 @@ import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { wakeUps } from "../../dispatch/wake-ups.js";
+import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
 import { requestFromNode, sendResponse } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 
@@ -23,6 +25,8 @@ export interface LocalRunOptions {
   readonly dispatchEveryMs?: number;
   readonly reapEveryMs?: number;
   readonly cleanupEveryMs?: number;
+  /** Backs up the SQLite databases of the app: every hour, kept for 7 days by default. */
+  readonly backup?: Omit<BackupOptions, "logger">;
   /** How long `stop` waits for running requests: 10 s by default, longer than any response takes. */
   readonly stopMs?: number;
 }
@@ -51,6 +55,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
   });
   try {
     await app.migrate();
+    const backup = options.backup && (await appBackup(app, options.backup));
     const server = createServer((incoming, outgoing) => void respond(app, incoming, outgoing));
     const url = await listening(server, environment.port, host);
     const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
@@ -67,11 +72,12 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
       repeating(options.reapEveryMs ?? 60_000, job("reap", app.reap)),
       repeating(options.cleanupEveryMs ?? 3_600_000, job("cleanup", app.cleanup)),
     ];
+    backup?.start();
     return {
       app,
       url,
       async stop() {
-        await Promise.all([closed(server, stopMs), ...timers.map((timer) => timer.stop())]);
+        await Promise.all([closed(server, stopMs), backup?.stop(), ...timers.map((timer) => timer.stop())]);
         await app.close();
       },
     };
@@ -79,6 +85,13 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     await app.close();
     throw error;
   }
+}
+
+/** Fails at once where no database of the app can be backed up. */
+async function appBackup(app: App, options: Omit<BackupOptions, "logger">): Promise<Backup> {
+  const current = async () => backedUpDatabases(await appDatabases(app)).databases;
+  await current();
+  return createBackup(current, { ...options, logger: app.logger });
 }
 
 async function respond(app: App, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -5,12 +5,14 @@ import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { type PreparedText, type RunStatement, type SqliteConnection, statementsOn } from "./connection.js";
+import { damagedError, isDamaged } from "./faults.js";
 import { oneAtATime } from "./one-at-a-time.js";
 import { needsTransaction } from "./steps.js";
 import { whenFree } from "./when-free.js";
 
 export interface SqliteHandle extends SqliteConnection {
   exec(text: string): void;
+  function(name: string, call: (value: unknown) => null): void;
   close(): void;
 }
 
@@ -162,26 +164,50 @@ async function openFile({ file, synchronous }: SqliteClientOptions): Promise<Ope
       cause: error,
     });
   }
-  await whenFree(() => handle.exec(pragmas(synchronous)));
+  await whenFree(() => handle.exec(pragmas(synchronous))).catch((error) => {
+    throw explained(file, error);
+  });
+  const run = statementsOn(handle);
   return {
     handle,
-    run: statementsOn(handle),
+    run(statement, params) {
+      try {
+        return run(statement, params);
+      } catch (error) {
+        throw explained(file, error);
+      }
+    },
     begin: handle.prepare("begin immediate"),
     commit: handle.prepare("commit"),
   };
 }
 
+/** SQLite does not say which file is damaged, nor what to do. */
+const explained = (file: string, error: unknown): unknown =>
+  isDamaged(error) ? damagedError(file, messageOf(error), error) : error;
+
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-type SqliteModule = { readonly DatabaseSync: new (file: string) => SqliteHandle };
+export interface SqliteModule {
+  readonly DatabaseSync: new (file: string, options?: { readonly readOnly: boolean }) => SqliteHandle;
+  /** Node's own has it from 22.16. */
+  readonly backup?: (
+    source: SqliteHandle,
+    file: string,
+    options: { readonly rate: number; readonly progress: () => void },
+  ) => Promise<number>;
+}
 
 /** Node's own from 22.13; before that the package with the same API. */
-export async function loadSqlite(): Promise<SqliteModule["DatabaseSync"]> {
+export async function loadSqliteModule(): Promise<SqliteModule> {
   const builtIn = process.getBuiltinModule?.("node:sqlite") as SqliteModule | undefined;
-  if (builtIn !== undefined) return builtIn.DatabaseSync;
+  if (builtIn !== undefined) return builtIn;
   try {
-    return ((await import("@photostructure/sqlite")) as unknown as SqliteModule).DatabaseSync;
+    return (await import("@photostructure/sqlite")) as unknown as SqliteModule;
   } catch (error) {
     throw new DriverMissingError("@photostructure/sqlite", "SQLite on Node before 22.13", error);
   }
 }
+
+export const loadSqlite = async (): Promise<SqliteModule["DatabaseSync"]> =>
+  (await loadSqliteModule()).DatabaseSync;

@@ -1,17 +1,39 @@
+import { InvalidOperationError } from "../../errors.js";
 import type { Fault } from "../transient-retry.js";
 
 /** The codes of SQLITE_BUSY and SQLITE_LOCKED: another connection has the lock. */
 const busyCodes = [5, 6];
 
+/** The codes of SQLITE_CORRUPT and SQLITE_NOTADB. */
+const damagedCodes = [11, 26];
+
 /** Bindings report the code as a number (`errcode`, with extended codes above the low byte), as a name, or in the message. */
-export function isBusy(error: unknown): boolean {
+function hasCode(error: unknown, codes: readonly number[], name: RegExp, words: RegExp): boolean {
   const { errcode, code, message } = (error ?? {}) as { errcode?: number; code?: string; message?: string };
   return (
-    (errcode !== undefined && busyCodes.includes(errcode & 0xff)) ||
-    /^SQLITE_(BUSY|LOCKED)/.test(code ?? "") ||
-    /database (table )?is locked/.test(message ?? "")
+    (errcode !== undefined && codes.includes(errcode & 0xff)) ||
+    name.test(code ?? "") ||
+    words.test(message ?? "")
   );
 }
+
+export const isBusy = (error: unknown): boolean =>
+  hasCode(error, busyCodes, /^SQLITE_(BUSY|LOCKED)/, /database (table )?is locked/);
+
+/** Bytes of the file are not what SQLite wrote. */
+export const isDamaged = (error: unknown): boolean =>
+  hasCode(
+    error,
+    damagedCodes,
+    /^SQLITE_(CORRUPT|NOTADB)/,
+    /^(database disk image is malformed|file is not a database)/,
+  );
+
+export const damagedError = (file: string, detail: string, cause?: unknown): InvalidOperationError =>
+  new InvalidOperationError(
+    `The SQLite file ${file} is damaged: ${detail}. Stop the processes that use it, and restore it from a back-up: oncebox restore --from BACKUP --to ${file} --force`,
+    { cause },
+  );
 
 export const classify = (error: unknown): Fault => (isBusy(error) ? "rolledBack" : "permanent");
 

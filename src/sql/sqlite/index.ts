@@ -5,6 +5,15 @@ import { type RunStatement, type SqliteConnection, statementsOn } from "./connec
 import { sqliteDialect } from "./dialect.js";
 import { connectSqlite, type SqliteOptions } from "./open.js";
 
+export type { BackupSource } from "../why-not-backed-up.js";
+export {
+  type Backup,
+  type BackupOptions,
+  type BackupReport,
+  createBackup,
+  type MadeBackup,
+} from "./backup/create-backup.js";
+export { type RestoreOptions, type RestoreResult, restoreBackup } from "./backup/restore-backup.js";
 export { sqliteDialect } from "./dialect.js";
 export type { SqliteOptions } from "./open.js";
 

@@ -5,33 +5,17 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { exitCodes, type Terminal } from "../../../src/cli/command.js";
 import { withProgress } from "../../../src/cli/progress.js";
-import { commands, runCli } from "../../../src/cli/run.js";
+import { commands } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { createWebhookRoute } from "../../../src/webhooks/index.js";
+import { cli, cliWith } from "../../support/cli.js";
 
 let folder: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "oncebox-cli-"));
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
-
-/** Runs the command line as a script would. */
-const cli = (...args: string[]) => cliWith({}, ...args);
-
-async function cliWith(env: NodeJS.ProcessEnv, ...args: string[]) {
-  const out: string[] = [];
-  const err: string[] = [];
-  const terminal: Terminal = {
-    env,
-    isInteractive: false,
-    out: (line) => void out.push(line),
-    err: (line) => void err.push(line),
-    signal: new AbortController().signal,
-  };
-  const code = await runCli(args, terminal);
-  return { code, out: out.join("\n"), err: err.join("\n") };
-}
 
 const newDatabase = () => `sqlite:${join(folder, `${crypto.randomUUID()}.db`)}`;
 

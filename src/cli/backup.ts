@@ -1,0 +1,98 @@
+import { once } from "node:events";
+import { appDatabases, type BackedUpDatabases, backedUpDatabases } from "../app/app-databases.js";
+import { databaseOpeners } from "../config/database-openers.js";
+import { type BackupReport, createBackup } from "../sql/sqlite/backup/create-backup.js";
+import { jsonLogger } from "../telemetry/json-logger.js";
+import {
+  type Command,
+  type CommandInput,
+  databaseHelp,
+  databaseOptions,
+  duration,
+  exitCodes,
+  type Terminal,
+  text,
+  UsageError,
+} from "./command.js";
+import { requireDatabaseFile } from "./existing-database.js";
+import { withApp } from "./load-app.js";
+import { withProgress } from "./progress.js";
+
+export const backupCommand: Command = {
+  name: "backup",
+  summary: "copy SQLite databases while they are in use, and delete old copies",
+  usage: "backup [FILE …] --to DIR [--keep 7d] [--every 1h] [options]",
+  options: {
+    to: { type: "string" },
+    keep: { type: "string" },
+    every: { type: "string" },
+    ...databaseOptions,
+  },
+  help: {
+    to: "the folder of the back-ups; it is created",
+    keep: "delete back-ups that are older, such as 12h or 30d, but never the newest; 7d by default",
+    every: "stay and repeat, such as 15m or 1h; the log lines are JSON",
+    ...databaseHelp,
+  },
+  examples: [
+    "oncebox backup --to backups --database sqlite:app.db",
+    "oncebox backup inbox.db outbox.db --to /var/backups --keep 30d",
+    "oncebox backup --to backups --every 1h --app dist/app.js",
+  ],
+  positionals: Number.POSITIVE_INFINITY,
+  async run(input) {
+    const { values, positionals } = input;
+    if (values.to === undefined) throw new UsageError("backup needs --to DIR.");
+    if (positionals.length === 0)
+      return withApp(input, async (app) =>
+        backUp(input, async () => backedUpDatabases(await appDatabases(app))),
+      );
+    if (values.app !== undefined || values.database !== undefined)
+      throw new UsageError("Name files, or the databases of --app or --database, not both.");
+    const open = await databaseOpeners.sqlite();
+    const databases = positionals.map((file) => open({ file })); // a connection is opened at its first use
+    return backUp(input, async () => backedUpDatabases(databases));
+  },
+};
+
+async function backUp(
+  { values, terminal }: CommandInput,
+  select: () => Promise<BackedUpDatabases>,
+): Promise<number> {
+  const { databases, notes } = await select();
+  for (const note of notes) terminal.err(note);
+  if (databases.length === 1) requireDatabaseFile(databases[0]!); // of several, the report names the missing ones
+  const options = { to: text(values, "to")!, keepMs: duration(values, "keep", "7d") };
+  if (values.every !== undefined) {
+    const backup = createBackup(async () => (await select()).databases, {
+      ...options,
+      everyMs: duration(values, "every", "1h"),
+      logger: jsonLogger("info", terminal.out),
+    });
+    await untilStopped(backup, terminal);
+    return exitCodes.ok;
+  }
+  const backup = createBackup(databases, options);
+  const report = await withProgress(terminal, "backing up", () => backup.run({ signal: terminal.signal }));
+  print(report, terminal, values.json === true);
+  return report.failed.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+async function untilStopped(backup: ReturnType<typeof createBackup>, { signal }: Terminal): Promise<void> {
+  backup.start();
+  if (!signal.aborted) await once(signal, "abort");
+  await backup.stop();
+}
+
+function print({ made, failed }: BackupReport, terminal: Terminal, asJson: boolean): void {
+  if (asJson) {
+    const errors = failed.map(({ database, error }) => ({ database, error: error.message }));
+    terminal.out(JSON.stringify({ made, failed: errors }));
+    return;
+  }
+  for (const { database, file, bytes, deleted } of made) {
+    const old = deleted.length === 0 ? "" : `, ${deleted.length} old deleted`;
+    terminal.out(`${database} → ${file} (${bytes} bytes, checked${old})`);
+  }
+  for (const { database, error } of failed) terminal.err(`${database} was not backed up. ${error.message}`);
+}
