@@ -54,15 +54,15 @@ export function openFields(fields: EnvelopeFields, options: OpenFieldsOptions): 
 }
 
 function verified(fields: EnvelopeFields, options: OpenFieldsOptions): OpenedEnvelope {
-  const { payloadText, ...rest } = fields;
   const reason = refusalOf(fields, options);
   if (reason !== undefined) return { kind: "refused", reason };
+  const { messageId, correlationId, sourceServiceId, messageType, endpoint, payloadText } = fields;
   const payload = parseJson(payloadText);
   if (payload === undefined) return malformed("not JSON");
-  const headers = Object.fromEntries(
-    Object.entries(fields.headers).filter(([name]) => !isProtocolHeader(name)),
-  );
-  return { kind: "opened", envelope: { ...rest, payload, headers }, payloadText };
+  const others = Object.entries(fields.headers).filter(([name]) => !isProtocolHeader(name));
+  const headers = Object.fromEntries(others);
+  const envelope = { messageId, correlationId, sourceServiceId, messageType, endpoint, payload, headers };
+  return { kind: "opened", envelope, payloadText };
 }
 
 function refusalOf(fields: EnvelopeFields, options: OpenFieldsOptions): EnvelopeRefusal | undefined {

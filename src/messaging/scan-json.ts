@@ -9,7 +9,7 @@ export type ScanProblem =
   | "unknown member"
   | "member twice";
 
-/** Returns where the value ends that starts at `from`. It is not checked further: that is left to `JSON.parse`. */
+/** Where a value ends. What is inside of it is left to `JSON.parse`. */
 type End = number | ScanProblem;
 
 const [quote, backslash, comma, colon, openBrace, closeBrace, openBracket, closeBracket, letterU] = [
