@@ -9,7 +9,7 @@ import { type DurationEstimate, durationEstimate } from "./duration-estimate.js"
 import { checkHandlers, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { defaultPollIntervals, type PollIntervals, pollSchedule } from "./poll-schedule.js";
-import { isStopping, type RunCounts, type RunState } from "./run-state.js";
+import { expectClaimable, isStopping, type RunCounts, type RunState } from "./run-state.js";
 import { runTime } from "./run-time.js";
 import { settleFinished } from "./settle-finished.js";
 import { startWaiting } from "./starter.js";
@@ -48,6 +48,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const fullRunMs = run.time.usableMs();
   const unsubscribe = options.onWake?.(() => {
     run.polls.wake();
+    expectClaimable(run);
     run.changed.notify();
   });
   budget.signal.addEventListener("abort", run.changed.notify);
@@ -152,7 +153,7 @@ function newRun<Message extends QueueMessage, Tx>(
     nextRenewalAt: Number.POSITIVE_INFINITY,
     claimAbort: new AbortController(),
     isDrained: false,
-    partitionSettlements: 0,
+    claimableEvents: 0,
     hasUnfinished: false,
     suspectNotStarted: false,
     fault: undefined,
