@@ -84,7 +84,6 @@ function joined(first: DispatchReport, second: DispatchReport): DispatchReport {
   return {
     inbox: sumOfResults(first.inbox, second.inbox),
     outbox: sumOfResults(first.outbox, second.outbox),
-    // Where the second run did not include the inbox, its rest is still open.
-    more: second.more || (first.more && second.inbox === null),
+    more: second.more,
   };
 }
