@@ -1,4 +1,4 @@
-import { dispatcherConfig, type DispatcherOptions } from "../../src/dispatch/dispatcher.js";
+import { type DispatcherOptions, dispatcherConfig } from "../../src/dispatch/dispatcher.js";
 import { newRun } from "../../src/dispatch/new-run.js";
 import type { HeldMessage, Lease, RunState } from "../../src/dispatch/run-state.js";
 import type { QueueMessage } from "../../src/index.js";
