@@ -36,10 +36,10 @@ const cases: readonly Case[] = [
     runs: [1, 2, 3],
   },
   {
-    name: "starts no more than there are free slots",
-    options: { concurrency: 2 },
+    name: "starts no more than there are free slots, of whatever topics",
+    options: { concurrency: 2, handlers: { t: never, other: never } },
     state(run) {
-      running(run, message(1));
+      running(run, message(1, { topic: "other" }));
       for (const seq of [2, 3, 4]) waiting(run, message(seq));
     },
     runs: [1, 2],
@@ -47,9 +47,9 @@ const cases: readonly Case[] = [
   },
   {
     name: "starts nothing while all slots are full",
-    options: { concurrency: 1 },
+    options: { concurrency: 1, handlers: { t: never, other: never } },
     state(run) {
-      running(run, message(1));
+      running(run, message(1, { topic: "other" }));
       waiting(run, message(2));
     },
     runs: [1],
