@@ -1,15 +1,8 @@
 import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
-import {
-  type HeldMessage,
-  holdsSuspect,
-  isStartable,
-  isStopping,
-  type Lease,
-  loseLease,
-  type RunState,
-} from "./run-state.js";
+import { newHeld } from "./new-held.js";
+import { holdsSuspect, isStartable, isStopping, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 
 /** Claims when there is room for more messages and a claim may find some. */
@@ -134,24 +127,3 @@ const leaseFrom = (owner: OwnerToken, leaseMs: number, from: number): Lease => (
 
 /** The claim itself gives every message the usual lease, so a longer one is asked for at once. */
 const longerLease = (usual: Lease, leaseMs: number): Lease => ({ ...usual, leaseMs, renewAt: 0 });
-
-const newHeld = <Message, Tx>(
-  message: Message,
-  topic: HeldMessage<Message, Tx>["topic"],
-  lease: Lease,
-): HeldMessage<Message, Tx> => ({
-  message,
-  topic,
-  lease,
-  startedAt: 0,
-  timeoutAt: Number.POSITIVE_INFINITY,
-  warnAt: Number.POSITIVE_INFINITY,
-  abort: undefined,
-  stopReason: undefined,
-  transaction: undefined,
-  isCalled: false,
-  isLost: false,
-  isEnded: false,
-  decision: undefined,
-  later: undefined,
-});

@@ -1,4 +1,5 @@
 import { type DispatcherOptions, dispatcherConfig } from "../../src/dispatch/dispatcher.js";
+import { newHeld } from "../../src/dispatch/new-held.js";
 import { newRun } from "../../src/dispatch/new-run.js";
 import type { HeldMessage, Lease, RunState } from "../../src/dispatch/run-state.js";
 import type { QueueMessage } from "../../src/index.js";
@@ -41,22 +42,8 @@ export const lease = (leftMs = 60_000): Lease => ({
   renewAt: Number.POSITIVE_INFINITY,
 });
 
-export const held = (run: TestRunState, of: QueueMessage, under: Lease = lease()): TestHeld => ({
-  message: of,
-  topic: run.topics.of(of.topic),
-  lease: under,
-  startedAt: 0,
-  timeoutAt: Number.POSITIVE_INFINITY,
-  warnAt: Number.POSITIVE_INFINITY,
-  abort: undefined,
-  stopReason: undefined,
-  transaction: undefined,
-  isCalled: false,
-  isLost: false,
-  isEnded: false,
-  decision: undefined,
-  later: undefined,
-});
+export const held = (run: TestRunState, of: QueueMessage, under: Lease = lease()): TestHeld =>
+  newHeld(of, run.topics.of(of.topic), under);
 
 /** Puts a message where the starter would: its handler runs. */
 export function running(run: TestRunState, of: QueueMessage, under?: Lease): TestHeld {
