@@ -1,3 +1,4 @@
+import { defined } from "../../src/base/defined.js";
 import { type DispatcherOptions, dispatcherConfig } from "../../src/dispatch/dispatcher.js";
 import { newHeld } from "../../src/dispatch/new-held.js";
 import { newRun } from "../../src/dispatch/new-run.js";
@@ -103,10 +104,17 @@ export interface TestRunOptions extends Partial<DispatcherOptions<QueueMessage>>
   /** What the run's budget has left: 60 s by default. It does not change by itself. */
   readonly remainingMs?: number;
   readonly signal?: AbortSignal;
+  readonly onStuck?: () => void;
 }
 
 /** The state of a run whose budget keeps 100 ms as its reserve. */
-export function testRun({ store, remainingMs = 60_000, signal, ...options }: TestRunOptions = {}) {
+export function testRun({
+  store,
+  remainingMs = 60_000,
+  signal,
+  onStuck,
+  ...options
+}: TestRunOptions = {}): TestRunState {
   const budget = { signal: signal ?? new AbortController().signal, remainingMs: () => remainingMs };
   const never = () => new Promise<never>(() => {});
   const config = dispatcherConfig<QueueMessage, unknown>({
@@ -114,7 +122,7 @@ export function testRun({ store, remainingMs = 60_000, signal, ...options }: Tes
     reserveMs: 100,
     ...options,
   });
-  return newRun(store ?? recordingStore([]), budget, config, {});
+  return newRun(store ?? recordingStore([]), budget, config, defined({ onStuck }));
 }
 
 /** Waits until the run has done what it does in the background. */

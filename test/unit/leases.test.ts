@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { handlerReturned } from "../../src/dispatch/handler-end.js";
 import { renewLeases } from "../../src/dispatch/leases.js";
 import { type Lease, loseLease, toSettling } from "../../src/dispatch/run-state.js";
 import type { QueueMessage } from "../../src/index.js";
@@ -108,6 +109,18 @@ describe("the renewal of leases", () => {
     expect(lost).toMatchObject({ isLost: true, stopReason: expect.any(LeaseLostError) });
     expect(run.running.get(1)).toBe(lost);
     expect(run.counts.lost).toBe(0);
+  });
+
+  it.each([
+    ["is counted once as lost", false, { acked: 0, lost: 1 }],
+    ["is acknowledged when its transaction was committed before the renewal", true, { acked: 1, lost: 0 }],
+  ])("IBX-078 a handler that ends after its lease was lost %s", async (_, isAcked, counts) => {
+    const { run } = runWith(allLost);
+    const lost = running(run, message(1), due());
+    await renew(run);
+    handlerReturned(run, lost, { end: { kind: "ok" }, isAcked });
+    expect(run.counts).toMatchObject({ ...counts, handled: 1 });
+    expect([run.running.size, run.settling.size]).toEqual([0, 0]);
   });
 
   it("IBX-078 a message that is being settled is not lost by its renewal: its settlement tells", async () => {

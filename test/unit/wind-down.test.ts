@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { claimMore } from "../../src/dispatch/claim-loop.js";
 import { handlerReturned } from "../../src/dispatch/handler-end.js";
+import { checkHandlers } from "../../src/dispatch/handler-timeouts.js";
 import { toSettling } from "../../src/dispatch/run-state.js";
 import { windDown } from "../../src/dispatch/wind-down.js";
 import type { QueueMessage } from "../../src/index.js";
@@ -62,6 +63,18 @@ describe("winding down", () => {
     expect(errors).toEqual(["The handler did not finish within 20 ms."]);
     expect(slow.stopReason).toMatchObject({ name: "TimeoutError", message: "The handler's 20 ms are over." });
     expect(run.hasUnfinished).toBe(false);
+  });
+
+  it.each([
+    ["ends the process of a worker that goes on", undefined, 1],
+    ["lets a worker that stops settle first", AbortSignal.abort(), 0],
+  ])("MID-09 a stuck handler in every slot %s", (_, signal, calls) => {
+    let called = 0;
+    const run = testRun({ concurrency: 1, onStuck: () => void called++, ...(signal && { signal }) });
+    run.givenUp.set(held(run, message(1)), { stuckAt: 0, isReported: false });
+    checkHandlers(run, performance.now());
+    expect(run.counts.stuck).toBe(1);
+    expect(called).toBe(calls);
   });
 
   it("FUN-03 gives a handler without a time-out up when the time is over", async () => {
