@@ -1,6 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { waitedWithin } from "../base/budget-parts.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
+import { defaultPollIntervals } from "../dispatch/poll-schedule.js";
 import { sumOfResults } from "../dispatch/result-sum.js";
 import { lingerMs } from "./wake-up.js";
 
@@ -24,8 +25,8 @@ export interface DispatchJobs {
 }
 
 /**
- * Dispatches both queues within one budget. Handlers of the inbox fill the outbox, so the outbox is dispatched again
- * after them. With `linger`, for a run that a wake-up started, both queues are dispatched again after `lingerMs`.
+ * Dispatches both queues within one budget. With `linger`, for a run that a wake-up started, both queues are dispatched
+ * again after `lingerMs`.
  */
 export async function dispatchAll(
   jobs: DispatchJobs,
@@ -33,9 +34,6 @@ export async function dispatchAll(
   linger: boolean,
 ): Promise<DispatchReport> {
   let report = await dispatchOnce(jobs, budget);
-  if ((report.inbox?.acked ?? 0) > 0 && hasTime(budget)) {
-    report = joined(report, await dispatchOnce({ inbox: undefined, outbox: jobs.outbox }, budget));
-  }
   if (linger && !report.more && (await waitedWithin(budget, lingerMs))) {
     report = joined(report, await dispatchOnce(jobs, budget));
   }
@@ -43,7 +41,9 @@ export async function dispatchAll(
 }
 
 async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<DispatchReport> {
-  const settled = await Promise.allSettled([jobs.inbox?.(budget), jobs.outbox?.(budget)]);
+  const inboxRun = jobs.inbox?.(budget);
+  const outboxRun = jobs.outbox && outboxBeside(inboxRun, jobs.outbox, budget);
+  const settled = await Promise.allSettled([inboxRun, outboxRun]);
   // A queue that failed must not end the function while the other still works.
   const failed = settled.find((result) => result.status === "rejected");
   if (failed !== undefined) throw failed.reason;
@@ -52,13 +52,38 @@ async function dispatchOnce(jobs: DispatchJobs, budget: Budget): Promise<Dispatc
   return { inbox: inbox ?? null, outbox: outbox ?? null, more };
 }
 
+/**
+ * Handlers of the inbox fill the outbox. So the outbox is dispatched again and again while the inbox's run goes on: a slow
+ * handler does not delay what others have enqueued. It is dispatched a last time after a run that acknowledged messages.
+ */
+async function outboxBeside(
+  inboxRun: Promise<DispatchResult> | undefined,
+  dispatch: NonNullable<DispatchJobs["outbox"]>,
+  budget: Budget,
+): Promise<DispatchResult> {
+  const ended = new AbortController();
+  const acknowledged = inboxRun
+    ?.then(({ acked }) => acked > 0)
+    .catch(() => false) // its error is reported with the inbox
+    .finally(() => ended.abort());
+  let result = await dispatch(budget);
+  if (acknowledged === undefined) return result;
+  const dispatchAgain = async (): Promise<void> => {
+    result = sumOfResults(result, await dispatch(budget)) ?? result;
+  };
+  const untilEnded: Budget = { signal: ended.signal, remainingMs: () => budget.remainingMs() };
+  while (hasTime(budget) && (await waitedWithin(untilEnded, defaultPollIntervals.pollMs)))
+    await dispatchAgain();
+  if ((await acknowledged) && hasTime(budget)) await dispatchAgain();
+  return result;
+}
+
 const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.remainingMs() > 0;
 
 function joined(first: DispatchReport, second: DispatchReport): DispatchReport {
   return {
     inbox: sumOfResults(first.inbox, second.inbox),
     outbox: sumOfResults(first.outbox, second.outbox),
-    // Where the second run did not include the inbox, its rest is still open.
-    more: second.more || (first.more && second.inbox === null),
+    more: second.more,
   };
 }

@@ -1,14 +1,8 @@
 import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
-import {
-  type HeldMessage,
-  holdsSuspect,
-  isStartable,
-  isStopping,
-  type Lease,
-  loseLease,
-  type RunState,
-} from "./run-state.js";
+import { withDeadline } from "../queue/store-deadline.js";
+import { newHeld } from "./new-held.js";
+import { holdsSuspect, isStartable, isStopping, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 
 /** Claims when there is room for more messages and a claim may find some. */
@@ -39,21 +33,20 @@ function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>)
 async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
   const { store, config, logger, claimAbort } = run;
   const owner = newOwnerToken();
-  const partitionSettlements = run.partitionSettlements;
+  const { claimableEvents } = run;
   const startedAt = performance.now();
   try {
-    const messages = await store.claim({
-      owner,
-      leaseMs: config.leaseMs,
-      batchSize: claimSize(run),
-      signal: claimAbort.signal,
-    });
+    const options = { owner, leaseMs: config.leaseMs, batchSize: claimSize(run) };
+    const messages = await withDeadline(
+      longestClaimMs(config),
+      "A claim",
+      (signal) => store.claim({ ...options, signal }),
+      claimAbort.signal,
+    );
     const now = performance.now();
     run.time.storeCallTook(now - startedAt);
     run.counts.claimed += messages.length;
-    // A settlement during this claim may have made the next message of its partition queue claimable. Then an empty claim
-    // does not mean drained.
-    run.isDrained = messages.length === 0 && partitionSettlements === run.partitionSettlements;
+    run.isDrained = messages.length === 0 && claimableEvents === run.claimableEvents;
     if (messages.length > 0) run.polls.foundMessages();
     else if (run.isDrained) run.polls.foundNothing(now);
     keepClaimed(run, messages, owner, startedAt);
@@ -66,6 +59,10 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     run.changed.notify();
   }
 }
+
+/** A claim that takes longer than its lease returns nothing that may be started. A short lease has a settlement's time. */
+const longestClaimMs = ({ leaseMs, settleTimeoutMs }: { leaseMs: number; settleTimeoutMs: number }): number =>
+  Math.max(leaseMs, settleTimeoutMs);
 
 /** No more messages than the run could handle if all of them were of its fastest topic. */
 function claimSize<Message extends QueueMessage, Tx>({
@@ -81,7 +78,8 @@ function claimSize<Message extends QueueMessage, Tx>({
  * Takes the claimed messages. A message that this run holds already was claimed again because its lease expired:
  * - while it waited, only the new lease counts;
  * - while its handler runs, the handler is told to stop and the message is handled after it;
- * - while it is being settled, it is not handled again: its settlement is repeated under the new lease.
+ * - while it is being settled, the new lease is held until the settlement tells whether the message was settled before
+ *   the claim, or has to be settled under the new lease.
  */
 function keepClaimed<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
@@ -106,15 +104,16 @@ function keepClaimed<Message extends QueueMessage, Tx>(
     return lease;
   };
   for (const message of messages) {
+    const topic = run.topics.of(message.topic);
+    const held = newHeld(message, topic, leaseFor(topic.leaseMs));
     const settling = run.settling.get(message.seq);
     if (settling !== undefined) {
-      settling.laterLease = usual;
+      settling.later = held;
       continue;
     }
     const running = run.running.get(message.seq);
     if (running !== undefined) loseLease(run, running);
-    const topic = run.topics.of(message.topic);
-    run.waiting.push(newHeld(message, topic, leaseFor(topic.leaseMs)));
+    run.waiting.push(held);
   }
 }
 
@@ -128,24 +127,3 @@ const leaseFrom = (owner: OwnerToken, leaseMs: number, from: number): Lease => (
 
 /** The claim itself gives every message the usual lease, so a longer one is asked for at once. */
 const longerLease = (usual: Lease, leaseMs: number): Lease => ({ ...usual, leaseMs, renewAt: 0 });
-
-const newHeld = <Message, Tx>(
-  message: Message,
-  topic: HeldMessage<Message, Tx>["topic"],
-  lease: Lease,
-): HeldMessage<Message, Tx> => ({
-  message,
-  topic,
-  lease,
-  startedAt: 0,
-  timeoutAt: Number.POSITIVE_INFINITY,
-  warnAt: Number.POSITIVE_INFINITY,
-  abort: undefined,
-  stopReason: undefined,
-  transaction: undefined,
-  isCalled: false,
-  isLost: false,
-  isEnded: false,
-  decision: undefined,
-  laterLease: undefined,
-});

@@ -1,20 +1,17 @@
 import type { Budget } from "../base/budget.js";
-import { silentLogger, withFields } from "../base/logger.js";
 import { mustRunAlone } from "../queue/crashes.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { changes } from "./changes.js";
 import { claimMore, hasTimeToClaim } from "./claim-loop.js";
 import type { DispatcherConfig } from "./dispatcher.js";
-import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
 import { checkHandlers, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
-import { defaultPollIntervals, type PollIntervals, pollSchedule } from "./poll-schedule.js";
-import { isStopping, type RunCounts, type RunState } from "./run-state.js";
-import { runTime } from "./run-time.js";
+import { newRun } from "./new-run.js";
+import type { PollIntervals } from "./poll-schedule.js";
+import { expectClaimable, isStopping, type RunCounts, type RunState } from "./run-state.js";
 import { settleFinished } from "./settle-finished.js";
 import { startWaiting } from "./starter.js";
-import { fitsInto, topicRecords } from "./topic-records.js";
+import { fitsInto } from "./topic-records.js";
 import { windDown } from "./wind-down.js";
 
 export interface DispatchResult extends Readonly<RunCounts> {
@@ -49,6 +46,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   const fullRunMs = run.time.usableMs();
   const unsubscribe = options.onWake?.(() => {
     run.polls.wake();
+    expectClaimable(run);
     run.changed.notify();
   });
   budget.signal.addEventListener("abort", run.changed.notify);
@@ -117,52 +115,4 @@ function untilNextStepMs<Message extends QueueMessage, Tx>(run: RunState<Message
     untilNextRenewalMs(run, now),
     Math.max(1, untilPollMs),
   );
-}
-
-/** Until a call of the store has been measured it is expected to take this long, which makes a reserve of half a second. */
-const expectedStoreCallMs = 75;
-
-function newRun<Message extends QueueMessage, Tx>(
-  store: DispatchStore<Message, Tx>,
-  budget: Budget,
-  config: DispatcherConfig<Message, Tx>,
-  options: RunOptions,
-): RunState<Message, Tx> {
-  return {
-    store,
-    config,
-    budget,
-    time: runTime(budget, config.reserveMs, storeCallsOf(store, config.storeCalls), config.lateness),
-    logger: withFields(config.logger, { store: store.id }),
-    topics: topicRecords(config, options.defaultTimeoutMs ?? Number.POSITIVE_INFINITY),
-    polls: pollSchedule(options.poll ?? defaultPollIntervals),
-    changed: changes(),
-    counts: { claimed: 0, handled: 0, acked: 0, abandoned: 0, failed: 0, released: 0, lost: 0, stuck: 0 },
-    isLogging: config.logger !== silentLogger,
-    fieldsOf: (message) => ({ topic: message.topic, ...config.describe(message), attempt: message.attempt }),
-    onStuck: options.onStuck,
-    waiting: [],
-    running: new Map(),
-    settling: new Map(),
-    unsent: [],
-    busyPartitions: new Set(),
-    givenUp: new Map(),
-    isClaiming: false,
-    isSettling: false,
-    isRenewing: false,
-    nextRenewalAt: Number.POSITIVE_INFINITY,
-    claimAbort: new AbortController(),
-    isDrained: false,
-    partitionSettlements: 0,
-    hasUnfinished: false,
-    suspectNotStarted: false,
-    fault: undefined,
-  };
-}
-
-/** How long this store's calls took, over all runs of this dispatcher. */
-function storeCallsOf(store: object, known: WeakMap<object, DurationEstimate>): DurationEstimate {
-  const storeCalls = known.get(store) ?? durationEstimate(expectedStoreCallMs);
-  known.set(store, storeCalls);
-  return storeCalls;
 }

@@ -104,6 +104,18 @@ const known = [
 export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   options: DispatcherOptions<Message, Tx>,
 ): Dispatcher<Message, Tx> {
+  const config = dispatcherConfig(options);
+  return {
+    // a handler of any message also handles a more specific one
+    run: (store, budget, runOptions) =>
+      dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions),
+  };
+}
+
+/** The options, checked and with their defaults. */
+export function dispatcherConfig<Message extends QueueMessage, Tx>(
+  options: DispatcherOptions<Message, Tx>,
+): DispatcherConfig<Message, Tx> {
   refuseUnknown(options, known, "createDispatcher");
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
   const config: DispatcherConfig<Message, Tx> = {
@@ -134,11 +146,7 @@ export function createDispatcher<Message extends QueueMessage, Tx = unknown>(
   if (!Number.isInteger(config.concurrency) || config.concurrency < 1) {
     throw new ArgumentRangeError("concurrency must be a whole number, 1 or more.");
   }
-  return {
-    // a handler of any message also handles a more specific one
-    run: (store, budget, runOptions) =>
-      dispatchRun(store as unknown as DispatchStore<Message, Tx>, budget, config, runOptions),
-  };
+  return config;
 }
 
 /** An inbox message's source and id, or an outbox message's id. */

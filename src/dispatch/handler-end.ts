@@ -55,11 +55,11 @@ export function decide<Message extends QueueMessage, Tx>(
     topic.durations.add(performance.now() - held.startedAt);
   report(run, message, end);
   const error = end.kind === "error" ? end.error : undefined;
-  if (held.isLost || error instanceof LeaseLostError) {
-    run.counts.lost++;
+  if (isAcked) {
+    run.counts.acked++; // even if a renewal found it lost: the acknowledgement was committed before the renewal
     letGo(run, held);
-  } else if (isAcked) {
-    run.counts.acked++;
+  } else if (held.isLost || error instanceof LeaseLostError) {
+    run.counts.lost++;
     letGo(run, held);
   } else if (error instanceof NotCalledError) {
     run.fault ??= error.cause;

@@ -1,7 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
 import { decide } from "./handler-end.js";
 import { endHandlerTransaction, NotCalledError } from "./handler-transaction.js";
-import { type HeldMessage, type RunState, tellToStop } from "./run-state.js";
+import { type HeldMessage, isStopping, type RunState, tellToStop } from "./run-state.js";
 import type { HandlingEnd } from "./settlement.js";
 
 /** How long a handler that was given up may take to return before it counts as stuck; no longer than its time-out. */
@@ -78,5 +78,5 @@ function reportStuck<Message extends QueueMessage, Tx>(
   logger.error("as many handlers are stuck as may run at once; restart this process", {
     stuck: counts.stuck,
   });
-  run.onStuck?.();
+  if (!isStopping(run)) run.onStuck?.(); // a run that ends settles first
 }

@@ -1,7 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
+import { withDeadline } from "../queue/store-deadline.js";
 import { type HeldMessage, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
-import { withDeadline } from "./store-deadline.js";
 
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {
@@ -29,7 +29,7 @@ function* heldMessages<Message extends QueueMessage, Tx>(
 ): Generator<HeldMessage<Message, Tx>> {
   yield* run.waiting;
   for (const held of run.running.values()) if (!held.isLost) yield held;
-  yield* run.settling.values();
+  for (const held of run.settling.values()) yield held.later ?? held;
 }
 
 function leasesOf<Message extends QueueMessage, Tx>(
@@ -75,14 +75,21 @@ async function renew<Message extends QueueMessage, Tx>(
     const lost = new Set<unknown>(lostMessages);
     lease.expiresAt = startedAt + leaseMs;
     lease.renewAt = startedAt + leaseMs / 3;
-    // A settling message may have been settled meanwhile: its settlement tells whether the lease was lost.
-    for (const held of messages)
-      if (lost.has(held.message) && !run.settling.has(held.message.seq) && isHeld(run, held))
-        loseLease(run, held);
+    for (const held of messages) if (lost.has(held.message)) notRenewed(run, held);
   } catch (error) {
     lease.renewAt = performance.now() + leaseMs / 6;
     run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
   }
+}
+
+function notRenewed<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  held: HeldMessage<Message, Tx>,
+): void {
+  const settling = run.settling.get(held.message.seq);
+  // A settling message may have been settled meanwhile: its settlement tells whether the lease was lost.
+  if (settling === undefined && isHeld(run, held)) loseLease(run, held);
+  else if (settling?.later === held) settling.later = undefined; // another worker has the message
 }
 
 const isHeld = <Message extends QueueMessage, Tx>(

@@ -47,8 +47,8 @@ export interface HeldMessage<Message, Tx> {
   isEnded: boolean;
   /** How the message is settled; set when its outcome is decided. */
   decision: Decision | undefined;
-  /** The lease of a later claim of the same message, which arrived before the settlement was confirmed. */
-  laterLease: Lease | undefined;
+  /** The same message from a later claim, which arrived before the settlement was confirmed. It is held in place of this. */
+  later: HeldMessage<Message, Tx> | undefined;
 }
 
 export interface RunCounts {
@@ -101,8 +101,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly claimAbort: AbortController;
   /** The last claim returned nothing, and nothing has changed since that could make a message claimable. */
   isDrained: boolean;
-  /** How many messages with a partition key were settled: each may have made the next one of its queue claimable. */
-  partitionSettlements: number;
+  /** How often something happened that may have made messages claimable; see `expectClaimable`. */
+  claimableEvents: number;
   /** Messages were not handled because of time. */
   hasUnfinished: boolean;
   /** A message that must be handled alone could not be started. Another claim would return it again. */
@@ -148,7 +148,10 @@ export function tellToStop<Message, Tx>(held: HeldMessage<Message, Tx>, reason: 
   held.abort?.abort(held.stopReason);
 }
 
-/** The lease on a message has expired and may be another worker's. A running handler is told to stop. */
+/**
+ * The lease on a message has expired and may be another worker's. A running handler is told to stop, and counts as lost
+ * when it has ended; a waiting message counts at once.
+ */
 export function loseLease<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
@@ -156,7 +159,10 @@ export function loseLease<Message extends QueueMessage, Tx>(
   if (held.isLost) return;
   held.isLost = true;
   tellToStop(held, new LeaseLostError());
-  run.waiting = run.waiting.filter((other) => other !== held);
+  if (run.running.get(held.message.seq) !== held) {
+    run.waiting = run.waiting.filter((other) => other !== held);
+    run.counts.lost++;
+  }
   run.logger.warn("lease lost", run.config.describe(held.message));
   run.changed.notify();
 }
@@ -186,10 +192,18 @@ export function letGo<Message extends QueueMessage, Tx>(
   if (partitionKey !== null) {
     // A lost handler and a later claim of the same message may both be here.
     if (!run.settling.has(seq) && !run.running.has(seq)) run.busyPartitions.delete(partitionKey);
-    run.partitionSettlements++;
-    run.isDrained = false;
+    expectClaimable(run);
   }
   run.changed.notify();
+}
+
+/**
+ * A claim may find messages now: a wake-up came, or the first message of a partition queue was settled. A claim that is
+ * under way may have come too early for them, so it cannot tell whether the queue is drained.
+ */
+export function expectClaimable<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
+  run.claimableEvents++;
+  run.isDrained = false;
 }
 
 /** Gives waiting messages back to the queue, at no attempt. */

@@ -2,10 +2,10 @@ import { severalAtOnce } from "../base/several-at-once.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
+import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { type HeldMessage, letGo, type RunCounts, type RunState } from "./run-state.js";
+import { type HeldMessage, letGo, type RunCounts, type RunState, toSettling } from "./run-state.js";
 import { type Decision, describeThrown } from "./settlement.js";
-import { withDeadline } from "./store-deadline.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
 const maxTries = 3;
@@ -109,7 +109,10 @@ async function send<Message extends QueueMessage, Tx>(
       run.logger.error("settling failed", { tries, error: describeThrown(error) });
     }
   }
-  for (const held of call.messages) letGo(run, held);
+  for (const held of call.messages) {
+    if (held.later === undefined) letGo(run, held);
+    else settleLater(run, held, held.later);
+  }
 }
 
 function confirm<Message extends QueueMessage, Tx>(
@@ -118,31 +121,26 @@ function confirm<Message extends QueueMessage, Tx>(
   lost: ReadonlySet<unknown>,
 ): void {
   for (const held of messages) {
-    if (!lost.has(held.message)) {
-      run.counts[count]++;
-      letGo(run, held);
-    } else if (held.laterLease !== undefined) settleAgain(run, held, held.laterLease);
-    else {
-      run.counts.lost++;
-      letGo(run, held);
+    const { later } = held;
+    const isLost = lost.has(held.message);
+    if (isLost && later !== undefined) {
+      settleLater(run, held, later);
+      continue;
     }
+    run.counts[isLost ? "lost" : count]++;
+    letGo(run, held);
+    // It was claimed after this settlement, so it is due again: it was abandoned or released.
+    if (later !== undefined) run.waiting.push(later);
   }
 }
 
 /** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
-function settleAgain<Message extends QueueMessage, Tx>(
+function settleLater<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
-  lease: HeldMessage<Message, Tx>["lease"],
+  later: HeldMessage<Message, Tx>,
 ): void {
   const decision = held.decision!;
-  const again: HeldMessage<Message, Tx> = {
-    ...held,
-    lease,
-    laterLease: undefined,
-    // the expiry of the first lease has counted the attempt
-    decision: decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision,
-  };
-  run.settling.set(held.message.seq, again);
-  run.unsent.push(again);
+  // The expiry of the first lease has counted the attempt.
+  toSettling(run, later, decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision);
 }

@@ -76,7 +76,6 @@ function isExpired<Message extends QueueMessage, Tx>(
   now: number,
 ): boolean {
   if (now < held.lease.expiresAt) return false;
-  run.counts.lost++;
   loseLease(run, held);
   return true;
 }

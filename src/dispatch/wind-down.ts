@@ -1,5 +1,5 @@
 import type { QueueMessage } from "../queue/message.js";
-import { giveUp } from "./handler-timeouts.js";
+import { checkHandlers, giveUp, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { type RunState, releaseWaiting, tellToStop } from "./run-state.js";
 import { settleFinished } from "./settle-finished.js";
@@ -13,9 +13,7 @@ export async function windDown<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   fullRunMs: number,
 ): Promise<void> {
-  run.hasUnfinished ||= run.waiting.length > 0;
   forgetTooSlowTopics(run, fullRunMs);
-  releaseWaiting(run);
   const isQuiet = (): boolean => run.running.size === 0 && !run.isClaiming;
   await waitUntil(run, isQuiet, run.time.usableMs);
   run.hasUnfinished ||= run.running.size > 0;
@@ -23,8 +21,6 @@ export async function windDown<Message extends QueueMessage, Tx>(
   for (const held of run.running.values()) tellToStop(held, reason);
   await waitUntil(run, isQuiet, run.time.untilGivenUpMs);
   run.claimAbort.abort();
-  run.hasUnfinished ||= run.waiting.length > 0;
-  releaseWaiting(run);
   for (const held of [...run.running.values()]) giveUp(run, held, { kind: "cutOff" });
   const isSettled = await waitUntil(run, () => run.settling.size === 0, run.time.untilReturnMs);
   // A database that does not respond must not keep the function past its end. The leases then end by themselves.
@@ -32,7 +28,7 @@ export async function windDown<Message extends QueueMessage, Tx>(
     run.logger.error("the time ended before everything was settled", { left: run.settling.size });
 }
 
-/** Settles and renews until `isDone` or the time is over. Returns whether it is done. */
+/** Releases, checks handlers, settles and renews until `isDone` or the time is over. Returns whether it is done. */
 async function waitUntil<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   isDone: () => boolean,
@@ -40,13 +36,16 @@ async function waitUntil<Message extends QueueMessage, Tx>(
 ): Promise<boolean> {
   for (;;) {
     const now = performance.now();
+    run.hasUnfinished ||= run.waiting.length > 0;
+    releaseWaiting(run);
+    checkHandlers(run, now);
     settleFinished(run);
     renewLeases(run, now);
     if (isDone()) return true;
     const left = leftMs();
-    const untilRenewalMs = untilNextRenewalMs(run, now);
-    const hasChanged = left > 0 && (await run.changed.next(Math.min(left, untilRenewalMs)));
-    if (!hasChanged && left <= untilRenewalMs) return false;
+    const untilStepMs = Math.min(untilNextCheckMs(run, now), untilNextRenewalMs(run, now));
+    const hasChanged = left > 0 && (await run.changed.next(Math.min(left, untilStepMs)));
+    if (!hasChanged && left <= untilStepMs) return false;
   }
 }
 

@@ -3,6 +3,7 @@ import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
 import { sleep } from "../base/wait.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
+import { withDeadline } from "../queue/store-deadline.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
@@ -52,6 +53,10 @@ const defaults = {
 } as const;
 
 const known = [...Object.keys(defaults), "dispatcher", "store", "exitWhenStuck", "wakeUp", "logger", "pause"];
+
+/** A reap that takes longer is given up, so that a silent connection does not end all reaping. */
+const longestReapMs = 60_000;
+const longestStopListeningMs = 2_000;
 
 /** For a resident process: claims and handles messages of a store for as long as the process lives. */
 export function createWorker<Message extends QueueMessage, Tx, Stored extends Message>(
@@ -106,17 +111,20 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
 
   const reap = async (): Promise<void> => {
     while (!signal.aborted) {
-      await attempt("reap", () => store.reapExpired({ signal }));
+      await attempt("reap", () =>
+        withDeadline(longestReapMs, "A reap", (own) => store.reapExpired({ signal: own }), signal),
+      );
       await sleep(reapMs, signal).catch(() => {});
     }
   };
 
   const live = async (): Promise<void> => {
-    const stopListening = await attempt("listening for wake-ups", async () =>
-      options.wakeUp?.(wakes.wake, signal),
-    );
+    // Not awaited: a source that does not respond must not keep the worker from polling.
+    const listening = attempt("listening for wake-ups", async () => options.wakeUp?.(wakes.wake, signal));
     await Promise.all([dispatch(), reap()]);
-    await attempt("stopping to listen", async () => stopListening?.());
+    await attempt("stopping to listen", () =>
+      withDeadline(longestStopListeningMs, "Stopping to listen", async () => (await listening)?.()),
+    );
   };
 
   const running = live();

@@ -1,9 +1,19 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createInbox, createOutbox, InvalidOperationError, migrate, newOwnerToken } from "../../src/index.js";
+import {
+  createDispatcher,
+  createInbox,
+  createOutbox,
+  createWorker,
+  InvalidOperationError,
+  migrate,
+  newOwnerToken,
+  type OutboxMessage,
+} from "../../src/index.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
+import { gate } from "../../src/testing/support/gate.js";
 import { startProxy } from "../support/cuttable-proxy.js";
 import { silentServer } from "../support/many-tenants.js";
 
@@ -119,6 +129,33 @@ describe("a PostgreSQL statement that is given up", () => {
     await expect.poll(() => silent.open(), { timeout: longMs }).toBe(0);
     await silent.stop();
   }, 30_000);
+});
+
+describe("a worker on PostgreSQL", () => {
+  it("ADD-04 ADD-09 goes on after all of its connections froze: its claims have a deadline", async () => {
+    const { proxy, db } = await throughProxy("worker");
+    const direct = openPostgres({ url });
+    await migrate(direct, { schema });
+    const sender = createOutbox(direct, { schema });
+    const [first, second] = [gate(), gate()];
+    const worker = createWorker({
+      dispatcher: createDispatcher<OutboxMessage>({
+        leaseMs: 500,
+        settleTimeoutMs: 500,
+        handlers: { first: () => first.open(), second: () => second.open() },
+      }),
+      store: createOutbox(db, { schema }),
+      pollMs: 20,
+    });
+    await sender.enqueue({ topic: "first", payload: "" });
+    await first.promise;
+    proxy.freezeOpen();
+    await sender.enqueue({ topic: "second", payload: "" });
+    await second.promise; // without a deadline it would never be claimed
+    await worker.stop();
+    await Promise.all([db.close(), direct.close()]);
+    await proxy.cut();
+  }, 40_000);
 });
 
 describe("row numbers beyond 2^53", () => {

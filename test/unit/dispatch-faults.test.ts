@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import {
   createDispatcher,
   createInbox,
@@ -10,10 +10,15 @@ import {
   type SqlExecutor,
   timeBudget,
 } from "../../src/index.js";
+import { purgeWithin, reapWithin } from "../../src/queue/maintenance.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { gate } from "../../src/testing/support/gate.js";
 
 const open: { close(): Promise<void> }[] = [];
-afterEach(() => Promise.all(open.splice(0).map((db) => db.close())));
+afterEach(async () => {
+  vi.useRealTimers();
+  await Promise.all(open.splice(0).map((db) => db.close()));
+});
 
 async function inboxWith(count: number, now?: () => Date): Promise<Inbox> {
   const db = openSqlite({ file: ":memory:" });
@@ -103,6 +108,62 @@ describe("a dispatcher whose database misbehaves", () => {
     expect(started).toEqual(["0", "1!", "more"]);
     expect(released).toEqual([]);
     expect((await inbox.stats()).counts).toMatchObject({ Done: 3, Processing: 0 });
+  });
+
+  it("ADD-04 a worker goes on though a claim never returned", async () => {
+    const inbox = await inboxWith(1);
+    const handled = gate();
+    const signals: (AbortSignal | undefined)[] = [];
+    const claim: Inbox["claim"] = (options) => {
+      signals.push(options.signal);
+      return signals.length === 1 ? never() : inbox.claim(options);
+    };
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
+      leaseMs: 300,
+      settleTimeoutMs: 300,
+      handlers: { t: () => handled.open() },
+    });
+    const worker = createWorker({ dispatcher, store: { ...inbox, claim }, pollMs: 10 });
+    await handled.promise;
+    expect(signals[0]?.aborted).toBe(true);
+    await worker.stop();
+  });
+
+  it("IBX-072 a worker reaps again though a reap never returned", async () => {
+    const inbox = await inboxWith(0);
+    const signals: (AbortSignal | undefined)[] = [];
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: {} });
+    const reapExpired: Inbox["reapExpired"] = ({ signal } = {}) => {
+      signals.push(signal);
+      return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+    };
+    const worker = createWorker({ dispatcher, store: { ...inbox, reapExpired }, reapMs: 1_000 });
+    await vi.advanceTimersByTimeAsync(61_000);
+    vi.useRealTimers();
+    expect(signals.map((signal) => signal?.aborted)).toEqual([true, false]);
+    await worker.stop();
+    expect(signals[1]?.aborted).toBe(true);
+  });
+
+  it("ADD-09 MID-09 a worker polls, and stops, though its source of wake-ups does not respond", async () => {
+    const inbox = await inboxWith(1);
+    const handled = gate();
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({ handlers: { t: () => handled.open() } });
+    const worker = createWorker({ dispatcher, store: inbox, wakeUp: never });
+    await handled.promise;
+    await worker.stop();
+    expect((await inbox.stats()).counts).toMatchObject({ Done: 1 });
+  });
+
+  it("FUN-04 reaping and clean-up end before the function does, though the database does not respond", async () => {
+    const inbox = await inboxWith(1);
+    const silent = { ...inbox, reapExpired: never, purgeDone: never };
+    for (const job of [reapWithin, purgeWithin]) {
+      const budget = timeBudget(700);
+      await expect(job(silent, budget)).rejects.toThrow(/took longer than \d+ ms/);
+      expect(budget.remainingMs()).toBeGreaterThan(0);
+    }
   });
 
   it("IBX-075 an error whose text cannot be read is a failure like any other", async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { sleep } from "../../base/wait.js";
 import { createDispatcher } from "../../dispatch/dispatcher.js";
+import { newOwnerToken } from "../../queue/owner-token.js";
 import { gate } from "../support/gate.js";
 import { type AnyMessage, type DispatchContext, testBudget } from "./support.js";
 
@@ -60,6 +61,51 @@ export function slowSettlementTests(context: DispatchContext): void {
       expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 1, handled: 1 });
       expect(handled).toBe(1);
       expect(owners.size).toBe(2);
+      expect(await countIn("done")).toBe(1);
+    });
+
+    it("FUN-03 IBX-078 OBX-059 the new lease of a message that is being settled is renewed, so no other worker gets the message", async () => {
+      const { store, enqueue, clock, countIn } = await context.subject(kind, {
+        retry: { baseMs: 1, maxMs: 1 },
+      });
+      await enqueue("t", ["x"]);
+      const leaseMs = 300;
+      const owners: string[] = [];
+      const expired = gate();
+      const claimedAgain = gate();
+      const renewedLater = gate();
+      let claims = 0;
+      let stolen: readonly unknown[] | undefined;
+      const watched = {
+        ...store,
+        async claim(options: Parameters<typeof store.claim>[0]) {
+          if (++claims > 1) await expired.promise;
+          const messages = await store.claim(options);
+          if (messages.length > 0) owners.push(options.owner);
+          if (owners.length > 1) claimedAgain.open();
+          return messages;
+        },
+        async renew(...args: Parameters<typeof store.renew>) {
+          if (args[0] !== owners[1]) return { changed: [], lost: [], dead: [] }; // it never reaches the database
+          if (stolen === undefined) clock.advance(leaseMs / 2);
+          const result = await store.renew(...args);
+          renewedLater.open();
+          return result;
+        },
+        async ack(...args: Parameters<typeof store.ack>) {
+          if (args[0] !== owners[0]) return store.ack(...args);
+          clock.advance(3_600_000); // the first lease ends before the acknowledgement is sent
+          expired.open();
+          await claimedAgain.promise;
+          await renewedLater.promise;
+          clock.advance(leaseMs * 0.75); // the second lease would be over, too
+          stolen ??= await store.claim({ owner: newOwnerToken(), leaseMs: 30_000 });
+          return store.ack(...args);
+        },
+      };
+      const dispatcher = createDispatcher<AnyMessage>({ leaseMs, handlers: { t: () => {} } });
+      expect(await dispatcher.run(watched, testBudget())).toMatchObject({ acked: 1, handled: 1, lost: 0 });
+      expect(stolen).toEqual([]);
       expect(await countIn("done")).toBe(1);
     });
 

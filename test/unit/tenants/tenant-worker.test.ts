@@ -15,6 +15,7 @@ import {
   type TenantWorker,
   type TenantWorkerOptions,
 } from "../../../src/tenants/index.js";
+import { gate } from "../../../src/testing/support/gate.js";
 
 let folder: string;
 let tenants: TenantStoreProvider;
@@ -156,6 +157,25 @@ describe("a worker for many tenants", () => {
     await worker!.stop();
     expect(handled).toEqual(["a 1 150500"]);
     expect(polls.get("b")).toHaveLength(pollsOfB);
+  });
+
+  it("FUN-06 FUN-07 ADD-16 a wake-up polls its tenant at once, though a handler of the same tenant still runs", async () => {
+    await add("a");
+    const inbox = await tenants.inbox("a");
+    await inbox.receive(message("slow"));
+    const begun = gate();
+    const secondHandled = gate();
+    const handled: string[] = [];
+    void onClock(async (id) => {
+      begun.open();
+      if (id === "slow") await secondHandled.promise; // only the second message lets it end
+      handled.push(id);
+      secondHandled.open();
+    }, 1_000);
+    await begun.promise;
+    await inbox.receive(message("second"));
+    worker!.wake("a");
+    await expect.poll(() => handled).toEqual(["second", "slow"]);
   });
 
   it("IBX-095 IBX-096 FUN-08 serves tenants that are added while it runs, and no longer those that are removed", async () => {
