@@ -13,6 +13,8 @@ export interface LossyProxyOptions<A extends LoopbackAddress> {
   readonly target: LoopbackAddress;
   /** What happens to the n-th request that arrives. `decideFault` decides by a seed. */
   readonly decide: (index: number) => Decision;
+  /** How long a request waits at most for others to overtake it, 1 s by default. */
+  readonly maxHoldMs?: number;
 }
 
 export interface LossyProxy<A extends LoopbackAddress> {
@@ -31,11 +33,16 @@ export interface LossyProxy<A extends LoopbackAddress> {
 export async function startLossyProxy<A extends LoopbackAddress>(
   options: LossyProxyOptions<A>,
 ): Promise<LossyProxy<A>> {
-  const line = createLine(options.decide);
+  const line = createLine(options.decide, options.maxHoldMs ?? 1_000);
   const sockets = openSockets();
   let target = options.target;
   const create = options.protocol === "grpc" ? createGrpcServer : createHttpServer;
-  const server = create(line.run, () => sockets.add(dial(target)));
+  const server = create(line.run, {
+    get address() {
+      return target;
+    },
+    dial: () => sockets.add(dial(target)),
+  });
   server.on("connection", (socket) => sockets.add(socket));
   const address = await listenOn(server, options.listen);
   return {

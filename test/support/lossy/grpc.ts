@@ -1,4 +1,5 @@
 import {
+  type ClientHttp2Session,
   connect,
   constants,
   createServer,
@@ -6,9 +7,8 @@ import {
   type IncomingHttpHeaders,
   type ServerHttp2Stream,
 } from "node:http2";
-import type { Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import type { Exchange } from "./line.js";
+import type { Exchange, Receiver } from "./line.js";
 import { partOf } from "./part-of.js";
 
 interface Answer {
@@ -26,57 +26,74 @@ const unavailable = {
   "grpc-message": "connection cut",
 };
 
-/** Takes whole unary gRPC calls of any method as the bytes that they are. Each is delivered on a connection of its own. */
-export function createGrpcServer(run: (exchange: Exchange<Answer>) => void, dial: () => Socket): Http2Server {
+/** Takes whole unary gRPC calls of any method as the bytes that they are. */
+export function createGrpcServer(run: (exchange: Exchange<Answer>) => void, to: Receiver): Http2Server {
   const server = createServer();
+  const shared = sharedSession(to);
   server.on("stream", async (stream, headers) => {
     stream.on("error", () => {});
     const body = await buffer(stream).catch(() => undefined); // none when the sender ended in the middle
-    if (body !== undefined && !stream.aborted) run(exchangeOf(stream, headers, body, dial));
+    if (body !== undefined && !stream.aborted) run(exchangeOf(stream, headers, body, shared, to));
   });
   return server;
+}
+
+function openSession(to: Receiver): ClientHttp2Session {
+  return connect("http://receiver", { createConnection: to.dial }).on("error", () => {});
+}
+
+/** Returns the session for whole calls: the same one until it ends or the receiver has another address. */
+function sharedSession(to: Receiver): () => ClientHttp2Session {
+  let session: ClientHttp2Session | undefined;
+  let address = to.address;
+  return () => {
+    if (session === undefined || session.closed || session.destroyed || address !== to.address) {
+      session?.close(); // it ends when its calls have
+      session = openSession(to);
+      address = to.address;
+    }
+    return session;
+  };
 }
 
 function exchangeOf(
   sender: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   body: Buffer,
-  dial: () => Socket,
+  shared: () => ClientHttp2Session,
+  to: Receiver,
 ): Exchange<Answer> {
-  /** Opens a call on a connection of its own, and ends both when `work` is done. */
-  async function withCall<T>(work: (call: ReturnType<typeof openCall>) => Promise<T>): Promise<T> {
-    const call = openCall(headers, dial);
-    try {
-      return await work(call);
-    } finally {
-      call.session!.destroy();
-    }
-  }
   return {
-    forward: () =>
-      withCall(async (call) => {
-        let answered: IncomingHttpHeaders | undefined;
-        let trailers: IncomingHttpHeaders | undefined;
-        call.on("response", (received) => {
-          answered = received;
+    async forward() {
+      const call = shared()
+        .request(headers)
+        .on("error", () => {});
+      let answered: IncomingHttpHeaders | undefined;
+      let trailers: IncomingHttpHeaders | undefined;
+      call.on("response", (received) => {
+        answered = received;
+      });
+      call.on("trailers", (received) => {
+        trailers = received;
+      });
+      call.end(body);
+      const answer = await buffer(call);
+      if (answered === undefined || !("grpc-status" in { ...answered, ...trailers }))
+        throw new Error("The receiver ended the call without a status.");
+      return { headers: answered, body: answer, trailers };
+    },
+    async forwardPart(fraction) {
+      const session = openSession(to); // of its own, because it is cut
+      try {
+        const call = session.request(headers);
+        await new Promise<void>((resolve, reject) => {
+          call.on("error", reject);
+          call.write(partOf(body, fraction), (error) => (error ? reject(error) : resolve()));
         });
-        call.on("trailers", (received) => {
-          trailers = received;
-        });
-        call.end(body);
-        const answer = await buffer(call);
-        if (answered === undefined || !("grpc-status" in { ...answered, ...trailers }))
-          throw new Error("The receiver ended the call without a status.");
-        return { headers: answered, body: answer, trailers };
-      }),
-    forwardPart: (fraction) =>
-      withCall(
-        (call) =>
-          new Promise((resolve, reject) => {
-            call.on("error", reject);
-            call.write(partOf(body, fraction), () => resolve());
-          }),
-      ),
+      } finally {
+        session.destroy();
+      }
+    },
     answer({ headers, body, trailers }) {
       if (sender.destroyed) return;
       sender.respond(headers, trailers === undefined ? { endStream: true } : { waitForTrailers: true });
@@ -94,10 +111,4 @@ function exchangeOf(
       if (!sender.destroyed && !sender.headersSent) sender.respond(unavailable, { endStream: true });
     },
   };
-}
-
-function openCall(headers: IncomingHttpHeaders, dial: () => Socket) {
-  const session = connect("http://receiver", { createConnection: dial });
-  session.on("error", () => {});
-  return session.request(headers);
 }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import type { Exchange } from "./line.js";
+import type { Exchange, Receiver } from "./line.js";
 import { partOf } from "./part-of.js";
 
 interface Answer {
@@ -10,10 +10,10 @@ interface Answer {
 }
 
 /** Takes whole HTTP/1.1 requests. Each is delivered on a connection of its own: no fault of one touches another. */
-export function createHttpServer(run: (exchange: Exchange<Answer>) => void, dial: () => Socket): Server {
+export function createHttpServer(run: (exchange: Exchange<Answer>) => void, to: Receiver): Server {
   const server = createServer(async (incoming, response) => {
     const body = await buffer(incoming).catch(() => undefined); // none when the sender ended in the middle
-    if (body !== undefined) run(exchangeOf(incoming, body, response, dial));
+    if (body !== undefined) run(exchangeOf(incoming, body, response, to));
   });
   server.keepAliveTimeout = 0; // an idle connection that ends at the wrong moment would be a fault nobody counted
   return server;
@@ -23,12 +23,12 @@ function exchangeOf(
   incoming: IncomingMessage,
   body: Buffer,
   response: ServerResponse,
-  dial: () => Socket,
+  to: Receiver,
 ): Exchange<Answer> {
   const { method, url, rawHeaders, socket: sender } = incoming;
   return {
     async forward() {
-      const receiver = dial();
+      const receiver = to.dial();
       try {
         const head = await new Promise<IncomingMessage>((resolve, reject) => {
           request({ method, path: url, headers: rawHeaders, createConnection: () => receiver }, resolve)
@@ -41,7 +41,7 @@ function exchangeOf(
       }
     },
     forwardPart: (fraction) =>
-      writePart(dial(), wireBytes(`${method} ${url} HTTP/1.1`, rawHeaders, body), fraction),
+      writePart(to.dial(), wireBytes(`${method} ${url} HTTP/1.1`, rawHeaders, body), fraction),
     answer({ head, body }) {
       response.sendDate = false;
       response.writeHead(head.statusCode!, head.statusMessage!, head.rawHeaders).end(body);

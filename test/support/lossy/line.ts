@@ -1,3 +1,5 @@
+import type { Socket } from "node:net";
+import type { LoopbackAddress } from "../loopback.js";
 import { type Decision, type Fault, faults } from "./decide-fault.js";
 
 /** One request on its way and the means to do it well or badly. What cannot be delivered rejects. */
@@ -11,6 +13,12 @@ export interface Exchange<Answer> {
   answerPart(answer: Answer, fraction: number): Promise<void>;
   /** The sender sees a cut connection. Harmless after an answer. */
   cut(): void;
+}
+
+/** Where the requests go now. */
+export interface Receiver {
+  readonly address: LoopbackAddress;
+  dial(): Socket;
 }
 
 /** `away`: the receiver could not be reached or ended before it answered. */
@@ -30,16 +38,17 @@ export interface Line {
 
 const maxDelayMs = 300;
 const maxOvertaking = 5;
-/** Requests that are held back until others pass go on after this time, because a sender may wait for them. */
-const maxHoldMs = 1_000;
 
 interface Held {
   passed(): void;
   release(): void;
 }
 
-/** Does to each exchange what is decided for its number, for every protocol the same. */
-export function createLine(decide: (index: number) => Decision): Line {
+/**
+ * Does to each exchange what is decided for its number, for every protocol the same. A request that is held back until
+ * others pass goes on after `maxHoldMs`, because its sender waits.
+ */
+export function createLine(decide: (index: number) => Decision, maxHoldMs: number): Line {
   const counts = Object.fromEntries([...faults, "none", "away"].map((name) => [name, 0])) as Record<
     Outcome,
     number

@@ -66,13 +66,14 @@ afterEach(async () => {
   await vi.waitFor(() => expect(handles()).toEqual(handlesBefore), { timeout: 10_000 });
 });
 
-async function startAll(wire: Wire, decide: (index: number) => Decision) {
+async function startAll(wire: Wire, decide: (index: number) => Decision, maxHoldMs = 1_000) {
   const receiver = await wire.receiver(wire.address());
   const proxy = await startLossyProxy({
     protocol: wire.protocol,
     listen: wire.address(),
     target: receiver.address,
     decide,
+    maxHoldMs,
   });
   const sender = wire.sender(proxy.address);
   toClose.push(receiver.close, proxy.close, sender.close);
@@ -133,9 +134,9 @@ describe.each(wires)("$name", (wire) => {
   });
 
   it("MSG-16 a request that is held back arrives after later ones", async () => {
-    const { receiver, proxy, sender } = await startAll(wire, (index) =>
-      always(index === 0 ? "reorder" : "none", 0.3)(),
-    );
+    const firstIsHeld = (index: number) =>
+      ({ fault: index === 0 ? "reorder" : "none", amount: 0.3 }) as const;
+    const { receiver, proxy, sender } = await startAll(wire, firstIsHeld, 50_000);
     const [first, second, third] = bodies(3) as [Buffer, Buffer, Buffer];
     const held = sender.send(first);
     await vi.waitFor(() => expect(proxy.arrived).toBe(1));
@@ -161,7 +162,7 @@ describe.each(wires)("$name", (wire) => {
   });
 
   it("MSG-16 closing ends what is held back", async () => {
-    const { receiver, proxy, sender } = await startAll(wire, always("reorder"));
+    const { receiver, proxy, sender } = await startAll(wire, always("reorder"), 50_000);
     const [body] = bodies(1) as [Buffer];
     const ended = expect(sender.send(body)).rejects.toThrow();
     await vi.waitFor(() => expect(proxy.arrived).toBe(1));
