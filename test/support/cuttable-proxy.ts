@@ -1,4 +1,6 @@
 import { createServer, connect as openSocket, type Server, type Socket } from "node:net";
+import { listenOn } from "./loopback.js";
+import { openSockets } from "./open-sockets.js";
 
 /** Stands between a client and a server, and can be taken away like a network. */
 export interface CuttableProxy {
@@ -13,16 +15,13 @@ export interface CuttableProxy {
 }
 
 export async function startProxy(host: string, port: number): Promise<CuttableProxy> {
-  const sockets = new Set<Socket>();
+  const sockets = openSockets();
   const frozen = new WeakSet<Socket>();
   let muted = false;
   const server: Server = createServer((near) => {
     const far = openSocket(port, host);
     for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        sockets.delete(socket);
+      sockets.add(socket).on("close", () => {
         near.destroy();
         far.destroy();
       });
@@ -32,19 +31,17 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
       if (!muted && !frozen.has(far)) near.write(chunk);
     });
   });
-  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, "127.0.0.1", resolve));
-  await listen(0);
-  const own = (server.address() as { port: number }).port;
+  const own = await listenOn(server, { port: 0 });
   return {
-    port: own,
+    port: own.port,
     async cut() {
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of sockets) socket.destroy();
+      sockets.destroyAll();
       await closed;
     },
     async mend() {
       muted = false;
-      await listen(own);
+      await listenOn(server, own);
     },
     muteAnswers() {
       muted = true;
