@@ -7,7 +7,7 @@ import type { StartedResident } from "../residents/start-resident.js";
 
 export interface OpenInbox {
   readonly inbox: Inbox;
-  /** Where another process finds it. */
+  /** Where another process finds it; SQLite has no schemas, so there it is "". */
   readonly url: string;
   readonly schema: string;
   close(): Promise<void>;

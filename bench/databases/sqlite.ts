@@ -27,8 +27,7 @@ export async function openSqliteBench(): Promise<BenchDatabase> {
       const { db, count } = counting(openSqlite({ file }));
       await migrate(db, { outbox: false });
       await fill(db, backlog);
-      const { schema } = db.dialect.defaults;
-      const opened = { inbox: createInbox(db), url: `sqlite:${file}`, schema, close: () => db.close() };
+      const opened = { inbox: createInbox(db), url: `sqlite:${file}`, schema: "", close: () => db.close() };
       queries.set(opened, count);
       return opened;
     },

@@ -17,7 +17,7 @@ const [url, schema, leaseMs, shortestMs, longestMs] = process.argv.slice(2) as [
 const handlerMs = (): number => Number(shortestMs) + Math.random() * (Number(longestMs) - Number(shortestMs));
 
 const db = await openByUrl(databaseOpeners, url);
-const inbox = createInbox(db, { schema });
+const inbox = createInbox(db, schema === "" ? {} : { schema });
 let acked = 0;
 createWorker({
   dispatcher: createDispatcher<InboxMessage>({
