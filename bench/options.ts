@@ -117,7 +117,7 @@ export interface BenchOptions {
 
 export const usage = `usage: npm run bench -- [--quick] [--only NAME] [--database NAME] [--json FILE]
 
-  --quick          smaller numbers and fewer rounds: the whole run within a minute
+  --quick          smaller numbers and fewer rounds: the whole run in three minutes
   --only NAME      one scenario: ${scenarioNames.join(", ")}
   --database NAME  one database: ${databaseNames.join(", ")}
   --json FILE      also write [{ name, database, rate, ratio, ratioTo, spread }]`;

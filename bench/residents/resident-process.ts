@@ -11,8 +11,8 @@ const openers: Readonly<Record<ResidentName, () => Promise<OpenResident>>> = {
 };
 
 const slowMs = 5_000;
-const shortestGapMs = 10;
-const longestGapMs = 70;
+const shortestGapMs = 0;
+const longestGapMs = 80;
 
 const [name, url, schema, wake, pollMs] = process.argv.slice(2) as [
   ResidentName,
