@@ -4,7 +4,7 @@ import { type Contender, compare, type Rounds, ratePerSecond } from "../measure.
 import { message } from "../messages.js";
 import type { Sizes } from "../options.js";
 import type { PeerName } from "../peers/peer.js";
-import type { ResultRow } from "../report.js";
+import { notMeasured, type ResultRow } from "../report.js";
 import type { Scenario, ScenarioInput } from "./scenario.js";
 
 const batchSize = 50;
@@ -69,8 +69,6 @@ async function againstPeer(input: ScenarioInput, name: PeerName): Promise<Result
   const batches = name === "plainjob" ? "one job at a time" : `batches of ${largeBatch} and more`;
   return { ...common(input), ...result, ratioTo: `${name}, ${batches}`, target };
 }
-
-const notMeasured = { rate: Number.NaN, referenceRate: Number.NaN, ratio: Number.NaN, spread: Number.NaN };
 
 const sliceOf = ({ drained }: Sizes): number => Math.ceil(drained / slices / batchSize) * batchSize;
 const roundsOf = ({ maxMs, warmUps }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps });

@@ -1,7 +1,7 @@
 import type { BenchDatabase } from "../databases/bench-database.js";
 import { quantile, spread } from "../measure.js";
 import type { Sizes } from "../options.js";
-import type { ResultRow } from "../report.js";
+import { notMeasured, type ResultRow } from "../report.js";
 import type { ResidentName, ResidentSettings } from "../residents/resident.js";
 import type { StartedResident } from "../residents/start-resident.js";
 import type { Scenario } from "./scenario.js";
@@ -21,10 +21,14 @@ export const slowNeighbour: Scenario = async ({ database, sizes }) => {
   if (startResident === undefined) return [];
   const rows: ResultRow[] = [];
   for (const wake of ["notify", "poll"] as const) {
-    const latencies = await measured(startResident, wake, sizes);
+    const latencies = await measured(startResident, wake, sizes).catch((error: Error) => error);
     for (const quantileName of ["median", "p99"] as const)
       rows.push({
-        ...rowOf(latencies, quantiles[quantileName]),
+        unit: "ms",
+        ...(latencies instanceof Error
+          ? { ...notMeasured, ratioTo: `not measured: ${latencies.message}` }
+          : ratioOf(latencies, quantiles[quantileName])),
+        target: { atMost: 1.5 },
         name: `quick beside slow, ${titles[wake]}: ${quantileName}`,
         database: database.title,
       });
@@ -54,19 +58,20 @@ async function measured(
 }
 
 /** Against the better peer. The quantile is that of all rounds; the spread is that of the rounds' own ratios. */
-function rowOf(latencies: Latencies, q: number): Omit<ResultRow, "name" | "database"> {
+function ratioOf(
+  latencies: Latencies,
+  q: number,
+): Pick<ResultRow, "rate" | "referenceRate" | "ratio" | "ratioTo" | "spread"> {
   const ofAll = (name: ResidentName): number => quantile(latencies[name].flat(), q);
   const [better, worse] = [...peers].sort((a, b) => ofAll(a) - ofAll(b)) as [ResidentName, ResidentName];
   const ratios = latencies.oncebox.map(
     (ofRound, round) => quantile(ofRound, q) / quantile(latencies[better][round]!, q),
   );
   return {
-    unit: "ms",
     rate: ofAll("oncebox"),
     referenceRate: ofAll(better),
     ratio: ofAll("oncebox") / ofAll(better),
     ratioTo: `${better}; ${worse} takes ${ofAll(worse).toFixed(1)} ms`,
     spread: spread(ratios),
-    target: { atMost: 1.5 },
   };
 }
