@@ -81,7 +81,7 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 export const spread = (values: readonly number[]): number =>
   (quantile(values, 0.75) - quantile(values, 0.25)) / quantile(values, 0.5);
 
-function quantile(values: readonly number[], q: number): number {
+export function quantile(values: readonly number[], q: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const position = (sorted.length - 1) * q;
   const below = sorted[Math.floor(position)]!;

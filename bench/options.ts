@@ -12,6 +12,8 @@ export const scenarioNames = [
   "idle-poll",
   "tenants",
   "cold-start",
+  "slow-neighbour",
+  "killed-worker",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
@@ -38,7 +40,35 @@ export interface Sizes {
   /** Runs of a dispatcher, each with a budget at random from a second on. */
   readonly budgets: number;
   readonly longestBudgetMs: number;
+  /** Rounds beside a slow handler, and quick messages of each side in each of them. */
+  readonly neighbourRounds: number;
+  readonly quickMessages: number;
+  /** Fleets of workers that lose one. */
+  readonly kills: number;
+  readonly killedWhile: readonly KilledWhile[];
 }
+
+/** What handlers do while one of their workers is killed. */
+export interface KilledWhile {
+  readonly title: string;
+  readonly shortestMs: number;
+  readonly longestMs: number;
+  /** Throughput is counted in windows of this length. */
+  readonly windowMs: number;
+}
+
+const quickHandlers: KilledWhile = {
+  title: "handlers of 5–20 ms",
+  shortestMs: 5,
+  longestMs: 20,
+  windowMs: 1_000,
+};
+const slowHandlers: KilledWhile = {
+  title: "handlers of 1 s",
+  shortestMs: 500,
+  longestMs: 1_500,
+  windowMs: 2_000,
+};
 
 const full: Sizes = {
   rounds: 25,
@@ -53,6 +83,10 @@ const full: Sizes = {
   claimsPerRound: 40,
   budgets: 200,
   longestBudgetMs: 10_000,
+  neighbourRounds: 8,
+  quickMessages: 100,
+  kills: 3,
+  killedWhile: [quickHandlers, slowHandlers],
 };
 
 const quick: Sizes = {
@@ -68,6 +102,10 @@ const quick: Sizes = {
   claimsPerRound: 15,
   budgets: 10,
   longestBudgetMs: 3_000,
+  neighbourRounds: 2,
+  quickMessages: 20,
+  kills: 1,
+  killedWhile: [quickHandlers],
 };
 
 export interface BenchOptions {
@@ -79,7 +117,7 @@ export interface BenchOptions {
 
 export const usage = `usage: npm run bench -- [--quick] [--only NAME] [--database NAME] [--json FILE]
 
-  --quick          smaller numbers and fewer rounds: the whole run within a minute
+  --quick          smaller numbers and fewer rounds: the whole run in three minutes
   --only NAME      one scenario: ${scenarioNames.join(", ")}
   --database NAME  one database: ${databaseNames.join(", ")}
   --json FILE      also write [{ name, database, rate, ratio, ratioTo, spread }]`;

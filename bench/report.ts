@@ -16,6 +16,14 @@ export interface ResultRow {
   readonly target?: Target;
 }
 
+/** The numbers of a row whose reference cannot be had here. */
+export const notMeasured = {
+  rate: Number.NaN,
+  referenceRate: Number.NaN,
+  ratio: Number.NaN,
+  spread: Number.NaN,
+} as const;
+
 const headings = [
   "scenario",
   "database",

@@ -9,10 +9,12 @@ import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
 import { idlePoll } from "./scenarios/idle-poll.js";
+import { killedWorker } from "./scenarios/killed-worker.js";
 import { partitions } from "./scenarios/partitions.js";
 import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
 import type { Scenario } from "./scenarios/scenario.js";
+import { slowNeighbour } from "./scenarios/slow-neighbour.js";
 import { tenants } from "./scenarios/tenants.js";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
@@ -27,6 +29,8 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "idle-poll": idlePoll,
   tenants,
   "cold-start": coldStart,
+  "slow-neighbour": slowNeighbour,
+  "killed-worker": killedWorker,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

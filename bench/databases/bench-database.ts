@@ -2,9 +2,14 @@ import type { Database, Inbox } from "../../src/index.js";
 import type { BareIngest, BareQueue } from "../bare/bare-sql.js";
 import type { PeerName } from "../peers/peer.js";
 import type { StartedPeer } from "../peers/start-peer.js";
+import type { ResidentName, ResidentSettings } from "../residents/resident.js";
+import type { StartedResident } from "../residents/start-resident.js";
 
 export interface OpenInbox {
   readonly inbox: Inbox;
+  /** Where another process finds it; SQLite has no schemas, so there it is "". */
+  readonly url: string;
+  readonly schema: string;
   close(): Promise<void>;
 }
 
@@ -29,6 +34,11 @@ export interface BenchDatabase {
   /** Other queues on such a database. */
   readonly peers: readonly PeerName[];
   startPeer(name: PeerName): Promise<StartedPeer>;
+  /** Queues with a worker that stays, where there are others to compare with. */
+  readonly startResident?: (
+    name: ResidentName,
+    settings: Pick<ResidentSettings, "wake" | "pollMs">,
+  ) => Promise<StartedResident>;
   /** How often `work` went to the database with anything. */
   countRoundTrips(opened: OpenInbox, work: () => Promise<unknown>): Promise<number>;
   close(): Promise<void>;

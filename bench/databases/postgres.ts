@@ -7,6 +7,7 @@ import { startPostgres } from "../../test/support/start-postgres.js";
 import { bareIngest, bareQueue } from "../bare/postgres.js";
 import { payloadBytes } from "../messages.js";
 import { startPeer } from "../peers/start-peer.js";
+import { startResident } from "../residents/start-resident.js";
 import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
 
 /** A server of our own with PostgreSQL's default settings: fsync and synchronous_commit are on. */
@@ -37,7 +38,8 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
       const db = openPostgres({ url, maxConnections: connections });
       await migrate(db, { schema, outbox: false });
       await fill(db, schema, backlog);
-      return droppingAfter({ inbox: createInbox(db, { schema }), close: () => db.close() }, schema);
+      const inbox = createInbox(db, { schema });
+      return droppingAfter({ inbox, url, schema, close: () => db.close() }, schema);
     },
     async openBareIngest(connections) {
       const schema = newSchema();
@@ -59,6 +61,10 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
     async startPeer(name) {
       const schema = newSchema();
       return droppingAfter(await startPeer(name, url, schema), schema);
+    },
+    async startResident(name, settings) {
+      const schema = newSchema();
+      return droppingAfter(await startResident(name, url, schema, settings), schema);
     },
     countRoundTrips: (_opened, work) => countClientQueries(work),
     close: () => server.stop(),

@@ -23,10 +23,11 @@ export async function openSqliteBench(): Promise<BenchDatabase> {
     title: "SQLite",
     // Embedded, one connection does everything: there is one writer anyway.
     async openInbox(_connections, backlog = { pending: 0, done: 0 }) {
-      const { db, count } = counting(openSqlite({ file: newFile() }));
+      const file = newFile();
+      const { db, count } = counting(openSqlite({ file }));
       await migrate(db, { outbox: false });
       await fill(db, backlog);
-      const opened = { inbox: createInbox(db), close: () => db.close() };
+      const opened = { inbox: createInbox(db), url: `sqlite:${file}`, schema: "", close: () => db.close() };
       queries.set(opened, count);
       return opened;
     },

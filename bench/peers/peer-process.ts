@@ -1,3 +1,4 @@
+import { answerParent } from "./answer-parent.js";
 import type { OpenPeer, PeerName } from "./peer.js";
 
 // A process of its own, because some peers need a newer Node than oncebox does. For every number that it is sent, it
@@ -12,13 +13,10 @@ const [name, database, schema] = process.argv.slice(2) as [PeerName, string, str
 const open = await openers[name]();
 const peer = await open(database, schema);
 
-process.on("message", async (count: number) => {
-  if (count === 0) {
-    await peer.close();
-    process.disconnect();
-    return;
-  }
-  await peer.fill(count);
-  process.send!(await peer.drain(count));
-});
-process.send!(0);
+answerParent(
+  async (count) => {
+    await peer.fill(count);
+    return peer.drain(count);
+  },
+  () => peer.close(),
+);
