@@ -24,6 +24,8 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
     await store.transaction(
       async (tx) => {
         held.isCalled = true;
+        // It may have waited for its transaction longer than its lease, in a process that was frozen meanwhile.
+        if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
         await work(tx);
         const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
         if (lost.length > 0) throw new LeaseLostError();

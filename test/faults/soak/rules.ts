@@ -123,8 +123,8 @@ export const everySuccessIsAcknowledged: Rule = (facts) =>
 /** A lease ends while its process holds the message only if the process could not renew it. */
 export const leasesAreKept: Rule = ({ run, handlings }) =>
   handlings.flatMap((handling) => {
-    const { lease, end } = handling;
-    const heldUntil = lease.settlements.at(-1)?.at ?? end?.at ?? lastRecordAt(lease.process);
+    const { lease } = handling;
+    const heldUntil = endOfHold(handling);
     const lapse = lapseOf(lease, heldUntil);
     if (lapse === undefined || isExplained(run, lease.process, lapse)) return [];
     const failed = lease.failedCalls.filter(({ what }) => what === "renew").length;
@@ -132,6 +132,14 @@ export const leasesAreKept: Rule = ({ run, handlings }) =>
       `${where(handling)}: its lease was over at ${lapse.at.toFixed(1)}, and it was held until ${heldUntil.toFixed(1)} (${failed} failed renewals)`,
     ];
   });
+
+/** A renewal that finds the message settled by its own process shows that the settlement had been executed by then. */
+function endOfHold({ lease, end }: Handling): number {
+  const { message, owner, settlements, lostRenewals, process } = lease;
+  const confirmedAt = settlements.at(-1)?.at ?? end?.at ?? lastRecordAt(process);
+  const isSettled = message.doneBy === owner || settlements.at(-1)?.changed.includes(message.seq);
+  return isSettled ? Math.min(confirmedAt, ...lostRenewals.map(({ at }) => at)) : confirmedAt;
+}
 
 /** Nobody takes a message whose lease is live by the clock of its owner. */
 export const liveLeasesAreNotLost: Rule = ({ leases }) =>

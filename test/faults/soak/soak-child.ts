@@ -31,9 +31,12 @@ export interface SoakChildOptions {
 
 const options = JSON.parse(process.argv[2]!) as SoakChildOptions;
 const { leaseMs } = options;
+const concurrency = 8;
+/** One for each handler's transaction, and for claim, reaper, settlements and renewals: none waits for a slow settlement. */
+const maxConnections = concurrency + 8;
 const isPostgres = options.url.startsWith("postgres:");
 const db = isPostgres
-  ? openPostgres({ url: options.url })
+  ? openPostgres({ url: options.url, maxConnections })
   : withSlowSettlements(openSqlite({ file: options.url }), slowSettlements(leaseMs, options.slowUntil));
 const records = recorder(options.records);
 const schema = options.schema === undefined ? {} : { schema: options.schema };
@@ -72,7 +75,7 @@ async function steady(message: InboxMessage, { signal }: HandlerContext): Promis
 
 const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
   leaseMs,
-  concurrency: 8,
+  concurrency,
   batchSize: 20,
   expectedHandlerMs: 20,
   handlers: {

@@ -23,7 +23,7 @@ describe("four worker processes under kills, stops past the lease and settlement
       const slow = slowSettlements(shape.leaseMs, startedAt + shape.ms);
       const proxy = await startDelayingProxy(url, (text) => (isSettlement(text) ? slow.next() : undefined));
       try {
-        verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
+        await verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
       } finally {
         await proxy.close();
         await database.close();
@@ -38,7 +38,7 @@ describe("four worker processes under kills, stops past the lease and settlement
       const database = await sqliteHarness("file").open();
       const url = database.db.id.slice("sqlite:".length);
       try {
-        verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
+        await verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
       } finally {
         await database.close();
       }
@@ -47,7 +47,8 @@ describe("four worker processes under kills, stops past the lease and settlement
   );
 });
 
-function verify(name: string, { run, faults }: SoakResult): void {
+async function verify(name: string, { run, faults }: SoakResult): Promise<void> {
+  (await import("node:fs")).writeFileSync(`/tmp/soak-${name}.json`, JSON.stringify(run)); // DEBUG
   const { violations, ...report } = checkSoak(run);
   console.log(`${name}: ${JSON.stringify({ messages: run.messages.length, ...faults, ...report })}`);
   expect(violations).toEqual({});
