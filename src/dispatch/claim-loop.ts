@@ -144,6 +144,7 @@ const newHeld = <Message, Tx>(
   stopReason: undefined,
   transaction: undefined,
   isCalled: false,
+  isAcking: false,
   isLost: false,
   isEnded: false,
   decision: undefined,

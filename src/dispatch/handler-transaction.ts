@@ -27,12 +27,14 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
         // It may have waited for its transaction longer than its lease, in a process that was frozen meanwhile.
         if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
         await work(tx);
+        held.isAcking = true;
         const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
         if (lost.length > 0) throw new LeaseLostError();
       },
       { signal },
     );
   } catch (error) {
+    held.isAcking = false;
     throw held.isCalled ? error : new NotCalledError(error);
   }
 }

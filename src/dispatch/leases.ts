@@ -1,7 +1,10 @@
+import { severalAtOnce } from "../base/several-at-once.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type HeldMessage, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
+
+const callsAtOnce = 4;
 
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {
@@ -32,16 +35,22 @@ function* heldMessages<Message extends QueueMessage, Tx>(
   yield* run.settling.values();
 }
 
+/**
+ * By lease. Messages that are being acknowledged in a transaction are renewed apart: that waits for their commits, and the
+ * others of the claim must not wait with them.
+ */
 function leasesOf<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
 ): readonly LeaseMessages<Message, Tx>[] {
   const byLease = new Map<Lease, LeaseMessages<Message, Tx>>();
+  const acking = new Map<Lease, LeaseMessages<Message, Tx>>();
   for (const held of heldMessages(run)) {
-    const entry = byLease.get(held.lease);
-    if (entry === undefined) byLease.set(held.lease, { lease: held.lease, messages: [held] });
+    const group = held.isAcking ? acking : byLease;
+    const entry = group.get(held.lease);
+    if (entry === undefined) group.set(held.lease, { lease: held.lease, messages: [held] });
     else entry.messages.push(held);
   }
-  return [...byLease.values()];
+  return [...byLease.values(), ...acking.values()];
 }
 
 function nextRenewal<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): number {
@@ -54,7 +63,7 @@ async function renewAll<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   due: readonly LeaseMessages<Message, Tx>[],
 ): Promise<void> {
-  for (const entry of due) await renew(run, entry);
+  await severalAtOnce(due, callsAtOnce, (entry) => renew(run, entry));
   run.isRenewing = false;
   run.nextRenewalAt = nextRenewal(run);
   run.changed.notify();
@@ -75,15 +84,19 @@ async function renew<Message extends QueueMessage, Tx>(
     const lost = new Set<unknown>(lostMessages);
     lease.expiresAt = startedAt + leaseMs;
     lease.renewAt = startedAt + leaseMs / 3;
-    // A settling message may have been settled meanwhile: its settlement tells whether the lease was lost.
+    // A message may have been settled meanwhile: its settlement tells whether the lease was lost.
     for (const held of messages)
-      if (lost.has(held.message) && !run.settling.has(held.message.seq) && isHeld(run, held))
-        loseLease(run, held);
+      if (lost.has(held.message) && !isBeingSettled(run, held) && isHeld(run, held)) loseLease(run, held);
   } catch (error) {
     lease.renewAt = performance.now() + leaseMs / 6;
     run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
   }
 }
+
+const isBeingSettled = <Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  { message, isAcking }: HeldMessage<Message, Tx>,
+): boolean => isAcking || run.settling.has(message.seq);
 
 const isHeld = <Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,

@@ -40,6 +40,8 @@ export interface HeldMessage<Message, Tx> {
   transaction: AbortController | undefined;
   /** The handler was called. With `transactional` that needs a transaction first. */
   isCalled: boolean;
+  /** Its transaction is acknowledging it, and locks its row until the commit. */
+  isAcking: boolean;
   /** The lease is gone, so the result is not ours to settle. */
   isLost: boolean;
   /** The outcome is decided, though the handler may still run. */
