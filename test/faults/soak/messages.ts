@@ -25,10 +25,10 @@ export const topicOf = (index: number): SoakTopic => {
   return index % 5 === 0 ? "transactional" : index % 3 === 0 ? "quick" : "steady";
 };
 
-/** The messages number `from` to `to`. Half of them share partition keys. */
-export function soakMessages(from: number, to: number, leaseMs: number): readonly IncomingMessage[] {
-  return Array.from({ length: to - from }, (_, i) => {
-    const index = from + i;
+/** Every second message from number `from` on: with an even number they have no partition key, with an odd one they have. */
+export function soakMessages(from: number, count: number, leaseMs: number): readonly IncomingMessage[] {
+  return Array.from({ length: count }, (_, i) => {
+    const index = from + 2 * i;
     const topic = topicOf(index);
     const work: SoakWork = {
       ms: topic === "long" ? leaseMs * 1.4 : 5 + Math.random() * 40,

@@ -12,14 +12,14 @@ export interface SlowSettlements {
  * Half of the delayed settlements reach the database late, half are confirmed late.
  */
 export function slowSettlements(leaseMs: number, until: number): SlowSettlements {
-  let slowFrom = clock() + Math.random() * leaseMs;
+  let slowFrom = clock() + 0.5 * Math.random() * leaseMs;
   let slowUntil = slowFrom + leaseMs;
   return {
     next() {
       const now = clock();
       if (now < slowFrom || now >= until) return undefined;
       if (now >= slowUntil) {
-        slowFrom = now + leaseMs * (1 + 2 * Math.random());
+        slowFrom = now + leaseMs * (0.5 + Math.random());
         slowUntil = slowFrom + leaseMs;
         return undefined;
       }

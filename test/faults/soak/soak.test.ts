@@ -1,3 +1,6 @@
+import { writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, inject, it } from "vitest";
 import { startDelayingProxy } from "../../support/delaying-proxy.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
@@ -8,9 +11,9 @@ import { isSettlement, slowSettlements } from "./slow-settlements.js";
 import { type SoakResult, soak } from "./soak.js";
 
 /** Two minutes on each database with `npm run test:soak`. */
-const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 12);
+const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 9);
 const isLong = seconds > 60;
-const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 7 };
+const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
 const timeoutMs = seconds * 1_000 + 180_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
@@ -23,7 +26,7 @@ describe("four worker processes under kills, stops past the lease and settlement
       const slow = slowSettlements(shape.leaseMs, startedAt + shape.ms);
       const proxy = await startDelayingProxy(url, (text) => (isSettlement(text) ? slow.next() : undefined));
       try {
-        await verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
+        verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
       } finally {
         await proxy.close();
         await database.close();
@@ -38,7 +41,7 @@ describe("four worker processes under kills, stops past the lease and settlement
       const database = await sqliteHarness("file").open();
       const url = database.db.id.slice("sqlite:".length);
       try {
-        await verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
+        verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
       } finally {
         await database.close();
       }
@@ -47,10 +50,14 @@ describe("four worker processes under kills, stops past the lease and settlement
   );
 });
 
-async function verify(name: string, { run, faults }: SoakResult): Promise<void> {
-  (await import("node:fs")).writeFileSync(`/tmp/soak-${name}.json`, JSON.stringify(run)); // DEBUG
+function verify(name: string, { run, faults }: SoakResult): void {
   const { violations, ...report } = checkSoak(run);
   console.log(`${name}: ${JSON.stringify({ messages: run.messages.length, ...faults, ...report })}`);
+  if (Object.keys(violations).length > 0) {
+    const file = join(tmpdir(), `oncebox-soak-${name}.json`);
+    writeFileSync(file, JSON.stringify(run));
+    console.log(`all records: ${file}`);
+  }
   expect(violations).toEqual({});
   // otherwise the run showed nothing
   expect(Math.min(faults.kills, faults.stops, faults.poisoned, report.slowSettlements)).toBeGreaterThan(0);

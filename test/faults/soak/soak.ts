@@ -30,10 +30,11 @@ export interface SoakResult {
 }
 
 const processes = 4;
-const messagesAtOnce = 10;
+const messagesAtOnce = 6;
 const betweenMessagesMs = 100;
+const betweenProbesMs = 50;
 const longestDrainMs = 90_000;
-/** A call that takes longer shows that the database does not serve anybody. */
+/** A write that takes longer is noted. */
 const stallMs = 150;
 
 const child = fileURLToPath(new URL("./soak-child.ts", import.meta.url));
@@ -43,7 +44,9 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
   const { database, leaseMs } = plan;
   const named = database.schema === undefined ? {} : { schema: database.schema };
   await migrate(database.db, { ...named, outbox: false });
-  await database.raw(`create table ${effectsTable(database)} (message_id varchar(20) not null)`);
+  await database.raw(`create table ${tableOf(database, "effects")} (message_id varchar(20) not null)`);
+  await database.raw(`create table ${tableOf(database, "probe")} (n integer not null)`);
+  await database.raw(`insert into ${tableOf(database, "probe")} (n) values (0)`);
   const inbox = createInbox(database.db, named);
   const folder = await mkdtemp(join(tmpdir(), "oncebox-soak-"));
   const bundled = await bundleChild(child);
@@ -58,7 +61,12 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
   });
   const stalls: Stall[] = [];
   try {
-    await Promise.all([fillInbox(inbox, plan, stalls), causeFaults(fleet, plan)]);
+    await Promise.all([
+      fillInbox(inbox, 0, plan),
+      fillInbox(inbox, 1, plan),
+      watchDatabase(plan, stalls),
+      causeFaults(fleet, plan),
+    ]);
     await untilDrained(inbox);
   } finally {
     await fleet.close();
@@ -70,28 +78,37 @@ export async function soak(plan: SoakPlan): Promise<SoakResult> {
   return { run: { leaseMs, messages, processes: ended, stalls }, faults: fleet.counts };
 }
 
-const effectsTable = ({ schema }: TestDatabase) => `${schema === undefined ? "" : `${schema}.`}effects`;
+const tableOf = ({ schema }: TestDatabase, name: string) =>
+  schema === undefined ? name : `${schema}.${name}`;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Enqueues at a steady pace. Its own calls show whether the database serves anybody. */
-async function fillInbox(inbox: Inbox, { ms, startedAt, leaseMs }: SoakPlan, stalls: Stall[]): Promise<void> {
-  let seenAt = clock();
-  for (let from = 0; clock() < startedAt + ms; from += messagesAtOnce) {
-    await inbox.enqueue(soakMessages(from, from + messagesAtOnce, leaseMs));
+/** Enqueues at a steady pace. A partition queue that a stopped process has locked holds up messages with a key, and no others. */
+async function fillInbox(inbox: Inbox, first: number, { ms, startedAt, leaseMs }: SoakPlan): Promise<void> {
+  for (let from = first; clock() < startedAt + ms; from += 2 * messagesAtOnce) {
+    await inbox.enqueue(soakMessages(from, messagesAtOnce, leaseMs));
     await pause(betweenMessagesMs);
+  }
+}
+
+/** Notes when a small write to a table of its own takes long: then the database, or the machine, serves nobody. */
+async function watchDatabase({ database, ms, startedAt }: SoakPlan, stalls: Stall[]): Promise<void> {
+  let seenAt = clock();
+  while (clock() < startedAt + ms) {
+    await database.raw(`update ${tableOf(database, "probe")} set n = n + 1`);
+    await pause(betweenProbesMs);
     const now = clock();
-    if (now - seenAt > betweenMessagesMs + stallMs) stalls.push({ from: seenAt, to: now });
+    if (now - seenAt > betweenProbesMs + stallMs) stalls.push({ from: seenAt, to: now });
     seenAt = now;
   }
 }
 
 /** Kills and stops processes, in no regular rhythm. */
 async function causeFaults(fleet: Fleet, { ms, startedAt, leaseMs }: SoakPlan): Promise<void> {
-  for (;;) {
+  for (let count = 0; ; count++) {
     await pause(leaseMs * (0.4 + 0.6 * Math.random()));
     if (clock() >= startedAt + ms) return;
-    if (Math.random() < 0.35) fleet.kill();
+    if (count % 3 === 0) fleet.kill();
     else fleet.stop(leaseMs * (1.2 + Math.random()));
   }
 }
@@ -104,7 +121,7 @@ async function untilDrained(inbox: Inbox): Promise<void> {
 async function messagesOf(inbox: Inbox, database: TestDatabase): Promise<readonly SoakMessage[]> {
   const effects = new Map<string, number>();
   for (const row of await database.raw(
-    `select message_id, count(*) as n from ${effectsTable(database)} group by message_id`,
+    `select message_id, count(*) as n from ${tableOf(database, "effects")} group by message_id`,
   ))
     effects.set(String(row.message_id), Number(row.n));
   const sinceEpochMs = Date.now() - clock();
