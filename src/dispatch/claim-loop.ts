@@ -118,7 +118,7 @@ function keepClaimed<Message extends QueueMessage, Tx>(
   }
 }
 
-/** Renewed after a third of its length, so that two renewals may fail. */
+/** Renewed after a third of its length, so that a renewal may fail and be repeated. */
 const leaseFrom = (owner: OwnerToken, leaseMs: number, from: number): Lease => ({
   owner,
   leaseMs,

@@ -14,10 +14,11 @@ export class NotCalledError extends Error {
 
 /** Commits the handler's writes together with the acknowledgement. If the lease is lost, nothing is committed. */
 export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
-  { store }: RunState<Message, Tx>,
+  run: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   work: (tx: Tx) => Promise<void>,
 ): Promise<void> {
+  const { store } = run;
   held.transaction = new AbortController();
   const { signal } = held.transaction;
   try {
@@ -35,6 +36,7 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
     );
   } catch (error) {
     held.isAcking = false;
+    run.nextRenewalAt = Math.min(run.nextRenewalAt, held.lease.renewAt);
     throw held.isCalled ? error : new NotCalledError(error);
   }
 }

@@ -27,30 +27,28 @@ interface LeaseMessages<Message, Tx> {
   readonly messages: HeldMessage<Message, Tx>[];
 }
 
+/**
+ * A message that its transaction is acknowledging is left out: a renewal would wait for the lock on its row, and the other
+ * messages of the claim with it. Until the commit that lock keeps other workers away.
+ */
 function* heldMessages<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
 ): Generator<HeldMessage<Message, Tx>> {
   yield* run.waiting;
-  for (const held of run.running.values()) if (!held.isLost) yield held;
+  for (const held of run.running.values()) if (!held.isLost && !held.isAcking) yield held;
   yield* run.settling.values();
 }
 
-/**
- * By lease. Messages that are being acknowledged in a transaction are renewed apart: that waits for their commits, and the
- * others of the claim must not wait with them.
- */
 function leasesOf<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
 ): readonly LeaseMessages<Message, Tx>[] {
   const byLease = new Map<Lease, LeaseMessages<Message, Tx>>();
-  const acking = new Map<Lease, LeaseMessages<Message, Tx>>();
   for (const held of heldMessages(run)) {
-    const group = held.isAcking ? acking : byLease;
-    const entry = group.get(held.lease);
-    if (entry === undefined) group.set(held.lease, { lease: held.lease, messages: [held] });
+    const entry = byLease.get(held.lease);
+    if (entry === undefined) byLease.set(held.lease, { lease: held.lease, messages: [held] });
     else entry.messages.push(held);
   }
-  return [...byLease.values(), ...acking.values()];
+  return [...byLease.values()];
 }
 
 function nextRenewal<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): number {
@@ -77,8 +75,8 @@ async function renew<Message extends QueueMessage, Tx>(
   const startedAt = performance.now();
   try {
     const sent = messages.map(({ message }) => message);
-    // Two renewals may fail before the lease ends.
-    const { lost: lostMessages } = await withDeadline(leaseMs / 3, "A renewal", (signal) =>
+    // After the third of the lease that has passed there is time for two renewals.
+    const { lost: lostMessages } = await withDeadline(leaseMs / 4, "A renewal", (signal) =>
       run.store.renew(owner, sent, leaseMs, { signal }),
     );
     const lost = new Set<unknown>(lostMessages);
@@ -88,7 +86,7 @@ async function renew<Message extends QueueMessage, Tx>(
     for (const held of messages)
       if (lost.has(held.message) && !isBeingSettled(run, held) && isHeld(run, held)) loseLease(run, held);
   } catch (error) {
-    lease.renewAt = performance.now() + leaseMs / 6;
+    lease.renewAt = performance.now() + leaseMs / 12;
     run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
   }
 }

@@ -133,11 +133,17 @@ export const leasesAreKept: Rule = ({ run, handlings }) =>
     ];
   });
 
-/** A renewal that finds the message settled by its own process shows that the settlement had been executed by then. */
+/**
+ * A renewal that finds the message settled by its own process shows that the settlement had been executed by then. A
+ * transaction that acknowledges its message holds it by the lock on its row.
+ */
 function endOfHold({ lease, end }: Handling): number {
   const { message, owner, settlements, lostRenewals, process } = lease;
-  const confirmedAt = settlements.at(-1)?.at ?? end?.at ?? lastRecordAt(process);
-  const isSettled = message.doneBy === owner || settlements.at(-1)?.changed.includes(message.seq);
+  const endedAt = end?.at ?? lastRecordAt(process);
+  if (message.topic === "transactional") return endedAt;
+  const settlement = settlements.at(-1);
+  const confirmedAt = settlement?.at ?? endedAt;
+  const isSettled = message.doneBy === owner || settlement?.changed.includes(message.seq);
   return isSettled ? Math.min(confirmedAt, ...lostRenewals.map(({ at }) => at)) : confirmedAt;
 }
 

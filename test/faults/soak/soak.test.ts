@@ -14,7 +14,7 @@ import { type SoakResult, soak } from "./soak.js";
 const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 9);
 const isLong = seconds > 60;
 const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
-const timeoutMs = seconds * 1_000 + 180_000;
+const timeoutMs = seconds * 1_000 + 300_000;
 
 describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
   it(

@@ -33,7 +33,7 @@ const processes = 4;
 const messagesAtOnce = 6;
 const betweenMessagesMs = 100;
 const betweenProbesMs = 50;
-const longestDrainMs = 90_000;
+const longestDrainMs = 240_000;
 /** A write that takes longer is noted. */
 const stallMs = 150;
 
