@@ -124,6 +124,7 @@ const leaseFrom = (owner: OwnerToken, leaseMs: number, from: number): Lease => (
   leaseMs,
   expiresAt: from + leaseMs,
   renewAt: from + leaseMs / 3,
+  isRenewing: false,
 });
 
 /** The claim itself gives every message the usual lease, so a longer one is asked for at once. */

@@ -1,6 +1,6 @@
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
-import type { HeldMessage, RunState } from "./run-state.js";
+import { type HeldMessage, type RunState, renewApart } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 
 /** No transaction could be begun, so the handler was not called. Without a cause, there was no time for it. */
@@ -29,6 +29,7 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
         if (performance.now() >= held.lease.expiresAt) throw new LeaseLostError();
         await work(tx);
         held.isAcking = true;
+        renewApart(run, [held]);
         const { lost } = await store.ack(held.lease.owner, [held.message], { tx });
         if (lost.length > 0) throw new LeaseLostError();
       },
@@ -36,7 +37,6 @@ export async function inHandlerTransaction<Message extends QueueMessage, Tx>(
     );
   } catch (error) {
     held.isAcking = false;
-    run.nextRenewalAt = Math.min(run.nextRenewalAt, held.lease.renewAt);
     throw held.isCalled ? error : new NotCalledError(error);
   }
 }

@@ -1,42 +1,33 @@
-import { severalAtOnce } from "../base/several-at-once.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type HeldMessage, type Lease, loseLease, type RunState } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
 
-const callsAtOnce = 4;
-
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {
-  if (run.isRenewing || now < run.nextRenewalAt) return;
-  const due = leasesOf(run).filter(({ lease }) => lease.renewAt <= now);
+  if (now < run.nextRenewalAt) return;
+  for (const entry of leasesOf(run)) if (entry.lease.renewAt <= now) void renew(run, entry);
   run.nextRenewalAt = nextRenewal(run);
-  if (due.length === 0) return;
-  run.isRenewing = true;
-  void renewAll(run, due);
 }
 
 /** Milliseconds until `renewLeases` has something to do. */
 export const untilNextRenewalMs = <Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   now: number,
-): number => (run.isRenewing ? Number.POSITIVE_INFINITY : Math.max(0, run.nextRenewalAt - now));
+): number => Math.max(0, run.nextRenewalAt - now);
 
 interface LeaseMessages<Message, Tx> {
   readonly lease: Lease;
   readonly messages: HeldMessage<Message, Tx>[];
 }
 
-/**
- * A message that its transaction is acknowledging is left out: a renewal would wait for the lock on its row, and the other
- * messages of the claim with it. Until the commit that lock keeps other workers away.
- */
+/** Messages under a lease that is not being renewed now. */
 function* heldMessages<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
 ): Generator<HeldMessage<Message, Tx>> {
-  yield* run.waiting;
-  for (const held of run.running.values()) if (!held.isLost && !held.isAcking) yield held;
-  yield* run.settling.values();
+  for (const held of run.waiting) if (!held.lease.isRenewing) yield held;
+  for (const held of run.running.values()) if (!held.lease.isRenewing && !held.isLost) yield held;
+  for (const held of run.settling.values()) if (!held.lease.isRenewing) yield held;
 }
 
 function leasesOf<Message extends QueueMessage, Tx>(
@@ -57,22 +48,13 @@ function nextRenewal<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
   return next;
 }
 
-async function renewAll<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  due: readonly LeaseMessages<Message, Tx>[],
-): Promise<void> {
-  await severalAtOnce(due, callsAtOnce, (entry) => renew(run, entry));
-  run.isRenewing = false;
-  run.nextRenewalAt = nextRenewal(run);
-  run.changed.notify();
-}
-
 async function renew<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   { lease, messages }: LeaseMessages<Message, Tx>,
 ): Promise<void> {
   const { owner, leaseMs } = lease;
   const startedAt = performance.now();
+  lease.isRenewing = true;
   try {
     const sent = messages.map(({ message }) => message);
     // After the third of the lease that has passed there is time for two renewals.
@@ -88,6 +70,10 @@ async function renew<Message extends QueueMessage, Tx>(
   } catch (error) {
     lease.renewAt = performance.now() + leaseMs / 12;
     run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
+  } finally {
+    lease.isRenewing = false;
+    run.nextRenewalAt = Math.min(run.nextRenewalAt, lease.renewAt);
+    run.changed.notify();
   }
 }
 

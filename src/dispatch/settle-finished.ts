@@ -3,7 +3,7 @@ import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { type HeldMessage, letGo, type RunCounts, type RunState } from "./run-state.js";
+import { type HeldMessage, letGo, type RunCounts, type RunState, renewApart } from "./run-state.js";
 import { type Decision, describeThrown } from "./settlement.js";
 import { withDeadline } from "./store-deadline.js";
 
@@ -96,6 +96,7 @@ async function send<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   call: SettleCall<Message, Tx>,
 ): Promise<void> {
+  renewApart(run, call.messages);
   for (let tries = 1; tries <= maxTries; tries++) {
     try {
       const startedAt = performance.now();

@@ -19,14 +19,10 @@ const poison: ReadonlySet<number> = new Set([30, 61]); // one without a partitio
 
 export const keyOf = (index: number): string | null => (index % 2 === 0 ? null : String(index % (2 * keys)));
 
-/**
- * Transactional messages have no partition key: in a stopped process, a transaction that acknowledges one would lock the
- * partition queue against everybody.
- */
 export const topicOf = (index: number): SoakTopic => {
   if (poison.has(index)) return "poison";
   if (index % 50 === 7) return "long";
-  return index % 8 === 0 ? "transactional" : index % 3 === 0 ? "quick" : "steady";
+  return index % 5 === 0 ? "transactional" : index % 3 === 0 ? "quick" : "steady";
 };
 
 /** Every second message from number `from` on: with an even number they have no partition key, with an odd one they have. */
