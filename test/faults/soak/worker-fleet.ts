@@ -68,6 +68,10 @@ export function startFleet(size: number, argsOf: (id: string) => readonly string
   const victim = (among: readonly Member[]): Member | undefined =>
     among[Math.floor(Math.random() * among.length)];
 
+  const killAll = (): void => {
+    for (const { child } of members) child.kill("SIGKILL");
+  };
+  process.once("exit", killAll);
   for (let i = 0; i < size; i++) start();
   return {
     counts,
@@ -95,11 +99,10 @@ export function startFleet(size: number, argsOf: (id: string) => readonly string
         continueAgain?.();
         child.kill("SIGTERM");
       }
-      const timer = setTimeout(() => {
-        for (const { child } of members) child.kill("SIGKILL"); // it then counts as crashed
-      }, longestEndMs);
+      const timer = setTimeout(killAll, longestEndMs); // what has not ended by then counts as crashed
       await Promise.all(left.map((member) => member.ended));
       clearTimeout(timer);
+      process.off("exit", killAll);
       return ended;
     },
   };
