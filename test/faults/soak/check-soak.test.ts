@@ -152,6 +152,11 @@ describe("the checker of the soak accepts", () => {
       ],
     ],
     [
+      "a lease that could not be renewed because its acknowledgement was being executed",
+      [done(1, "a", { doneAt: 12 })],
+      [left("p", claim(0, "a", 1), start(1, "a", 1), end(10, "a", 1), ack(11, 1_600, "a", 1))],
+    ],
+    [
       "a message claimed again by the process that settles it, and settled under the later claim",
       [done(1, "b")],
       [
@@ -311,6 +316,12 @@ describe("the checker of the soak finds", () => {
       "leasesAreKept",
       "a lease that was not renewed while its message was being settled",
       [done(1, "a")],
+      [left("p", claim(0, "a", 1), start(1, "a", 1), end(10, "a", 1), ack(11, 1_600, "a", 1))],
+    ],
+    [
+      "leasesAreKept",
+      "a lease that was not renewed before its acknowledgement reached the database",
+      [done(1, "a", { doneAt: 1_500 })],
       [left("p", claim(0, "a", 1), start(1, "a", 1), end(10, "a", 1), ack(11, 1_600, "a", 1))],
     ],
     [

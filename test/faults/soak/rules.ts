@@ -134,8 +134,9 @@ export const leasesAreKept: Rule = ({ run, handlings }) =>
   });
 
 /**
- * A renewal that finds the message settled by its own process shows that the settlement had been executed by then. A
- * transaction that acknowledges its message holds it by the lock on its row.
+ * A settlement that the database executes locks the row, so nobody else can have it, though its process may hear of that
+ * later: `doneAt` is when an acknowledgement began, and a renewal that finds the message settled shows that another
+ * settlement had been executed. A transaction that acknowledges its message holds it by the same lock.
  */
 function endOfHold({ lease, end }: Handling): number {
   const { message, owner, settlements, lostRenewals, process } = lease;
@@ -143,8 +144,10 @@ function endOfHold({ lease, end }: Handling): number {
   if (message.topic === "transactional") return endedAt;
   const settlement = settlements.at(-1);
   const confirmedAt = settlement?.at ?? endedAt;
-  const isSettled = message.doneBy === owner || settlement?.changed.includes(message.seq);
-  return isSettled ? Math.min(confirmedAt, ...lostRenewals.map(({ at }) => at)) : confirmedAt;
+  const isAcked = message.doneBy === owner;
+  if (!isAcked && !settlement?.changed.includes(message.seq)) return confirmedAt;
+  const executedAt = isAcked && message.doneAt !== null ? message.doneAt : confirmedAt;
+  return Math.min(confirmedAt, executedAt, ...lostRenewals.map(({ at }) => at));
 }
 
 /** Nobody takes a message whose lease is live by the clock of its owner. */
