@@ -117,12 +117,13 @@ function keepClaimed<Message extends QueueMessage, Tx>(
   }
 }
 
-/** Renewed after a third of its length, so that two renewals may fail. */
+/** Renewed after a third of its length, so that a renewal may fail and be repeated. */
 const leaseFrom = (owner: OwnerToken, leaseMs: number, from: number): Lease => ({
   owner,
   leaseMs,
   expiresAt: from + leaseMs,
   renewAt: from + leaseMs / 3,
+  isRenewing: false,
 });
 
 /** The claim itself gives every message the usual lease, so a longer one is asked for at once. */

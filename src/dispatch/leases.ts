@@ -5,31 +5,32 @@ import { describeThrown } from "./settlement.js";
 
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {
-  if (run.isRenewing || now < run.nextRenewalAt) return;
-  const due = leasesOf(run).filter(({ lease }) => lease.renewAt <= now);
+  if (now < run.nextRenewalAt) return;
+  for (const entry of leasesOf(run)) if (entry.lease.renewAt <= now) void renew(run, entry);
   run.nextRenewalAt = nextRenewal(run);
-  if (due.length === 0) return;
-  run.isRenewing = true;
-  void renewAll(run, due);
 }
 
 /** Milliseconds until `renewLeases` has something to do. */
 export const untilNextRenewalMs = <Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   now: number,
-): number => (run.isRenewing ? Number.POSITIVE_INFINITY : Math.max(0, run.nextRenewalAt - now));
+): number => Math.max(0, run.nextRenewalAt - now);
 
 interface LeaseMessages<Message, Tx> {
   readonly lease: Lease;
   readonly messages: HeldMessage<Message, Tx>[];
 }
 
+/** Messages under a lease that is not being renewed now. */
 function* heldMessages<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
 ): Generator<HeldMessage<Message, Tx>> {
-  yield* run.waiting;
-  for (const held of run.running.values()) if (!held.isLost) yield held;
-  for (const held of run.settling.values()) yield held.later ?? held;
+  for (const held of run.waiting) if (!held.lease.isRenewing) yield held;
+  for (const held of run.running.values()) if (!held.lease.isRenewing && !held.isLost) yield held;
+  for (const settling of run.settling.values()) {
+    const held = settling.later ?? settling;
+    if (!held.lease.isRenewing) yield held;
+  }
 }
 
 function leasesOf<Message extends QueueMessage, Tx>(
@@ -50,26 +51,17 @@ function nextRenewal<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
   return next;
 }
 
-async function renewAll<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  due: readonly LeaseMessages<Message, Tx>[],
-): Promise<void> {
-  for (const entry of due) await renew(run, entry);
-  run.isRenewing = false;
-  run.nextRenewalAt = nextRenewal(run);
-  run.changed.notify();
-}
-
 async function renew<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   { lease, messages }: LeaseMessages<Message, Tx>,
 ): Promise<void> {
   const { owner, leaseMs } = lease;
   const startedAt = performance.now();
+  lease.isRenewing = true;
   try {
     const sent = messages.map(({ message }) => message);
-    // Two renewals may fail before the lease ends.
-    const { lost: lostMessages } = await withDeadline(leaseMs / 3, "A renewal", (signal) =>
+    // After the third of the lease that has passed there is time for two renewals.
+    const { lost: lostMessages } = await withDeadline(leaseMs / 4, "A renewal", (signal) =>
       run.store.renew(owner, sent, leaseMs, { signal }),
     );
     const lost = new Set<unknown>(lostMessages);
@@ -77,8 +69,12 @@ async function renew<Message extends QueueMessage, Tx>(
     lease.renewAt = startedAt + leaseMs / 3;
     for (const held of messages) if (lost.has(held.message)) notRenewed(run, held);
   } catch (error) {
-    lease.renewAt = performance.now() + leaseMs / 6;
+    lease.renewAt = performance.now() + leaseMs / 12;
     run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
+  } finally {
+    lease.isRenewing = false;
+    run.nextRenewalAt = Math.min(run.nextRenewalAt, lease.renewAt);
+    run.changed.notify();
   }
 }
 
@@ -87,8 +83,8 @@ function notRenewed<Message extends QueueMessage, Tx>(
   held: HeldMessage<Message, Tx>,
 ): void {
   const settling = run.settling.get(held.message.seq);
-  // A settling message may have been settled meanwhile: its settlement tells whether the lease was lost.
-  if (settling === undefined && isHeld(run, held)) loseLease(run, held);
+  // A message that is being settled may have been settled meanwhile: its settlement tells whether the lease was lost.
+  if (settling === undefined && !held.isAcking && isHeld(run, held)) loseLease(run, held);
   else if (settling?.later === held) settling.later = undefined; // another worker has the message
 }
 

@@ -16,6 +16,7 @@ export const newHeld = <Message, Tx>(
   stopReason: undefined,
   transaction: undefined,
   isCalled: false,
+  isAcking: false,
   isLost: false,
   isEnded: false,
   decision: undefined,

@@ -42,7 +42,6 @@ export function newRun<Message extends QueueMessage, Tx>(
     givenUp: new Map(),
     isClaiming: false,
     isSettling: false,
-    isRenewing: false,
     nextRenewalAt: Number.POSITIVE_INFINITY,
     claimAbort: new AbortController(),
     isDrained: false,

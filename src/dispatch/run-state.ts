@@ -22,13 +22,14 @@ export interface Lease {
   /** When it ends by this process's monotonic clock: never later than in the database. */
   expiresAt: number;
   renewAt: number;
+  isRenewing: boolean;
 }
 
 /** A message that this run holds, from its claim to its settlement. */
 export interface HeldMessage<Message, Tx> {
   readonly message: Message;
   readonly topic: TopicRecord<Message, Tx>;
-  readonly lease: Lease;
+  lease: Lease;
   /** Set when the handler starts; all three are times of the monotonic clock. */
   startedAt: number;
   timeoutAt: number;
@@ -41,6 +42,8 @@ export interface HeldMessage<Message, Tx> {
   transaction: AbortController | undefined;
   /** The handler was called. With `transactional` that needs a transaction first. */
   isCalled: boolean;
+  /** Its transaction is acknowledging it, and locks its row until the commit. */
+  isAcking: boolean;
   /** The lease is gone, so the result is not ours to settle. */
   isLost: boolean;
   /** The outcome is decided, though the handler may still run. */
@@ -95,7 +98,6 @@ export interface RunState<Message extends QueueMessage, Tx> {
 
   isClaiming: boolean;
   isSettling: boolean;
-  isRenewing: boolean;
   nextRenewalAt: number;
   /** Aborts the claim that is under way. An aborted claim may leave leased messages behind, so it is used at the end only. */
   readonly claimAbort: AbortController;
@@ -165,6 +167,19 @@ export function loseLease<Message extends QueueMessage, Tx>(
   }
   run.logger.warn("lease lost", run.config.describe(held.message));
   run.changed.notify();
+}
+
+/**
+ * Messages that are about to be settled get a lease object of their own, with the same owner. Their rows may be locked
+ * until the settlement is committed, and a renewal then waits for that; the renewal of the claim's other messages must not.
+ */
+export function renewApart<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  settled: readonly HeldMessage<Message, Tx>[],
+): void {
+  const lease = { ...settled[0]!.lease, isRenewing: false };
+  for (const held of settled) held.lease = lease;
+  run.nextRenewalAt = Math.min(run.nextRenewalAt, lease.renewAt);
 }
 
 /** The message's outcome is decided: it waits for its settlement. */

@@ -4,7 +4,14 @@ import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { type HeldMessage, letGo, type RunCounts, type RunState, toSettling } from "./run-state.js";
+import {
+  type HeldMessage,
+  letGo,
+  type RunCounts,
+  type RunState,
+  renewApart,
+  toSettling,
+} from "./run-state.js";
 import { type Decision, describeThrown } from "./settlement.js";
 
 /** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
@@ -96,6 +103,7 @@ async function send<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   call: SettleCall<Message, Tx>,
 ): Promise<void> {
+  renewApart(run, call.messages);
   for (let tries = 1; tries <= maxTries; tries++) {
     try {
       const startedAt = performance.now();

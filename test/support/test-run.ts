@@ -41,6 +41,7 @@ export const lease = (leftMs = 60_000): Lease => ({
   leaseMs: 60_000,
   expiresAt: performance.now() + leftMs,
   renewAt: Number.POSITIVE_INFINITY,
+  isRenewing: false,
 });
 
 export const held = (run: TestRunState, of: QueueMessage, under: Lease = lease()): TestHeld =>
@@ -125,7 +126,12 @@ export function testRun({
   return newRun(store ?? recordingStore([]), budget, config, defined({ onStuck }));
 }
 
+const isRenewing = ({ waiting, running: started, settling }: TestRunState): boolean =>
+  [...waiting, ...started.values(), ...settling.values()].some(
+    (one) => one.lease.isRenewing || one.later?.lease.isRenewing,
+  );
+
 /** Waits until the run has done what it does in the background. */
 export async function untilQuiet(run: TestRunState): Promise<void> {
-  while (run.isClaiming || run.isSettling || run.isRenewing) await run.changed.next(10_000);
+  while (run.isClaiming || run.isSettling || isRenewing(run)) await run.changed.next(10_000);
 }

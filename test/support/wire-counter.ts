@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { frontendReader } from "./frontend-messages.js";
 
 export interface WireCount {
   /** Statements that the server was told to execute. */
@@ -60,23 +61,5 @@ export async function startWireCounter(serverUrl: string): Promise<WireCounter> 
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => proxy.close(resolve));
     },
-  };
-}
-
-/** Finds the messages in what a client sends: a type and a length each, but for the first, which has no type. */
-function frontendReader(onMessage: (type: string) => void): (chunk: Buffer) => void {
-  let rest = Buffer.alloc(0);
-  let started = false;
-  return (chunk) => {
-    rest = Buffer.concat([rest, chunk]);
-    for (;;) {
-      const typeLength = started ? 1 : 0;
-      if (rest.length < typeLength + 4) return;
-      const end = typeLength + rest.readInt32BE(typeLength);
-      if (rest.length < end) return;
-      if (started) onMessage(String.fromCharCode(rest[0]!));
-      started = true;
-      rest = rest.subarray(end);
-    }
   };
 }

@@ -166,6 +166,32 @@ describe("a dispatcher whose database misbehaves", () => {
     }
   });
 
+  it("IBX-078 a handler whose transaction could only be begun after the end of its lease is not called", async () => {
+    const inbox = await inboxWith(1);
+    let claimedAt = 0;
+    const leaseMs = 500;
+    const store: Inbox = {
+      ...inbox,
+      claim(options) {
+        claimedAt = performance.now();
+        return inbox.claim(options);
+      },
+      renew: () => Promise.reject(new Error("the database is away")),
+      async transaction(work, call) {
+        const isLeaseOver = () => performance.now() > claimedAt + leaseMs;
+        while (!isLeaseOver()) await new Promise((resolve) => setTimeout(resolve, 5));
+        return inbox.transaction(work, call);
+      },
+    };
+    let calls = 0;
+    const dispatcher = createDispatcher<InboxMessage, SqlExecutor>({
+      leaseMs,
+      handlers: { t: { transactional: true, handle: () => void calls++ } },
+    });
+    expect(await dispatcher.run(store, timeBudget(2_000))).toMatchObject({ acked: 0, lost: 1 });
+    expect(calls).toBe(0);
+  });
+
   it("IBX-075 an error whose text cannot be read is a failure like any other", async () => {
     const inbox = await inboxWith(2);
     const unreadable = () => Object.defineProperty(new Error(), "message", { value: Object.create(null) });

@@ -1,0 +1,64 @@
+import { writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, inject, it } from "vitest";
+import { startDelayingProxy } from "../../support/delaying-proxy.js";
+import { postgresHarness } from "../../support/postgres-harness.js";
+import { sqliteHarness } from "../../support/sqlite-harness.js";
+import { checkSoak } from "./check-soak.js";
+import { clock } from "./records.js";
+import { isSettlement, slowSettlements } from "./slow-settlements.js";
+import { type SoakResult, soak } from "./soak.js";
+
+/** Two minutes on each database with `npm run test:soak`. */
+const seconds = Number(process.env.ONCEBOX_TEST_SOAK_SECONDS ?? 9);
+const isLong = seconds > 60;
+const shape = { ms: seconds * 1_000, leaseMs: isLong ? 1_500 : 1_000, maxAttempts: isLong ? 12 : 6 };
+const timeoutMs = seconds * 1_000 + 300_000;
+
+describe("four worker processes under kills, stops past the lease and settlements slower than it", () => {
+  it(
+    "FUN-05 ADD-01 ADD-11 IBX-105 PostgreSQL: nothing is lost, handled again after its ack, or out of its order",
+    async () => {
+      const url = inject("postgresUrl");
+      const database = await postgresHarness(url).open();
+      const startedAt = clock();
+      const slow = slowSettlements(shape.leaseMs, startedAt + shape.ms);
+      const proxy = await startDelayingProxy(url, (text) => (isSettlement(text) ? slow.next() : undefined));
+      try {
+        verify("PostgreSQL", await soak({ ...shape, database, url: proxy.url, startedAt }));
+      } finally {
+        await proxy.close();
+        await database.close();
+      }
+    },
+    timeoutMs,
+  );
+
+  it(
+    "FUN-05 ADD-01 ADD-11 IBX-105 SQLite file: nothing is lost, handled again after its ack, or out of its order",
+    async () => {
+      const database = await sqliteHarness("file").open();
+      const url = database.db.id.slice("sqlite:".length);
+      try {
+        verify("SQLite", await soak({ ...shape, database, url, startedAt: clock() }));
+      } finally {
+        await database.close();
+      }
+    },
+    timeoutMs,
+  );
+});
+
+function verify(name: string, { run, faults }: SoakResult): void {
+  const { violations, ...report } = checkSoak(run);
+  console.log(`${name}: ${JSON.stringify({ messages: run.messages.length, ...faults, ...report })}`);
+  if (Object.keys(violations).length > 0) {
+    const file = join(tmpdir(), `oncebox-soak-${name}.json`);
+    writeFileSync(file, JSON.stringify(run));
+    console.log(`all records: ${file}`);
+  }
+  expect(violations).toEqual({});
+  // otherwise the run showed nothing
+  expect(Math.min(faults.kills, faults.stops, faults.poisoned, report.slowSettlements)).toBeGreaterThan(0);
+}
