@@ -66,7 +66,7 @@ export interface QueueStatements {
   readonly get: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
-  /** → status, leased, count, due, oldest_due_ms */
+  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry) */
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
