@@ -7,28 +7,29 @@ export const maxNameLength = 255;
 /** A batch above this makes SQL Server escalate to a table lock (it starts at about 5,000 locks). */
 const maxBatchSize = 1_000;
 
-/**
- * Refuses what databases store differently: NUL (PostgreSQL cannot store it), lone surrogates
- * (drivers turn them into U+FFFD), and a trailing space (SQL Server ignores it in comparisons, so
- * two ids would become one).
- */
+/** Refuses what `nameProblem` finds. */
 export function requireName(value: unknown, name: string): asserts value is string {
-  if (typeof value !== "string" || value === "") {
-    throw new InvalidArgumentError(`${name} must be a non-empty string.`);
-  }
+  const problem = nameProblem(value);
+  if (problem !== undefined) throw new InvalidArgumentError(`${name} ${problem}`);
+}
+
+/**
+ * Returns what is wrong with a name. Refuses what databases store differently: NUL (PostgreSQL cannot store it), lone
+ * surrogates (drivers turn them into U+FFFD), and a trailing space (SQL Server ignores it in comparisons, so two ids would
+ * become one).
+ */
+export function nameProblem(value: unknown): string | undefined {
+  if (typeof value !== "string" || value === "") return "must be a non-empty string.";
   if (value.length > maxNameLength) {
-    throw new InvalidArgumentError(
-      `${name} has ${value.length} characters; at most ${maxNameLength} can be stored. Hash a longer one.`,
-    );
+    return `has ${value.length} characters; at most ${maxNameLength} can be stored. Hash a longer one.`;
   }
   if (value.includes("\0") || !value.isWellFormed()) {
-    throw new InvalidArgumentError(`${name} must be well-formed Unicode without NUL characters.`);
+    return "must be well-formed Unicode without NUL characters.";
   }
   if (value.endsWith(" ")) {
-    throw new InvalidArgumentError(
-      `${name} must not end with a space: SQL Server would ignore it when comparing.`,
-    );
+    return "must not end with a space: SQL Server would ignore it when comparing.";
   }
+  return undefined;
 }
 
 /** Like requireName. An empty string counts as absent. */
