@@ -1,0 +1,189 @@
+import { afterAll, afterEach, beforeAll, describe } from "vitest";
+import { timeBudget } from "../../base/budget.js";
+import type { MetricAttributes, Metrics } from "../../base/metrics.js";
+import { createService } from "../../messaging/create-service.js";
+import { command, defineMessages, pushCall, signal } from "../../messaging/define-messages.js";
+import type { Envelope } from "../../messaging/envelope.js";
+import type { DeadMessage, ServiceOptions } from "../../messaging/service-options.js";
+import type { Transport, TransportResponse } from "../../messaging/transport.js";
+import type { StandardSchema } from "../../queue/standard-schema.js";
+import type { Database } from "../../sql/dialect.js";
+import { type SqlExecutor, statement } from "../../sql/driver.js";
+import { type ContractHarness, type TestClock, type TestDatabase, testClock } from "../harness.js";
+import { inSchemaOf } from "../support/database.js";
+import { type LogLine, recordingLogger } from "../support/recording-logger.js";
+
+/** A schema of one text member, written by hand: the suite needs no validator. */
+export const textMember = <Name extends string>(name: Name): StandardSchema<Record<Name, string>> & {
+  readonly "~standard": {
+    readonly types?: { readonly input: Record<Name, string>; readonly output: Record<Name, string> };
+  };
+} => ({
+  "~standard": {
+    version: 1,
+    vendor: "oncebox-testing",
+    validate(value) {
+      const member = (value as Record<string, unknown> | null)?.[name];
+      if (typeof member === "string") return { value: { [name]: member } as Record<Name, string> };
+      return { issues: [{ message: "Expected text", path: [name] }] };
+    },
+  },
+});
+
+export const messages = defineMessages({
+  OrderApproved: signal(textMember("orderId")),
+  ReserveStock: command(textMember("item"), textMember("reservation")),
+  MakeReport: command(textMember("year"), textMember("report"), { byReference: true }),
+  InvoicePaid: pushCall(textMember("invoice"), textMember("receipt")),
+});
+
+export type TestMessages = typeof messages;
+type Destinations = "orders" | "inventory";
+export type TestServiceOptions = Partial<ServiceOptions<TestMessages, Destinations>>;
+
+/** What happens to a call on its way: `lost` before the receiver, `unanswered` after it. */
+export type Fate = "arrives" | "lost" | "unanswered" | TransportResponse;
+
+/** Two services that call each other directly, and a table that their handlers write to. */
+export interface Pair {
+  readonly database: TestDatabase;
+  readonly clock: TestClock;
+  readonly orders: TestService;
+  readonly inventory: TestService;
+  /** Another instance of a service, as another process would run it. */
+  another(name: Destinations, db: Database, options?: TestServiceOptions): TestService;
+  /** The messages that were put on the wire, in order. */
+  readonly wire: Envelope[];
+  /** Each call takes the next fate. When they are used up, calls arrive. */
+  readonly fates: Fate[];
+  readonly dead: DeadMessage[];
+  readonly log: LogLine[];
+  readonly metrics: { readonly name: string; readonly value: number; readonly attributes: MetricAttributes }[];
+  /** Writes a row in a transaction. */
+  write(tx: SqlExecutor, id: string): Promise<void>;
+  rows(): Promise<readonly string[]>;
+}
+
+export type TestService = ReturnType<typeof createTestService>;
+
+const createTestService = (options: ServiceOptions<TestMessages, Destinations>) =>
+  createService<TestMessages, Destinations>(options);
+
+export interface PairTheme {
+  database(): TestDatabase;
+  pair(options?: { orders?: TestServiceOptions; inventory?: TestServiceOptions }): Promise<Pair>;
+}
+
+export function pairTheme(harness: ContractHarness, title: string, tests: (theme: PairTheme) => void): void {
+  describe(`${harness.name} messaging: ${title}`, () => {
+    let opened: TestDatabase | undefined;
+    let pairs = 0;
+    const services: TestService[] = [];
+    beforeAll(async () => {
+      opened = await harness.open();
+    });
+    afterEach(async () => {
+      for (const service of services.splice(0)) await service.stop();
+    });
+    afterAll(async () => {
+      await opened?.close();
+    });
+    tests({
+      database: () => opened!,
+      pair: (options = {}) => makePair(opened!, ++pairs, services, options),
+    });
+  });
+}
+
+/** Sends what is due. The time that passes for the messages is that of the clock. */
+export const dispatch = (service: TestService) => service.dispatch(timeBudget(120_000));
+
+async function makePair(
+  database: TestDatabase,
+  number: number,
+  services: TestService[],
+  given: { orders?: TestServiceOptions; inventory?: TestServiceOptions },
+): Promise<Pair> {
+  const { db } = database;
+  const clock = testClock();
+  const wire: Envelope[] = [];
+  const fates: Fate[] = [];
+  const dead: DeadMessage[] = [];
+  const log: LogLine[] = [];
+  const metrics: Pair["metrics"] = [];
+  const live = new Map<string, TestService>();
+  const transport = directTransport(live, wire, fates);
+  const address = "inprocess:direct";
+  const table = database.schema === undefined ? `rows${number}` : `${database.schema}.rows${number}`;
+  await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
+
+  const make = (name: Destinations, on: ServiceOptions["db"], options: TestServiceOptions = {}) => {
+    const service = createTestService({
+      serviceId: name,
+      db: on,
+      messages,
+      destinations: { orders: { address }, inventory: { address } },
+      transports: [transport],
+      table: `${name}${number}`,
+      retry: { jitterMs: 0 },
+      onDead: (message) => void dead.push(message),
+      logger: recordingLogger(log),
+      metrics: recordingMetrics(metrics),
+      clock,
+      ...inSchemaOf(database),
+      ...options,
+    });
+    services.push(service);
+    return service;
+  };
+  const orders = make("orders", given.orders?.db ?? db, given.orders);
+  const inventory = make("inventory", given.inventory?.db ?? db, given.inventory);
+  live.set("orders", orders);
+  live.set("inventory", inventory);
+  for (const service of live.values()) await service.init();
+  const insert = statement("insert row", `insert into ${table} (id) values (:id)`);
+  return {
+    database,
+    clock,
+    orders,
+    inventory,
+    another: make,
+    wire,
+    fates,
+    dead,
+    log,
+    metrics,
+    async write(tx, id) {
+      await tx.query(insert, { id });
+    },
+    rows: async () =>
+      (await database.raw(`select id from ${table} order by id`)).map((row) => String(row.id)),
+  };
+}
+
+/** Calls the receiver of the other service. Nothing is serialised. */
+function directTransport(
+  live: ReadonlyMap<string, TestService>,
+  wire: Envelope[],
+  fates: Fate[],
+): Transport {
+  return {
+    schemes: ["inprocess:"],
+    async send(message, { serviceId }) {
+      wire.push(message);
+      const fate = fates.shift() ?? "arrives";
+      if (typeof fate === "object") return fate;
+      if (fate === "lost") throw new Error("connect ECONNREFUSED");
+      const response = await live.get(serviceId)!.receiver.receive(message);
+      if (fate === "unanswered") throw new Error("socket hang up");
+      return response;
+    },
+    async close() {},
+  };
+}
+
+function recordingMetrics(into: Pair["metrics"]): Metrics {
+  const record = (name: string, value: number, attributes: MetricAttributes): void =>
+    void into.push({ name, value, attributes });
+  return { count: record, duration: record, gauge: record };
+}
