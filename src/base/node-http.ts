@@ -33,10 +33,8 @@ export function requestFromNode(
 /** Sends a whole response. The responses of this package are small. */
 export async function sendResponse(response: Response, outgoing: ServerResponse): Promise<void> {
   const body = Buffer.from(await response.arrayBuffer());
-  outgoing.writeHead(response.status, {
-    ...Object.fromEntries(response.headers),
-    "content-length": body.byteLength,
-  });
+  const length = response.body === null ? {} : { "content-length": body.byteLength };
+  outgoing.writeHead(response.status, { ...Object.fromEntries(response.headers), ...length });
   outgoing.end(body);
 }
 
