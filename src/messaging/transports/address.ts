@@ -30,7 +30,7 @@ export function completeAddress(
   const name = transport ?? defaultTransport;
   if (address === undefined || address === "") return conventionalAddress(serviceId, name);
   if (!address.includes("://")) return `${name}://${address}`;
-  if (transport !== undefined && !address.startsWith(`${transport}://`)) {
+  if (transport !== undefined && schemeOf(address) !== `${transport}:`) {
     throw new InvalidArgumentError(
       `Destination ${serviceId}: its transport is ${transport} and the scheme of its address is ${schemeOf(address)} Give one of them, or the same.`,
     );

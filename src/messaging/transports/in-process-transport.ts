@@ -1,5 +1,6 @@
 import { abortable } from "../../base/abortable.js";
 import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
 import type { Transport, TransportCall, TransportResponse } from "../transport.js";
 import { parseAddress, shownAddress } from "./address.js";
@@ -10,6 +11,13 @@ import { defaults } from "./transport-options.js";
 /** The part of a service that is called directly: `service.receiver`. */
 export interface InProcessReceiver {
   receive(envelope: Envelope, call: TransportCall): Promise<TransportResponse>;
+}
+
+export interface InProcessOptions {
+  /** Receivers by service id. Others are added by `serve`. */
+  readonly receivers?: Readonly<Record<string, InProcessReceiver>>;
+  /** How long a sender waits for a receiver: 30 s by default. */
+  readonly timeoutMs?: number;
 }
 
 export interface InProcessTransport extends Transport {
@@ -26,11 +34,12 @@ export interface InProcessTransport extends Transport {
  * const inProcess = inProcessTransport();
  * inProcess.serve("inventory", inventory.receiver);
  */
-export function inProcessTransport(
-  receivers: Readonly<Record<string, InProcessReceiver>> = {},
-): InProcessTransport {
+export function inProcessTransport(options: InProcessOptions = {}): InProcessTransport {
+  refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
+  const { receivers = {}, timeoutMs = defaults.timeoutMs } = options;
+  requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
   const known = new Map(Object.entries(receivers));
-  const calls = openCalls(defaults.timeoutMs);
+  const calls = openCalls(timeoutMs);
   return {
     schemes: ["inprocess:"],
     check: (address) => void serviceIdOf(address),
@@ -49,15 +58,13 @@ export function inProcessTransport(
         if (receiver === undefined) {
           throw new TransportError(`No receiver serves ${name} in this process.`);
         }
-        const copy = {
-          ...message,
-          headers: { ...message.headers },
-          payload: structuredClone(message.payload),
-        };
+        const payload = copyOf(message.payload);
+        if (payload === notCopied) return { ...uncopied, error: `${name}: the payload cannot be copied.` };
+        const copy = { ...message, headers: { ...message.headers }, payload };
         const response = await abortable(received(receiver, copy, signal, name), signal);
-        return response.payload === undefined
-          ? response
-          : { ...response, payload: structuredClone(response.payload) };
+        const returned = copyOf(response.payload);
+        if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
+        return response.payload === undefined ? response : { ...response, payload: returned };
       });
     },
     async close() {
@@ -65,6 +72,18 @@ export function inProcessTransport(
       known.clear();
     },
   };
+}
+
+const notCopied = Symbol("not copied");
+const uncopied = { acknowledged: false, duplicateDetected: false, permanent: true } as const;
+
+/** Functions and the like cannot be copied, and the error would quote them. */
+function copyOf(payload: unknown): unknown {
+  try {
+    return structuredClone(payload);
+  } catch {
+    return notCopied;
+  }
 }
 
 /** A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on. */
