@@ -48,12 +48,11 @@ export function checkedResponse(
   message: Envelope,
 ): TransportResponse {
   if (typeof acknowledged !== "boolean" || typeof duplicateDetected !== "boolean") throw malformed(receiver);
-  if (acknowledged) {
-    return { acknowledged, duplicateDetected, ...(payload === undefined ? {} : { payload }) };
-  }
+  const response = { acknowledged, duplicateDetected, ...(payload === undefined ? {} : { payload }) };
+  if (acknowledged) return response;
   const reason = typeof error === "string" && error !== "" ? error.slice(0, longestError) : "no reason given";
   const text = withoutPayload(reason, JSON.stringify(message.payload) ?? "");
-  return { acknowledged, duplicateDetected, error: `${receiver} did not process the message: ${text}` };
+  return { ...response, error: `${receiver} did not process the message: ${text}` };
 }
 
 export const malformed = (receiver: string): TransportError =>

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
 import type { Transport, TransportCall, TransportResponse } from "../transport.js";
+import { checkedResponse } from "./acknowledgement.js";
 import { parseAddress, shownAddress } from "./address.js";
 import { openCalls } from "./open-calls.js";
 import { reasonOf, TransportError } from "./transport-error.js";
@@ -64,7 +65,8 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
         const response = await abortable(received(receiver, copy, signal, name), signal);
         const returned = copyOf(response.payload);
         if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
-        return response.payload === undefined ? response : { ...response, payload: returned };
+        const checked = checkedResponse({ ...response, payload: returned }, name, message);
+        return response.permanent === true ? { ...checked, permanent: true } : checked;
       });
     },
     async close() {
