@@ -6,4 +6,7 @@ export { migrationContract } from "./migration-contract.js";
 export { outboxContract } from "./outbox-contract.js";
 export { partitionContract } from "./partition-contract.js";
 export { tenantContract } from "./tenant-contract.js";
+export { transportContract } from "./transport-contract.js";
+export * from "./transports/harness.js";
+export { receiverRoute } from "./transports/receiver-route.js";
 export { webhookContract } from "./webhook-contract.js";

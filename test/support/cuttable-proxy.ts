@@ -1,4 +1,4 @@
-import { createServer, connect as openSocket, type Server, type Socket } from "node:net";
+import { createServer, type ListenOptions, connect as openSocket, type Server, type Socket } from "node:net";
 
 /** Stands between a client and a server, and can be taken away like a network. */
 export interface CuttableProxy {
@@ -6,18 +6,37 @@ export interface CuttableProxy {
   /** All connections end, and no new one is made. */
   cut(): Promise<void>;
   mend(): Promise<void>;
+  /** As `cut`, when so many bytes have passed from now on. */
+  cutAfter(limits: { readonly requestBytes?: number; readonly responseBytes?: number }): void;
   /** Statements arrive, but the client receives no more of the answers. */
   muteAnswers(): void;
   /** Nothing passes on the connections that are open now, and none of them ends. New ones work, as after a fail-over. */
   freezeOpen(): void;
+  /** Resolves when no connection is open. */
+  allClosed(): Promise<void>;
 }
 
-export async function startProxy(host: string, port: number): Promise<CuttableProxy> {
+/** A proxy on a TCP port of its own. */
+export const startProxy = (host: string, port: number): Promise<CuttableProxy> =>
+  proxyTo(() => openSocket(port, host), { host: "127.0.0.1", port: 0 });
+
+/** A proxy between two Unix sockets. */
+export const startSocketProxy = (own: string, target: string): Promise<CuttableProxy> =>
+  proxyTo(() => openSocket(target), { path: own });
+
+async function proxyTo(connect: () => Socket, at: ListenOptions): Promise<CuttableProxy> {
   const sockets = new Set<Socket>();
   const frozen = new WeakSet<Socket>();
   let muted = false;
+  let left = { requestBytes: Number.POSITIVE_INFINITY, responseBytes: Number.POSITIVE_INFINITY };
+  let cutting: Promise<void> | undefined;
+  let noneOpen = (): void => {};
+  const passed = (direction: keyof typeof left, chunk: Buffer) => {
+    left[direction] -= chunk.byteLength;
+    if (left[direction] < 0) void cut();
+  };
   const server: Server = createServer((near) => {
-    const far = openSocket(port, host);
+    const far = connect();
     for (const socket of [near, far]) {
       sockets.add(socket);
       socket.on("error", () => {});
@@ -25,26 +44,38 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
         sockets.delete(socket);
         near.destroy();
         far.destroy();
+        if (sockets.size === 0) noneOpen();
       });
     }
     near.pipe(far);
-    far.on("data", (chunk) => {
+    near.on("data", (chunk: Buffer) => passed("requestBytes", chunk));
+    far.on("data", (chunk: Buffer) => {
       if (!muted && !frozen.has(far)) near.write(chunk);
+      passed("responseBytes", chunk);
     });
   });
-  const listen = (at: number) => new Promise<void>((resolve) => server.listen(at, "127.0.0.1", resolve));
-  await listen(0);
-  const own = (server.address() as { port: number }).port;
-  return {
-    port: own,
-    async cut() {
-      const closed = new Promise((resolve) => server.close(resolve));
+  const listen = (options: ListenOptions) => new Promise<void>((resolve) => server.listen(options, resolve));
+  await listen(at);
+  const { port = 0 } = server.address() as { port?: number };
+  const cut = (): Promise<void> => {
+    cutting ??= new Promise((resolve) => {
+      server.close(() => resolve());
       for (const socket of sockets) socket.destroy();
-      await closed;
-    },
+    });
+    return cutting;
+  };
+  return {
+    port,
+    cut,
     async mend() {
+      await cutting;
+      cutting = undefined;
       muted = false;
-      await listen(own);
+      left = { requestBytes: Number.POSITIVE_INFINITY, responseBytes: Number.POSITIVE_INFINITY };
+      await listen(at.path === undefined ? { ...at, port } : at);
+    },
+    cutAfter(limits) {
+      left = { ...left, ...limits };
     },
     muteAnswers() {
       muted = true;
@@ -56,5 +87,10 @@ export async function startProxy(host: string, port: number): Promise<CuttablePr
         socket.resume();
       }
     },
+    allClosed: () =>
+      new Promise((resolve) => {
+        noneOpen = resolve;
+        if (sockets.size === 0) resolve();
+      }),
   };
 }
