@@ -1,22 +1,19 @@
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { checkDestinations } from "./check-destinations.js";
-import { checkMessages, combinedMessages } from "./check-messages.js";
+import { checkMessages } from "./check-messages.js";
 import { checkTimes } from "./check-times.js";
 import { problemOf } from "./problem-of.js";
 import { serviceIdProblem } from "./service-id.js";
 import { type AnyServiceOptions, knownOptions, type SeparateDatabases } from "./service-options.js";
 
-/** Throws one error with all problems of a service's options. */
-export function checkService(options: AnyServiceOptions): void {
-  if (typeof options !== "object" || options === null)
-    throw new InvalidArgumentError("createService: the options must be an object.");
+/** Throws one error with all problems of a service's options. `destinations` are those of its destinations and sources. */
+export function checkService(options: AnyServiceOptions, destinations: readonly string[]): void {
   const problems = [
     ...problemOf(() => refuseUnknown(options, knownOptions, "options")),
     ...serviceIdProblem(options.serviceId, "serviceId"),
     ...checkDatabases(options.db),
     ...checkMessages(options),
-    ...checkDestinations(options, combinedMessages(options.messages).keys()),
+    ...destinations,
     ...checkFunctions(options),
     ...checkTimes(options),
   ];

@@ -21,6 +21,7 @@ import { requester } from "./request.js";
 import { responseHandler } from "./responses.js";
 import { policyOf } from "./retry-options.js";
 import { createSender } from "./sender.js";
+import { serviceDestinations } from "./service-destinations.js";
 import type { AnyServiceOptions, ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts } from "./service-parts.js";
 import type { Combined, PushCall, Request, RequestOptions, Send, SendOptions } from "./service-types.js";
@@ -51,6 +52,8 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
   /** For a function: sends what is due within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
+  /** Stops the worker and closes the connections to other services. The database stays open. */
+  close(): Promise<void>;
 }
 
 /**
@@ -66,9 +69,14 @@ export function createService<
   Destination extends string = never,
 >(options: ServiceOptions<Messages, Destination>): Service<Combined<Messages>, Destination> {
   const given = options as unknown as AnyServiceOptions;
-  checkService(given);
+  const destinations = serviceDestinations(given);
+  checkService(given, destinations.problems);
   const wake = (): void => worker.wake();
-  const parts: ServiceParts = serviceParts(given, { onDead: deadMessages(() => parts), wake });
+  const parts: ServiceParts = serviceParts(given, {
+    destinations: destinations.all,
+    onDead: deadMessages(() => parts),
+    wake,
+  });
   const { settings, messages, outbox } = parts;
   const sender = createSender(parts);
   const deliver = deliverer(parts);
@@ -115,6 +123,10 @@ export function createService<
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     dispatch: (budget) => dispatcher.run(outbox, budget),
+    async close() {
+      await worker.stop();
+      await destinations.close();
+    },
   };
 }
 

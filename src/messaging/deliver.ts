@@ -2,7 +2,6 @@ import { defined } from "../base/defined.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { guarded } from "../publishers/guarded.js";
 import { RefusedMessage } from "../publishers/refused-message.js";
-import { chooseTransport } from "./choose-transport.js";
 import type { Envelope } from "./envelope.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { TransportResponse } from "./transport.js";
@@ -20,14 +19,12 @@ type DeliverOne = (
 ) => Promise<TransportResponse>;
 
 /** Each destination has a circuit breaker and a time limit around its transport. */
-export function deliverer({ options, settings, reports }: ServiceParts): Deliver {
-  const { destinations = {}, transports = [], breaker, metrics } = options;
+export function deliverer({ options, settings, destinations, reports }: ServiceParts): Deliver {
+  const { breaker, metrics } = options;
   const guard = defined({ timeoutMs: settings.timeoutMs, breaker, logger: reports.logger, metrics });
   const each = new Map(
-    Object.entries(destinations).map(([serviceId, destination]): [string, DeliverOne] => {
-      const { address, secrets = [] } = destination;
-      const transport = chooseTransport(destination, transports)!;
-      const target = { serviceId, address, secrets };
+    [...destinations.values()].map(({ transport, ...target }): [string, DeliverOne] => {
+      const { serviceId } = target;
       const send: DeliverOne = async (message, { signal }) => {
         const startedAt = performance.now();
         try {

@@ -9,10 +9,10 @@ export type OpenedRequest =
 
 /** Verifies the body of a request. A refused one leaves a line in the log, and no other trace. */
 export function openRequest(parts: ServiceParts, body: Uint8Array): OpenedRequest {
-  const { options, settings, serviceId, reports } = parts;
+  const { settings, serviceId, reports } = parts;
   const opened = openEnvelope(body, {
     serviceId,
-    secretsOf: (source) => secretsOf(options, source),
+    secretsOf: (source) => secretsOf(parts, source),
     now: new Date(),
     toleranceMs: settings.toleranceMs,
     maxBytes: settings.maxBodyBytes,
@@ -28,11 +28,11 @@ export function openRequest(parts: ServiceParts, body: Uint8Array): OpenedReques
 
 /** Those of the source, and those of the destination of the same name. */
 function secretsOf(
-  { destinations = {}, sources = {} }: ServiceParts["options"],
+  { destinations, options: { sources = {} } }: ServiceParts,
   source: string,
 ): readonly string[] | undefined {
   const own = Object.hasOwn(sources, source) ? sources[source]!.secrets : [];
-  const shared = Object.hasOwn(destinations, source) ? (destinations[source]!.secrets ?? []) : [];
+  const shared = destinations.get(source)?.secrets ?? [];
   const all = [...own, ...shared];
   return all.length === 0 ? undefined : all;
 }

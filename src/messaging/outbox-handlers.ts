@@ -18,7 +18,7 @@ export function outboxHandlers(
   deliver: Deliver,
   handleResponse: HandleResponse,
 ): Handlers<OutboxMessage> {
-  const { options, settings, serviceId, messages, reports, now } = parts;
+  const { options, settings, serviceId, messages, destinations, reports, now } = parts;
 
   const respond = async (
     destination: string,
@@ -61,7 +61,7 @@ export function outboxHandlers(
     };
 
   return Object.fromEntries(
-    Object.keys(options.destinations ?? {}).flatMap((destination) =>
+    [...destinations.keys()].flatMap((destination) =>
       [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), sendTo(destination)] as const),
     ),
   );

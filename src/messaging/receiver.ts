@@ -139,8 +139,8 @@ function handlerOf(
  * Whether the response is sent as a message, too. The sender must be a destination. On two databases the message and the
  * handler's work could not commit at once, so the response is in the acknowledgement only.
  */
-function wantsResponse({ options, outboxDb, inboxDb }: ServiceParts, message: Envelope): boolean {
-  const isDestination = Object.hasOwn(options.destinations ?? {}, message.sourceServiceId);
+function wantsResponse({ destinations, outboxDb, inboxDb }: ServiceParts, message: Envelope): boolean {
+  const isDestination = destinations.has(message.sourceServiceId);
   return isDestination && outboxDb === inboxDb && message.headers[headerNames.replyWith] === undefined;
 }
 

@@ -36,13 +36,12 @@ const known = ["tx", "correlationId", "maxRetries", "ttlMs", "partitionKey", "he
 
 /** Writes messages to the outbox. Nothing is sent here. */
 export function createSender(parts: ServiceParts): Sender {
-  const { options: service, settings, serviceId, outbox, outboxDb, reports, sentIn, wake, now } = parts;
-  const destinations = Object.keys(service.destinations ?? {});
+  const { settings, serviceId, destinations, outbox, outboxDb, reports, sentIn, wake, now } = parts;
 
   const requireDestination = (destination: string): void => {
-    if (destinations.includes(destination)) return;
+    if (destinations.has(destination)) return;
     throw new InvalidArgumentError(
-      `"${destination}" is not a destination of the service "${serviceId}". Known: ${destinations.join(", ") || "none"}.`,
+      `"${destination}" is not a destination of the service "${serviceId}". Known: ${[...destinations.keys()].join(", ") || "none"}.`,
     );
   };
 

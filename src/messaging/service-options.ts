@@ -8,14 +8,16 @@ import { defaultRetry, type RetryOptions } from "./retry-options.js";
 import type { Combined, Receivers, ResponseHandlers } from "./service-types.js";
 import type { SentMessage } from "./stored-message.js";
 import type { Transport } from "./transport.js";
+import type { TransportName } from "./transports/address.js";
+import type { TransportsOptions } from "./transports/transports.js";
 
 export interface DestinationOptions {
   /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
-  readonly address: string;
+  readonly address?: string;
   /** The first one signs what is sent. All of them verify what the destination sends. In-process delivery needs none. */
   readonly secrets?: readonly string[];
-  /** By default the first of the service's transports that serves the address. */
-  readonly transport?: Transport;
+  /** By name, or a transport for this destination alone. By default the one that serves the address. */
+  readonly transport?: TransportName | Transport;
 }
 
 export interface SourceOptions {
@@ -106,7 +108,8 @@ export interface ServiceOptions<
   readonly onResponse?: ResponseHandlers<Combined<Messages>>;
   /** Called for each message that fails or expires. */
   readonly onDead?: (message: DeadMessage, reason: DeadReason) => unknown;
-  readonly transports?: readonly Transport[];
+  /** Settings of the transports, transports of your own, and the one of destinations that name none. */
+  readonly transports?: Omit<TransportsOptions, "body">;
   /** The circuit breaker of each destination; `false` switches it off. */
   readonly breaker?: Partial<BreakerPolicy> | false;
   readonly schema?: string;

@@ -7,6 +7,7 @@ import { combinedMessages } from "./check-messages.js";
 import type { MessageDefinition } from "./define-messages.js";
 import { type Reports, serviceReports, warningsOf } from "./reports.js";
 import { policyOf } from "./retry-options.js";
+import type { ServiceDestination } from "./service-destinations.js";
 import { type AnyServiceOptions, type Settings, settingsOf } from "./service-options.js";
 
 /** What the parts of a service share. */
@@ -15,6 +16,7 @@ export interface ServiceParts {
   readonly settings: Settings;
   readonly serviceId: string;
   readonly messages: ReadonlyMap<string, MessageDefinition>;
+  readonly destinations: ReadonlyMap<string, ServiceDestination>;
   readonly outboxDb: Database;
   readonly inboxDb: Database;
   readonly outbox: Outbox;
@@ -29,10 +31,7 @@ export interface ServiceParts {
 
 export function serviceParts(
   options: AnyServiceOptions,
-  {
-    onDead,
-    wake,
-  }: { readonly onDead: NonNullable<OutboxOptions["onDead"]>; readonly wake: ServiceParts["wake"] },
+  { destinations, onDead, wake }: Pick<ServiceParts, "destinations" | "wake"> & Pick<OutboxOptions, "onDead">,
 ): ServiceParts {
   const { serviceId, db, schema, clock, logger, metrics } = options;
   const settings = settingsOf(options);
@@ -44,13 +43,14 @@ export function serviceParts(
     settings,
     serviceId,
     messages: combinedMessages(options.messages),
+    destinations,
     outboxDb,
     inboxDb,
     outbox: createOutbox(outboxDb, {
       ...store,
       table: `${settings.table}_outbox`,
       retry: policyOf(settings.retry),
-      onDead,
+      ...defined({ onDead }),
     }),
     inbox: createInbox(inboxDb, { ...store, table: `${settings.table}_inbox` }),
     reports,

@@ -6,6 +6,7 @@ import { command, defineMessages, pushCall, signal } from "../../messaging/defin
 import type { Envelope } from "../../messaging/envelope.js";
 import type { DeadMessage, ServiceOptions } from "../../messaging/service-options.js";
 import type { Transport, TransportResponse } from "../../messaging/transport.js";
+import { inProcessTransport } from "../../messaging/transports/in-process-transport.js";
 import type { StandardSchema } from "../../queue/standard-schema.js";
 import type { Database } from "../../sql/dialect.js";
 import { type SqlExecutor, statement } from "../../sql/driver.js";
@@ -14,7 +15,9 @@ import { inSchemaOf } from "../support/database.js";
 import { type LogLine, recordingLogger } from "../support/recording-logger.js";
 
 /** A schema of one text member, written by hand: the suite needs no validator. */
-export const textMember = <Name extends string>(name: Name): StandardSchema<Record<Name, string>> & {
+export const textMember = <Name extends string>(
+  name: Name,
+): StandardSchema<Record<Name, string>> & {
   readonly "~standard": {
     readonly types?: { readonly input: Record<Name, string>; readonly output: Record<Name, string> };
   };
@@ -58,7 +61,11 @@ export interface Pair {
   readonly fates: Fate[];
   readonly dead: DeadMessage[];
   readonly log: LogLine[];
-  readonly metrics: { readonly name: string; readonly value: number; readonly attributes: MetricAttributes }[];
+  readonly metrics: {
+    readonly name: string;
+    readonly value: number;
+    readonly attributes: MetricAttributes;
+  }[];
   /** Writes a row in a transaction. */
   write(tx: SqlExecutor, id: string): Promise<void>;
   rows(): Promise<readonly string[]>;
@@ -83,7 +90,7 @@ export function pairTheme(harness: ContractHarness, title: string, tests: (theme
       opened = await harness.open();
     });
     afterEach(async () => {
-      for (const service of services.splice(0)) await service.stop();
+      for (const service of services.splice(0)) await service.close();
     });
     afterAll(async () => {
       await opened?.close();
@@ -111,9 +118,8 @@ async function makePair(
   const dead: DeadMessage[] = [];
   const log: LogLine[] = [];
   const metrics: Pair["metrics"] = [];
-  const live = new Map<string, TestService>();
-  const transport = directTransport(live, wire, fates);
-  const address = "inprocess:direct";
+  const inProcess = inProcessTransport();
+  const transport = losingTransport(inProcess, wire, fates);
   const table = database.schema === undefined ? `rows${number}` : `${database.schema}.rows${number}`;
   await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
 
@@ -122,8 +128,8 @@ async function makePair(
       serviceId: name,
       db: on,
       messages,
-      destinations: { orders: { address }, inventory: { address } },
-      transports: [transport],
+      destinations: { orders: { transport: "inprocess" }, inventory: { transport: "inprocess" } },
+      transports: { own: [transport] },
       table: `${name}${number}`,
       retry: { jitterMs: 0 },
       onDead: (message) => void dead.push(message),
@@ -138,9 +144,10 @@ async function makePair(
   };
   const orders = make("orders", given.orders?.db ?? db, given.orders);
   const inventory = make("inventory", given.inventory?.db ?? db, given.inventory);
-  live.set("orders", orders);
-  live.set("inventory", inventory);
-  for (const service of live.values()) await service.init();
+  for (const service of [orders, inventory]) {
+    await service.init();
+    inProcess.serve(service.serviceId, service.receiver);
+  }
   const insert = statement("insert row", `insert into ${table} (id) values (:id)`);
   return {
     database,
@@ -161,24 +168,19 @@ async function makePair(
   };
 }
 
-/** Calls the receiver of the other service. Nothing is serialised. */
-function directTransport(
-  live: ReadonlyMap<string, TestService>,
-  wire: Envelope[],
-  fates: Fate[],
-): Transport {
+/** The in-process transport, with calls that get lost on their way there or back. */
+function losingTransport(inner: Transport, wire: Envelope[], fates: Fate[]): Transport {
   return {
-    schemes: ["inprocess:"],
-    async send(message, { serviceId }) {
+    ...inner,
+    async send(message, ...rest) {
       wire.push(message);
       const fate = fates.shift() ?? "arrives";
       if (typeof fate === "object") return fate;
       if (fate === "lost") throw new Error("connect ECONNREFUSED");
-      const response = await live.get(serviceId)!.receiver.receive(message);
+      const response = await inner.send(message, ...rest);
       if (fate === "unanswered") throw new Error("socket hang up");
       return response;
     },
-    async close() {},
   };
 }
 
