@@ -35,7 +35,7 @@ export interface SentMessage {
   readonly destination: string;
   readonly endpoint: string;
   readonly state: SentState;
-  /** Failed attempts so far. */
+  /** Retries so far, and the one that is due next. */
   readonly retryCount: number;
   readonly maxRetries: number;
   /** Null when there will be none. */
@@ -74,14 +74,15 @@ export function sentStateOf(message: OutboxMessage, now: Date): SentState {
 export function toSentMessage(message: OutboxMessage, usualRetries: number, now: Date): SentMessage {
   const state = sentStateOf(message, now);
   const { at, error } = readAttemptError(message.lastError);
+  const maxRetries = maxRetriesOf(message, usualRetries);
   return {
     messageId: message.messageId,
     correlationId: message.correlationId,
     messageType: messageTypeOf(message),
     ...addressOf(message.topic),
     state,
-    retryCount: message.attempt,
-    maxRetries: maxRetriesOf(message, usualRetries),
+    retryCount: Math.min(message.attempt, maxRetries), // the attempt after the last retry counts as well
+    maxRetries,
     nextRetryAt: state === "Pending" && message.attempt > 0 ? message.nextAttemptAt : null,
     lastAttemptAt: message.processedAt ?? at,
     lastError: error,

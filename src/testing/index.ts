@@ -1,6 +1,7 @@
 export { dispatchContract } from "./dispatch-contract.js";
 export * from "./harness.js";
 export { inboxContract } from "./inbox-contract.js";
+export { messagingContract } from "./messaging-contract.js";
 export { middlewareContract } from "./middleware-contract.js";
 export { migrationContract } from "./migration-contract.js";
 export { outboxContract } from "./outbox-contract.js";

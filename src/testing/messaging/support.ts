@@ -121,7 +121,6 @@ async function makePair(
   const inProcess = inProcessTransport();
   const transport = losingTransport(inProcess, wire, fates);
   const table = database.schema === undefined ? `rows${number}` : `${database.schema}.rows${number}`;
-  await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
 
   const make = (name: Destinations, on: ServiceOptions["db"], options: TestServiceOptions = {}) => {
     const service = createTestService({
@@ -148,6 +147,7 @@ async function makePair(
     await service.init();
     inProcess.serve(service.serviceId, service.receiver);
   }
+  await database.raw(`create table ${table} (id varchar(100) not null primary key)`);
   const insert = statement("insert row", `insert into ${table} (id) values (:id)`);
   return {
     database,
