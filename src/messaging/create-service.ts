@@ -24,13 +24,20 @@ import { createSender } from "./sender.js";
 import { serviceDestinations } from "./service-destinations.js";
 import type { AnyServiceOptions, ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts } from "./service-parts.js";
-import type { Combined, PushCall, Request, RequestOptions, Send, SendOptions } from "./service-types.js";
+import type {
+  Combined,
+  PushCalls,
+  Requesters,
+  RequestOptions,
+  Senders,
+  SendOptions,
+} from "./service-types.js";
 import { type ServiceWorker, serviceWorker } from "./service-worker.js";
 import type { TransportResponse } from "./transport.js";
 
 export interface ServiceReceiver {
   /** For hosts that speak HTTP: verifies, deduplicates and handles a message. */
-  fetch(request: globalThis.Request): Promise<Response>;
+  fetch(request: Request): Promise<Response>;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }
@@ -40,11 +47,11 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
     ServiceWorker {
   readonly serviceId: string;
   /** Writes messages to the outbox, typed from the declaration. */
-  readonly send: Send<Messages, Destination>;
+  readonly send: Senders<Messages, Destination>;
   /** Sends commands directly and waits for their responses. */
-  readonly request: Request<Messages, Destination>;
+  readonly request: Requesters<Messages, Destination>;
   /** Wraps functions whose calls are sent. */
-  readonly pushCall: PushCall<Messages, Destination>;
+  readonly pushCall: PushCalls<Messages, Destination>;
   readonly receiver: ServiceReceiver;
   /** Creates or updates the tables. Call it when you deploy. */
   init(): Promise<void>;
@@ -109,13 +116,13 @@ export function createService<
       ["Signal", "Command"],
       (name) => (destination: string, payload: unknown, sendOptions?: SendOptions) =>
         sender.send(name, destination, payload, sendOptions),
-    ) as Send<Combined<Messages>, Destination>,
+    ) as Senders<Combined<Messages>, Destination>,
     request: byEndpoint(
       ["Command"],
       (name) => (destination: string, payload: unknown, requestOptions?: RequestOptions) =>
         request(name, destination, payload, requestOptions),
-    ) as Request<Combined<Messages>, Destination>,
-    pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCall<
+    ) as Requesters<Combined<Messages>, Destination>,
+    pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCalls<
       Combined<Messages>,
       Destination
     >,

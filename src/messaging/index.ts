@@ -14,6 +14,8 @@ export type {
 export { command, defineMessages, pushCall, signal } from "./define-messages.js";
 export type { Envelope, MessageType } from "./envelope.js";
 export { messageTypes } from "./envelope.js";
+export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
+export { openEnvelope } from "./open-envelope.js";
 export type { InboxStats, OutboxStats, SentFilter, ServiceMaintenance } from "./operations.js";
 export { RequestFailedError } from "./request.js";
 export type { ResponseReference } from "./response-reference.js";
@@ -30,16 +32,27 @@ export type {
   SourceOptions,
 } from "./service-options.js";
 export type {
-  PushCall,
+  PushCalls,
   ReceiveContext,
   Receivers,
-  Request,
+  Requesters,
   RequestOptions,
   ResponseContext,
   ResponseHandlers,
-  Send,
+  Senders,
   SendOptions,
 } from "./service-types.js";
+export type { SignOptions } from "./sign-envelope.js";
+export { signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
 export { sentStates } from "./stored-message.js";
 export type { Transport, TransportCall, TransportDestination, TransportResponse } from "./transport.js";
+export { grpcTransport } from "./transports/grpc-transport.js";
+export { httpTransport } from "./transports/http-transport.js";
+export type { InProcessReceiver, InProcessTransport } from "./transports/in-process-transport.js";
+export { inProcessTransport } from "./transports/in-process-transport.js";
+export { listen } from "./transports/listen.js";
+export type { Listener, ListenOptions } from "./transports/listen-settings.js";
+export { receiverMiddleware } from "./transports/receiver-middleware.js";
+export type { Transports, TransportsOptions } from "./transports/transports.js";
+export { createTransports } from "./transports/transports.js";

@@ -46,7 +46,10 @@ export interface Operations {
   /** A page may have fewer messages than `limit`, also when more follow: read on until `cursor` is null. */
   list(filter?: SentFilter): Promise<Page<SentMessage>>;
   get(messageId: string, options?: CallOptions): Promise<SentMessage | null>;
-  /** Sends a Failed or Expired message again, with all its retries and no expiry. Returns whether there was one. */
+  /**
+   * Sends a Failed or Expired message again, with all its retries and no expiry. Returns whether there was one. A receiver
+   * that handled the message and has forgotten it since, after its inbox retention, handles it again.
+   */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
   maintain(budget: Budget): Promise<ServiceMaintenance>;
 }

@@ -1,6 +1,7 @@
 import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
 import { withinTime } from "../base/within-time.js";
+import { describeThrown } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { handleOnce, type OnceOutcome, storedUnder } from "../middleware/handle-once.js";
 import { runningRequests } from "../middleware/running-requests.js";
@@ -96,14 +97,25 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
     try {
       return await received(message, performance.now());
     } catch (error) {
-      const text = withoutPayload(safeReason(error), JSON.stringify(message.payload) ?? "");
-      reports.notProcessed(incoming(message), text);
-      return { acknowledged: false, duplicateDetected: false, error: text };
+      const payload = textOf(message.payload);
+      reports.notProcessed(incoming(message), withoutPayload(describeThrown(error), payload));
+      // A handler's own error may quote a secret, so its sender gets no more than its name.
+      const told = withoutPayload(safeReason(error), payload);
+      return { acknowledged: false, duplicateDetected: false, error: told };
     }
   };
 }
 
 const known = { kind: "known" } as const;
+
+/** A payload that came in-process may be something that JSON cannot hold. */
+function textOf(payload: unknown): string {
+  try {
+    return JSON.stringify(payload) ?? "";
+  } catch {
+    return "";
+  }
+}
 
 const incoming = ({ messageId, sourceServiceId, endpoint }: Envelope) => ({
   messageId,

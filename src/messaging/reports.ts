@@ -67,7 +67,6 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
       logger.warn("Inbox: duplicate detected", { ...message });
       metrics.count("rf_inbox_duplicate_count", 1, incoming(message));
     },
-    /** The sender is told the same, so the error names neither payload nor secret. */
     notProcessed(message: Incoming, error: string): void {
       logger.error("Inbox: message not processed", { ...message, error });
     },

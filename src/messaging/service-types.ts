@@ -60,7 +60,7 @@ type PayloadOf<Definition> =
 type Sendable = SignalDefinition | CommandDefinition;
 
 /** Writes a message to the outbox. Returns its message id. */
-export type Send<Messages extends MessageDefinitions, Destination extends string> = {
+export type Senders<Messages extends MessageDefinitions, Destination extends string> = {
   readonly [Name in NamesOf<Messages, Sendable>]: (
     destination: Destination,
     payload: InputOf<PayloadOf<Messages[Name]>>,
@@ -81,7 +81,7 @@ export type HandlerResponseOf<Definition> =
     : never;
 
 /** Sends a command directly and waits for its response. Nothing is stored by the sender. */
-export type Request<Messages extends MessageDefinitions, Destination extends string> = {
+export type Requesters<Messages extends MessageDefinitions, Destination extends string> = {
   readonly [Name in NamesOf<Messages, CommandDefinition>]: (
     destination: Destination,
     payload: InputOf<PayloadOf<Messages[Name]>>,
@@ -90,7 +90,7 @@ export type Request<Messages extends MessageDefinitions, Destination extends str
 };
 
 /** Wraps a function. Each call of it runs in a transaction, and its input and output are sent if that commits. */
-export type PushCall<Messages extends MessageDefinitions, Destination extends string> = {
+export type PushCalls<Messages extends MessageDefinitions, Destination extends string> = {
   readonly [Name in NamesOf<Messages, PushCallDefinition>]: Messages[Name] extends PushCallDefinition<
     infer Input,
     infer Output

@@ -1,4 +1,5 @@
 import { abortAfter } from "../base/abort-after.js";
+import { InvalidOperationError } from "../errors.js";
 import { commitIfHandled } from "../middleware/commit-if-handled.js";
 import { requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
@@ -31,7 +32,7 @@ export async function timedTransaction<Outcome extends { readonly kind: string }
         return work({ tx: used, signal });
       });
     },
-    () => new DOMException(`The handler did not finish within ${handlerTimeoutMs} ms.`, "TimeoutError"),
+    () => new InvalidOperationError(`The handler did not finish within ${handlerTimeoutMs} ms.`),
   );
   if (outcome.kind === "handled" && used !== undefined && sentIn.has(used)) wake();
   return outcome;
