@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { fieldsOf } from "../support/recording-logger.js";
-import { dispatch, type Pair, pairTheme } from "./support.js";
+import { approved, dispatch, envelope, pairTheme } from "./support.js";
 
 export function messagingOperationsContract(harness: ContractHarness): void {
   pairTheme(harness, "operations", ({ pair }) => {
@@ -70,9 +70,8 @@ export function messagingOperationsContract(harness: ContractHarness): void {
     });
 
     it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {
-      let made: Pair | undefined;
       const handled: string[] = [];
-      made = await pair({
+      const made = await pair({
         orders: { pollMs: 60_000 }, // only a wake-up is in time
         inventory: { receive: { OrderApproved: ({ orderId }) => void handled.push(orderId) } },
       });
@@ -83,7 +82,7 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await orders.send.OrderApproved("inventory", { orderId: "alone" });
       await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["alone"]);
       await orders.transaction(async (tx) => {
-        await made!.write(tx, "row");
+        await made.write(tx, "row");
         await orders.send.OrderApproved("inventory", { orderId: "in a transaction" });
       });
       await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["alone", "in a transaction"]);
@@ -94,7 +93,7 @@ export function messagingOperationsContract(harness: ContractHarness): void {
 
     it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {
       const made = await pair();
-      const { database, orders, write } = made;
+      const { database, write } = made;
       skipUnless(test, database, "severalConnections");
       const two = made.another("inventory", database.db, {
         db: { outbox: database.reopen(), inbox: database.db },
@@ -108,31 +107,14 @@ export function messagingOperationsContract(harness: ContractHarness): void {
         },
       });
       for (const orderId of ["with tx", "without"]) {
-        const response = await two.receiver.receive({
-          messageId: "018f0000-0000-7000-8000-000000000001",
-          correlationId: null,
-          sourceServiceId: "orders",
-          messageType: "Signal",
-          endpoint: "OrderApproved",
-          payload: { orderId },
-          headers: {},
-        });
+        const response = await two.receiver.receive(approved(orderId));
         expect(response).toMatchObject({
           acknowledged: false,
           error: expect.stringMatching(/cannot send when outbox and inbox are on two databases/),
         });
       }
       expect(await made.rows()).toEqual([]);
-      const command = {
-        messageId: await orders.send.ReserveStock("inventory", { item: "chair" }),
-        correlationId: null,
-        sourceServiceId: "orders",
-        messageType: "Command",
-        endpoint: "ReserveStock",
-        payload: { item: "chair" },
-        headers: {},
-      } as const;
-      expect(await two.receiver.receive(command)).toMatchObject({ payload: { reservation: "chair" } });
+      expect(await two.receiver.receive(envelope())).toMatchObject({ payload: { reservation: "chair" } });
       expect((await two.list()).messages).toEqual([]);
     });
   });

@@ -1,48 +1,31 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
-import { uuidV7 } from "../../base/uuid-v7.js";
-import type { Envelope } from "../../messaging/envelope.js";
 import { responseReference } from "../../messaging/response-reference.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { gate } from "../support/gate.js";
-import { dispatch, type Pair, pairTheme, type TestServiceOptions } from "./support.js";
-
-const envelope = (content: Partial<Envelope> = {}): Envelope => ({
-  messageId: uuidV7(),
-  correlationId: null,
-  sourceServiceId: "orders",
-  messageType: "Command",
-  endpoint: "ReserveStock",
-  payload: { item: "chair" },
-  headers: {},
-  ...content,
-});
-
-const approved = (orderId: string, content: Partial<Envelope> = {}): Envelope =>
-  envelope({ messageType: "Signal", endpoint: "OrderApproved", payload: { orderId }, ...content });
+import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
 
 export function receivingContract(harness: ContractHarness): void {
   pairTheme(harness, "receiving", ({ pair }) => {
     /** An inventory that writes a row for each message that it handles. */
     const storing = async (options: TestServiceOptions = {}) => {
-      let made: Pair | undefined;
       let calls = 0;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           receive: {
             async OrderApproved({ orderId }, { tx }) {
               calls++;
-              await made!.write(tx, orderId);
+              await get().write(tx, orderId);
             },
             async ReserveStock({ item }, { tx }) {
               calls++;
-              await made!.write(tx, item);
+              await get().write(tx, item);
               return { reservation: `${item} ${calls}` };
             },
           },
           ...options,
         },
-      });
+      }));
       return { ...made, calls: () => calls };
     };
 
@@ -83,23 +66,22 @@ export function receivingContract(harness: ContractHarness): void {
 
     it("MSG-05 a handler that fails leaves nothing behind, and the next delivery is handled", async () => {
       let fails = true;
-      let made: Pair | undefined;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           receive: {
             async ReserveStock({ item }, { tx }) {
-              await made!.write(tx, item);
-              await made!.inventory.send.OrderApproved("orders", { orderId: item }, { tx });
+              await get().write(tx, item);
+              await get().inventory.send.OrderApproved("orders", { orderId: item }, { tx });
               if (fails) throw new Error("the chair is broken: chair-secret");
               return { reservation: "r" };
             },
             async OrderApproved({ orderId }, { tx }) {
-              await made!.write(tx, orderId);
+              await get().write(tx, orderId);
               if (fails) throw new Error("no");
             },
           },
         },
-      });
+      }));
       const { inventory, rows } = made;
       const messages = [envelope(), approved("7")];
       for (const message of messages)
@@ -219,14 +201,13 @@ export function receivingContract(harness: ContractHarness): void {
     });
 
     it("MSG-05 a handler that takes too long is rolled back, and told so by its signal", async () => {
-      let made: Pair | undefined;
       let isAborted = false;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           handlerTimeoutMs: 50,
           receive: {
             async OrderApproved({ orderId }, { tx, signal }) {
-              await made!.write(tx, orderId);
+              await get().write(tx, orderId);
               await new Promise<void>((resolve) => {
                 signal.addEventListener("abort", () => resolve());
               });
@@ -234,7 +215,7 @@ export function receivingContract(harness: ContractHarness): void {
             },
           },
         },
-      });
+      }));
       expect(await made.inventory.receiver.receive(approved("7"))).toMatchObject({
         acknowledged: false,
         error: "The handler did not finish within 50 ms.",
@@ -244,18 +225,17 @@ export function receivingContract(harness: ContractHarness): void {
     });
 
     it("MSG-01 MSG-05 what a handler sends commits with it, with and without the tx given", async () => {
-      let made: Pair | undefined;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           receive: {
             async OrderApproved({ orderId }, { tx }) {
-              await made!.inventory.send.OrderApproved("orders", { orderId: `${orderId} a` }, { tx });
-              await made!.inventory.send.OrderApproved("orders", { orderId: `${orderId} b` });
+              await get().inventory.send.OrderApproved("orders", { orderId: `${orderId} a` }, { tx });
+              await get().inventory.send.OrderApproved("orders", { orderId: `${orderId} b` });
               if (orderId === "bad") throw new Error("no");
             },
           },
         },
-      });
+      }));
       await made.inventory.receiver.receive(approved("bad"));
       expect((await made.inventory.list()).messages).toEqual([]);
       await made.inventory.receiver.receive(approved("good"));
@@ -265,19 +245,18 @@ export function receivingContract(harness: ContractHarness): void {
 
     it("MSG-22 a response above the limit is refused clearly and rolled back; a reference is sent instead", async () => {
       let isReference = false;
-      let made: Pair | undefined;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           maxResponseBytes: 1_000,
           receive: {
             async MakeReport({ year }, { tx }) {
-              await made!.write(tx, year);
+              await get().write(tx, year);
               const url = `https://files.example/${year}.json`;
               return isReference ? responseReference(url, { bytes: 2_000 }) : { report: "x".repeat(2_000) };
             },
           },
         },
-      });
+      }));
       const message = envelope({ endpoint: "MakeReport", payload: { year: "2030" } });
       const refused = await made.inventory.receiver.receive(message);
       expect(refused).toMatchObject({
@@ -295,17 +274,16 @@ export function receivingContract(harness: ContractHarness): void {
     });
 
     it("MSG-12 a handler whose response does not fit its schema is refused and rolled back", async () => {
-      let made: Pair | undefined;
-      made = await pair({
+      const made = await pair((get) => ({
         inventory: {
           receive: {
             async ReserveStock({ item }, { tx }) {
-              await made!.write(tx, item);
+              await get().write(tx, item);
               return { other: "x" } as unknown as { reservation: string };
             },
           },
         },
-      });
+      }));
       expect(await made.inventory.receiver.receive(envelope())).toMatchObject({
         acknowledged: false,
         error: expect.stringContaining("reservation: Expected text"),

@@ -6,14 +6,13 @@ export function responsesContract(harness: ContractHarness): void {
   pairTheme(harness, "responses", ({ pair }) => {
     /** Orders write a row for each response, inventory one for each command. */
     const conversing = async (orders: TestServiceOptions = {}, inventory: TestServiceOptions = {}) => {
-      let made: Pair | undefined;
       let reserved = 0;
       const responses: unknown[] = [];
-      made = await pair({
+      const made = await pair((get) => ({
         orders: {
           onResponse: {
             async ReserveStock({ reservation }, { tx, sourceServiceId, correlationId, inReplyTo }) {
-              await made!.write(tx, `response ${reservation}`);
+              await get().write(tx, `response ${reservation}`);
               responses.push({ reservation, sourceServiceId, correlationId, inReplyTo });
             },
           },
@@ -23,13 +22,13 @@ export function responsesContract(harness: ContractHarness): void {
           receive: {
             async ReserveStock({ item }, { tx }) {
               reserved++;
-              await made!.write(tx, `command ${item}`);
+              await get().write(tx, `command ${item}`);
               return { reservation: `r-${item}` };
             },
           },
           ...inventory,
         },
-      });
+      }));
       return { ...made, responses, reserved: () => reserved };
     };
 

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import type { MetricAttributes, Metrics } from "../../base/metrics.js";
+import { uuidV7 } from "../../base/uuid-v7.js";
 import { createService } from "../../messaging/create-service.js";
 import { command, defineMessages, pushCall, signal } from "../../messaging/define-messages.js";
 import type { Envelope } from "../../messaging/envelope.js";
@@ -78,8 +79,30 @@ const createTestService = (options: ServiceOptions<TestMessages, Destinations>) 
 
 export interface PairTheme {
   database(): TestDatabase;
-  pair(options?: { orders?: TestServiceOptions; inventory?: TestServiceOptions }): Promise<Pair>;
+  /** Handlers that use the pair get it from `get`. */
+  pair(options?: PairOptions | ((get: () => Pair) => PairOptions)): Promise<Pair>;
 }
+
+export interface PairOptions {
+  readonly orders?: TestServiceOptions;
+  readonly inventory?: TestServiceOptions;
+}
+
+/** A command for the inventory. */
+export const envelope = (content: Partial<Envelope> = {}): Envelope => ({
+  messageId: uuidV7(),
+  correlationId: null,
+  sourceServiceId: "orders",
+  messageType: "Command",
+  endpoint: "ReserveStock",
+  payload: { item: "chair" },
+  headers: {},
+  ...content,
+});
+
+/** A signal for the inventory. */
+export const approved = (orderId: string, content: Partial<Envelope> = {}): Envelope =>
+  envelope({ messageType: "Signal", endpoint: "OrderApproved", payload: { orderId }, ...content });
 
 export function pairTheme(harness: ContractHarness, title: string, tests: (theme: PairTheme) => void): void {
   describe(`${harness.name} messaging: ${title}`, () => {
@@ -97,7 +120,11 @@ export function pairTheme(harness: ContractHarness, title: string, tests: (theme
     });
     tests({
       database: () => opened!,
-      pair: (options = {}) => makePair(opened!, ++pairs, services, options),
+      async pair(options = {}) {
+        const given = typeof options === "function" ? options(() => made!) : options;
+        const made: Pair = await makePair(opened!, ++pairs, services, given);
+        return made;
+      },
     });
   });
 }
@@ -109,7 +136,7 @@ async function makePair(
   database: TestDatabase,
   number: number,
   services: TestService[],
-  given: { orders?: TestServiceOptions; inventory?: TestServiceOptions },
+  given: PairOptions,
 ): Promise<Pair> {
   const { db } = database;
   const clock = testClock();
