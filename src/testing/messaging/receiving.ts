@@ -201,27 +201,29 @@ export function receivingContract(harness: ContractHarness): void {
     });
 
     it("MSG-05 a handler that takes too long is rolled back, and told so by its signal", async () => {
-      let isAborted = false;
+      const signals: AbortSignal[] = [];
       const made = await pair((get) => ({
         inventory: {
-          handlerTimeoutMs: 50,
+          handlerTimeoutMs: 500,
           receive: {
             async OrderApproved({ orderId }, { tx, signal }) {
+              signals.push(signal);
               await get().write(tx, orderId);
               await new Promise<void>((resolve) => {
                 signal.addEventListener("abort", () => resolve());
               });
-              isAborted = true;
             },
           },
         },
       }));
       expect(await made.inventory.receiver.receive(approved("7"))).toMatchObject({
         acknowledged: false,
-        error: "The handler did not finish within 50 ms.",
+        error: "The handler did not finish within 500 ms.",
       });
-      expect(isAborted).toBe(true);
+      // on a slow server the time may be up before the handler is called
+      expect(signals.every((signal) => signal.aborted)).toBe(true);
       expect(await made.rows()).toEqual([]);
+      expect(await made.inventory.inboxStats()).toEqual({ size: 0 });
     });
 
     it("MSG-01 MSG-05 what a handler sends commits with it, with and without the tx given", async () => {
