@@ -30,7 +30,10 @@ export function checkTimes(options: AnyServiceOptions): readonly string[] {
     ...problemOf(() => retryPolicy(policyOf(retry))),
     ...problemOf(() => optionalCount(retry.maxRetries, "retry.maxRetries", 0)),
     ...(retry.maxRetries > mostRetries ? [`retry.maxRetries must be at most ${mostRetries}`] : []),
-    ...problemOf(() => requireIdentifier(settings.table, "table")),
+    ...problemOf(() => {
+      requireIdentifier(settings.table, "table");
+      requireIdentifier(`${settings.table}_outbox`, `"${settings.table}_outbox", the name of a table,`);
+    }),
     ...(/^(\/[\w.~-]+)*$/.test(settings.prefix) ? [] : ['prefix must be a path, such as "/_rf"']),
   ];
   return problems.length > 0 ? problems : checkRetention(options);

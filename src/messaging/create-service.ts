@@ -6,7 +6,7 @@ import { requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
-import { migrate } from "../sql/migrate.js";
+import { migrate, runBatches } from "../sql/migrate.js";
 import { checkService } from "./check-service.js";
 import { deadMessages } from "./dead-messages.js";
 import type { MessageDefinition, MessageDefinitions } from "./define-messages.js";
@@ -145,6 +145,9 @@ async function createTables({ outboxDb, inboxDb, settings, options }: ServicePar
     await migrate(outboxDb, { ...schema, outbox, inbox: false });
     await migrate(inboxDb, { ...schema, inbox, outbox: false });
   }
+  const { dialect } = outboxDb;
+  const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
+  await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
 }
 
 async function wakingTransaction<T>(

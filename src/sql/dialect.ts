@@ -139,6 +139,8 @@ export interface Dialect extends ReceivingDialect {
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
+  /** Creates or replaces the view of an outbox in which a service's messages have the states of reliable messaging. */
+  readonly sentView: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
   /** A create failed because an object of that name exists, or exists as another kind of object. */
   readonly isNameTaken: (error: unknown) => boolean;

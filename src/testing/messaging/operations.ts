@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
+import { namesOf } from "../support/database.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { approved, dispatch, envelope, pairTheme } from "./support.js";
 
@@ -67,6 +68,33 @@ export function messagingOperationsContract(harness: ContractHarness): void {
           { name: "rf_inbox_size", value: 1 },
         ],
       );
+    });
+
+    it("MSG-17 a view shows the messages with their states", async () => {
+      const past = () => new Date(Date.UTC(2020, 0, 1)); // the view has the database's own time
+      const { database, orders, fates } = await pair({
+        orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false },
+      });
+      const old = await pair({
+        orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false, clock: past },
+      });
+      const ids = [];
+      const fatesOfEach = [{ acknowledged: true, duplicateDetected: false }, "lost"] as const;
+      for (const fate of fatesOfEach) {
+        ids.push(await orders.send.OrderApproved("inventory", { orderId: "7" }));
+        fates.push(fate);
+        await dispatch(orders);
+      }
+      ids.push(await old.orders.send.OrderApproved("inventory", { orderId: "8" }));
+      old.fates.push("lost");
+      await dispatch(old.orders);
+      ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }));
+      const names = namesOf(database, "outbox", "viewed_outbox");
+      const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
+      const rows = await database.raw(`select * from ${view}`);
+      const states = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row.State]));
+      expect(ids.map((id) => states.get(id))).toEqual(["Sent", "Failed", "Expired", "Pending"]);
+      expect(rows[0]).toMatchObject({ Destination: "inventory", Endpoint: "OrderApproved" });
     });
 
     it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {
