@@ -151,6 +151,23 @@ describe("listening", () => {
     await gone.promise;
   });
 
+  it.each(["http://127.0.0.1:0", `unix://${freshPath()}`])(
+    "MSG-18 %s: a receiver that refuses a large message without reading it is understood, and the next message arrives",
+    async (address) => {
+      let status = 413;
+      const listener = await listen({
+        address,
+        fetch: async () => new Response(acknowledgedText, { status }),
+      });
+      onTestFinished(() => listener.close());
+      const sender = transport();
+      const large = newMessage("x".repeat(20_000_000));
+      expect(await sendTo(sender, listener.address, large)).toMatchObject({ permanent: true });
+      status = 200;
+      expect(await sendTo(sender, listener.address, newMessage())).toMatchObject({ acknowledged: true });
+    },
+  );
+
   it("MSG-09 a port in use, an unknown scheme and bad options are refused", async () => {
     const listener = await listen({ address: "http://127.0.0.1:0", fetch });
     await expect(listen({ address: listener.address, fetch })).rejects.toThrow(/EADDRINUSE/);
