@@ -141,6 +141,17 @@ describe("the HTTP transport", () => {
     }
   });
 
+  it("MSG-18 a receiver that refuses a message and never reads it does not hold the connection", async () => {
+    const { address } = await serveTcp((socket) => {
+      socket.once("data", () => socket.pause().write("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n"));
+    });
+    const transport = http({ maxConnections: 1 });
+    const large = newMessage("x".repeat(20_000_000));
+    for (let i = 0; i < 3; i++) {
+      expect(await sendTo(transport, address, large)).toMatchObject({ permanent: true });
+    }
+  });
+
   it("MSG-09 a response without an end is given up at its limit, and its connection ends", async () => {
     const ended = gate();
     const { address } = await serveHttp((_, response) => {
