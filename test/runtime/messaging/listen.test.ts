@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -167,6 +168,17 @@ describe("listening", () => {
       expect(await sendTo(sender, listener.address, newMessage())).toMatchObject({ acknowledged: true });
     },
   );
+
+  it("MSG-18 a sender that waits until its whole message is taken gets the refusal, too", async () => {
+    const refuse = async () => new Response(null, { status: 413 });
+    const listener = await listen({ address: "http://127.0.0.1:0", fetch: refuse });
+    onTestFinished(() => listener.close());
+    const posting = request(listener.address, { method: "POST", agent: false });
+    const ends = Promise.all([once(posting, "response"), once(posting, "finish")]);
+    posting.end(Buffer.alloc(20_000_000));
+    const [[response]] = (await ends) as [[IncomingMessage], unknown];
+    expect(response.resume().statusCode).toBe(413);
+  });
 
   it("MSG-09 a port in use, an unknown scheme and bad options are refused", async () => {
     const listener = await listen({ address: "http://127.0.0.1:0", fetch });
