@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
-import { type IncomingMessage, request } from "node:http";
+import { Agent, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -116,6 +116,7 @@ describe("listening", () => {
     const released = gate();
     const listener = await listen({
       address: "http://127.0.0.1:0",
+      stopMs: 600_000, // longer than the test: it must not be needed
       async fetch() {
         arrived.open();
         await released.promise;
@@ -170,10 +171,15 @@ describe("listening", () => {
   );
 
   it("MSG-18 a sender that waits until its whole message is taken gets the refusal, too", async () => {
-    const refuse = async () => new Response(null, { status: 413 });
+    const refuse = async ({ body }: Request) => {
+      await body!.getReader().read(); // the first bytes, and no more
+      return new Response(null, { status: 413 });
+    };
     const listener = await listen({ address: "http://127.0.0.1:0", fetch: refuse });
     onTestFinished(() => listener.close());
-    const posting = request(listener.address, { method: "POST", agent: false });
+    const agent = new Agent({ keepAlive: true });
+    onTestFinished(() => agent.destroy());
+    const posting = request(listener.address, { method: "POST", agent });
     const ends = Promise.all([once(posting, "response"), once(posting, "finish")]);
     posting.end(Buffer.alloc(20_000_000));
     const [[response]] = (await ends) as [[IncomingMessage], unknown];
