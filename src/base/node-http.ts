@@ -65,4 +65,10 @@ export async function respondTo(
     if (!outgoing.headersSent) outgoing.writeHead(500);
     outgoing.end();
   }
+  discardRest(incoming);
+}
+
+/** A body that was not read to its end would hold its connection, and its sender might never see the response. */
+function discardRest(incoming: IncomingMessage): void {
+  if (!incoming.readableEnded) incoming.removeAllListeners("data").resume();
 }

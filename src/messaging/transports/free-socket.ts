@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { link, lstat, rename, unlink } from "node:fs/promises";
 import { connect } from "node:net";
+import { sleep } from "../../base/wait.js";
 import { InvalidOperationError } from "../../errors.js";
 
 /**
@@ -13,9 +14,13 @@ export async function freeSocket(path: string): Promise<void> {
   if (!found.isSocket()) {
     throw new InvalidOperationError(`${path} is not a socket. Remove it, or listen on another path.`);
   }
-  if (await isServed(path)) throw inUse(path);
-  // Another process may have listened here since, after it found the same. A file that is taken away first is looked at
-  // in peace, and put back if it is in use after all.
+  // A process that starts has the file an instant before it accepts connections, so a second look follows.
+  for (const waitMs of [0, 50]) {
+    await sleep(waitMs);
+    if (await isServed(path)) throw inUse(path);
+  }
+  // Another process may have removed the file, too, and listen here by now. So the file is set aside first, tried once
+  // more, and put back if it is in use after all.
   const aside = `${path}.${randomUUID().slice(0, 8)}`;
   if ((await rename(path, aside).then(() => true, ignoreMissing)) === undefined) return;
   const isTaken = await isServed(aside);

@@ -48,14 +48,15 @@ async function createServer(
   );
 }
 
-/** The file of a killed process is removed, and the second attempt succeeds. */
+/** Several processes may start at once, and each may find the file of a killed one, so there are a few attempts. */
 async function listenOnSocket(server: Server, path: string): Promise<void> {
-  try {
-    await listening(server, { path });
-  } catch (error) {
-    const isStale = (error as NodeJS.ErrnoException).code === "EADDRINUSE" && process.platform !== "win32";
-    if (!isStale) throw error;
-    await freeSocket(path);
-    await listening(server, { path });
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await listening(server, { path });
+    } catch (error) {
+      const isTaken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+      if (!isTaken || attempt === 5 || process.platform === "win32") throw error;
+      await freeSocket(path);
+    }
   }
 }

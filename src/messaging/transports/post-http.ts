@@ -68,10 +68,11 @@ function start(
         request.destroy();
         return error;
       };
-      collect(response, maxResponseBytes, tooLarge).then(
-        (bytes) => resolve({ status: response.statusCode ?? 0, body: bytes }),
-        reject,
-      );
+      collect(response, maxResponseBytes, tooLarge).then((bytes) => {
+        // A receiver may respond before it has the whole body. It might never read the rest.
+        if (!request.writableFinished) request.destroy();
+        resolve({ status: response.statusCode ?? 0, body: bytes });
+      }, reject);
     });
     request.end(body);
   });

@@ -3,6 +3,7 @@ import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { httpTransport } from "../../../src/messaging/transports/http-transport.js";
 import { listen } from "../../../src/messaging/transports/listen.js";
+import { gate } from "../../../src/testing/support/gate.js";
 import { newMessage, privateText } from "../../../src/testing/transports/support.js";
 import { tls, unsignedBody } from "../../support/transport-harness.js";
 import { acknowledgedText, closed, failureOf, sendTo, serveHttp, serveTcp } from "./support.js";
@@ -140,31 +141,37 @@ describe("the HTTP transport", () => {
     }
   });
 
-  it("MSG-09 a response without an end is given up at its limit, and its connection ends", async () => {
-    const ended = new Promise<void>((resolve) => {
-      void serveHttp((_, response) => {
-        const pour = () => {
-          while (response.write("x".repeat(10_000)));
-        };
-        response.on("drain", pour).on("close", () => resolve());
-        pour();
-      }).then(async ({ address }) => {
-        const error = await failureOf(http({ maxResponseBytes: 100_000 }), address, message);
-        expect(error.message).toContain("more than 100000 bytes");
-      });
+  it("MSG-18 a receiver that refuses a message and never reads it does not hold the connection", async () => {
+    const { address } = await serveTcp((socket) => {
+      socket.once("data", () => socket.pause().write("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n"));
     });
-    await ended;
+    const transport = http({ maxConnections: 1 });
+    const large = newMessage("x".repeat(20_000_000));
+    for (let i = 0; i < 3; i++) {
+      expect(await sendTo(transport, address, large)).toMatchObject({ permanent: true });
+    }
+  });
+
+  it("MSG-09 a response without an end is given up at its limit, and its connection ends", async () => {
+    const ended = gate();
+    const { address } = await serveHttp((_, response) => {
+      const pour = () => {
+        while (response.write("x".repeat(10_000)));
+      };
+      response.on("drain", pour).on("close", () => ended.open());
+      pour();
+    });
+    const error = await failureOf(http({ maxResponseBytes: 100_000 }), address, message);
+    expect(error.message).toContain("more than 100000 bytes");
+    await ended.promise;
   });
 
   it("MSG-09 a receiver that does not respond is given up after timeoutMs, and its connection ends", async () => {
-    let closedByUs = (): void => {};
-    const ended = new Promise<void>((resolve) => {
-      closedByUs = resolve;
-    });
-    const { address } = await serveTcp((socket) => socket.resume().on("close", closedByUs));
+    const ended = gate();
+    const { address } = await serveTcp((socket) => socket.resume().on("close", () => ended.open()));
     const error = await failureOf(http({ timeoutMs: 50 }), address, message);
     expect(error.message).toContain("did not respond within 50 ms");
-    await ended;
+    await ended.promise;
   });
 
   it("MSG-09 a response that never ends, byte by byte, is given up after timeoutMs", async () => {

@@ -44,8 +44,6 @@ export async function serveTcp(connected: (socket: Socket) => void) {
   return { port, address: `http://127.0.0.1:${port}` };
 }
 
-const { signal } = new AbortController();
-
 export const sendTo = (
   transport: Transport,
   address: string,
@@ -54,7 +52,7 @@ export const sendTo = (
   transport.send(
     message,
     { serviceId: "inventory", address, secrets: ["c2VjcmV0IG9mIGJvdGggc2lkZXM="] },
-    { signal },
+    { signal: new AbortController().signal },
   );
 
 export const failureOf = async (transport: Transport, address: string, message: Envelope): Promise<Error> =>
