@@ -1,3 +1,4 @@
+import { longestTimerMs } from "../base/longest-timer.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import { retryPolicy } from "../queue/retry-policy.js";
 import { requireIdentifier } from "../sql/names.js";
@@ -16,12 +17,18 @@ const durations = [
   "toleranceMs",
 ] as const;
 
+/** Those that a timer waits for. */
+const timers = ["pollMs", "timeoutMs", "handlerTimeoutMs", "cleanupMs"] as const;
+
 /** Problems of times, limits and retries. */
 export function checkTimes(options: AnyServiceOptions): readonly string[] {
   const settings = settingsOf(options);
   const { retry } = settings;
   const problems = [
     ...durations.flatMap((name) => problemOf(() => requireDuration(settings[name], name))),
+    ...timers
+      .filter((name) => settings[name] > longestTimerMs)
+      .map((name) => `${name} must be at most ${longestTimerMs} ms, not ${settings[name]}`),
     ...problemOf(() => requireBatchSize(settings.batchSize)),
     ...(["concurrency", "maxBodyBytes", "maxResponseBytes"] as const).flatMap((name) =>
       problemOf(() => optionalCount(settings[name], name, 1)),

@@ -47,12 +47,29 @@ export { signEnvelope } from "./sign-envelope.js";
 export type { SentMessage, SentState } from "./stored-message.js";
 export { sentStates } from "./stored-message.js";
 export type { Transport, TransportCall, TransportDestination, TransportResponse } from "./transport.js";
-export { grpcTransport } from "./transports/grpc-transport.js";
-export { httpTransport } from "./transports/http-transport.js";
-export type { InProcessReceiver, InProcessTransport } from "./transports/in-process-transport.js";
-export { inProcessTransport } from "./transports/in-process-transport.js";
-export { listen } from "./transports/listen.js";
-export type { Listener, ListenOptions } from "./transports/listen-settings.js";
-export { receiverMiddleware } from "./transports/receiver-middleware.js";
-export type { Transports, TransportsOptions } from "./transports/transports.js";
-export { createTransports } from "./transports/transports.js";
+export type {
+  GrpcTransportOptions,
+  HttpTransportOptions,
+  InProcessOptions,
+  InProcessReceiver,
+  InProcessTransport,
+  Listener,
+  ListenOptions,
+  MessageBody,
+  NodeMiddleware,
+  ReceiverMiddlewareOptions,
+  TlsMaterial,
+  TransportName,
+  Transports,
+  TransportsOptions,
+} from "./transports/index.js";
+export {
+  createTransports,
+  grpcTransport,
+  httpTransport,
+  inProcessTransport,
+  listen,
+  receiverMiddleware,
+  TransportError,
+  transportNames,
+} from "./transports/index.js";

@@ -136,6 +136,8 @@ describe("the definition of a service", () => {
     ];
     for (const name of names)
       expect(problems({ [name]: -1 })).toEqual([expect.stringMatching(`^${name} must be`)]);
+    expect(problems({ cleanupMs: 2 ** 31 })).toEqual([expect.stringMatching(/^cleanupMs must be at most/)]);
+    expect(problems({ table: "x".repeat(34) })).toEqual([expect.stringMatching(/x_outbox/)]);
     expect(problems({ prefix: "rf?x" })).toEqual(['prefix must be a path, such as "/_rf"']);
     expect(problems({ retry: { maxRetries: -1 } })).toEqual([expect.stringMatching(/maxRetries/)]);
     expect(problems({ retry: { tries: 1 } })).toEqual([expect.stringMatching(/unknown option tries/)]);
