@@ -91,22 +91,22 @@ function checkSchema(what: string, schema: StandardSchema, takesJson: boolean): 
 }
 
 function checkHandlers(
-  { receive = {}, onResponse = {}, destinations = {} }: AnyServiceOptions,
+  { receive, onResponse, destinations }: AnyServiceOptions,
   messages: ReadonlyMap<string, MessageDefinition>,
 ): readonly string[] {
   const known = [...messages.keys()].join(", ");
-  const check = (option: string, handlers: object) =>
-    Object.entries(handlers).flatMap(([name, handler]) => {
+  const check = (option: string, handlers: object | undefined) =>
+    Object.entries(handlers ?? {}).flatMap(([name, handler]) => {
       if (!messages.has(name)) return [`${option}.${name}: no such message. Known: ${known}`];
       return typeof handler === "function" ? [] : [`${option}.${name} must be a function`];
     });
-  const noCommands = Object.keys(onResponse)
+  const noCommands = Object.keys(onResponse ?? {})
     .filter((name) => messages.has(name) && messages.get(name)?.messageType !== "Command")
     .map((name) => `onResponse.${name}: only a command has a response`);
   // Without a destination the service can only receive, so nobody else can be meant to handle the command.
   const unhandled = [...messages]
-    .filter(([name, { messageType }]) => messageType === "Command" && !Object.hasOwn(receive, name))
-    .filter(() => Object.keys(destinations).length === 0)
+    .filter(([name, { messageType }]) => messageType === "Command" && !Object.hasOwn(receive ?? {}, name))
+    .filter(() => Object.keys(destinations ?? {}).length === 0)
     .map(
       ([name]) =>
         `the command "${name}" has no handler in receive, and no destination that it could be sent to`,

@@ -2,6 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
+import { InvalidArgumentError } from "../errors.js";
 import { requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
 import type { OutboxMessage } from "../queue/message.js";
@@ -75,6 +76,8 @@ export function createService<
   const Messages extends MessageDefinitions | readonly MessageDefinitions[],
   Destination extends string = never,
 >(options: ServiceOptions<Messages, Destination>): Service<Combined<Messages>, Destination> {
+  if (typeof options !== "object" || options === null)
+    throw new InvalidArgumentError("createService: the options must be an object.");
   const given = options as unknown as AnyServiceOptions;
   const destinations = serviceDestinations(given);
   checkService(given, destinations.problems);

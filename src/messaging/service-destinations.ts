@@ -25,7 +25,7 @@ export interface ServiceDestinations {
 
 /** Resolves the destinations of a service, and collects what is wrong with them and with its sources. */
 export function serviceDestinations(options: AnyServiceOptions): ServiceDestinations {
-  const { destinations = {}, sources = {} } = options ?? {};
+  const { destinations, sources } = options;
   const all = new Map<string, ServiceDestination>();
   const problems: string[] = [];
   let transports: Transports | undefined;
@@ -38,7 +38,7 @@ export function serviceDestinations(options: AnyServiceOptions): ServiceDestinat
       });
     }),
   );
-  for (const [id, given] of Object.entries(destinations)) {
+  for (const [id, given] of Object.entries(destinations ?? {})) {
     const what = `destinations.${id}`;
     problems.push(
       ...serviceIdProblem(id, `the destination "${id}"`),
@@ -52,7 +52,7 @@ export function serviceDestinations(options: AnyServiceOptions): ServiceDestinat
       ...secretProblems(what, given, all.get(id)),
     );
   }
-  for (const [id, source] of Object.entries(sources)) {
+  for (const [id, source] of Object.entries(sources ?? {})) {
     problems.push(
       ...serviceIdProblem(id, `the source "${id}"`),
       ...problemOf(() => refuseUnknown(source, ["secrets", "retryWindowMs"], `sources.${id}`)),

@@ -41,6 +41,8 @@ function problems(options: object): readonly string[] {
 describe("the definition of a service", () => {
   it("MSG-12 a right one is created without I/O, and named in errors of a wrong one", () => {
     expect(problems({})).toEqual([]);
+    expect(() => createService(null as never)).toThrow(/the options must be an object/);
+    expect(problems({ destinations: null, receive: { ReserveStock: () => ({}) } })).toEqual([]);
     expect(() => createService({ ...right, ttlMs: 0 })).toThrow(/The service "orders" cannot be created/);
   });
 
