@@ -2,6 +2,8 @@ import { expect, it } from "vitest";
 import type { ContractHarness } from "../harness.js";
 import { dispatch, type Pair, pairTheme, type TestServiceOptions } from "./support.js";
 
+const day = 24 * 60 * 60_000;
+
 export function responsesContract(harness: ContractHarness): void {
   pairTheme(harness, "responses", ({ pair }) => {
     /** Orders write a row for each response, inventory one for each command. */
@@ -97,6 +99,33 @@ export function responsesContract(harness: ContractHarness): void {
       expect(await orders.get(id)).toMatchObject({ state: "Sent" });
       expect(responses).toEqual(["r-chair"]);
       expect(await made.rows()).toEqual(["command chair", "response"]);
+    });
+
+    it("MSG-05 MSG-07 over a transport that loses and doubles messages and acknowledgements, each command and each response is handled once", async () => {
+      const lossy = { breaker: false, retry: { maxRetries: 50, jitterMs: 0 } } as const;
+      const made = await conversing(
+        { ...lossy, inboxRetentionMs: 30 * day },
+        { ...lossy, inboxRetentionMs: 30 * day },
+      );
+      const { orders, inventory, fates, clock, responses, reserved, rows } = made;
+      const count = 40;
+      const kinds = ["lost", "unanswered", "twice", "arrives"] as const;
+      // the same mixture in every run
+      for (let n = 0; n < 2_000; n++) fates.push(kinds[(n * n + n * 7 + (n >> 3)) % kinds.length]!);
+      for (let n = 0; n < count; n++) await orders.send.ReserveStock("inventory", { item: `${n}` });
+      const isSent = async (service: typeof orders, all: number) =>
+        (await service.outboxStats()).counts.Sent === all;
+      for (let round = 0; round < 60; round++) {
+        await dispatch(orders);
+        await dispatch(inventory);
+        if ((await isSent(orders, count)) && (await isSent(inventory, count))) break;
+        clock.advance(5 * 60_000);
+      }
+      expect(await isSent(orders, count)).toBe(true);
+      expect(await isSent(inventory, count)).toBe(true);
+      expect(reserved()).toBe(count);
+      expect(responses).toHaveLength(count);
+      expect(await rows()).toHaveLength(2 * count);
     });
 
     it("MSG-07 a service without onResponse acknowledges responses and ignores them", async () => {

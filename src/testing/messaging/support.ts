@@ -45,8 +45,8 @@ export type TestMessages = typeof messages;
 type Destinations = "orders" | "inventory";
 export type TestServiceOptions = Partial<ServiceOptions<TestMessages, Destinations>>;
 
-/** What happens to a call on its way: `lost` before the receiver, `unanswered` after it. */
-export type Fate = "arrives" | "lost" | "unanswered" | TransportResponse;
+/** What happens to a call on its way: `lost` before the receiver, `unanswered` after it, `twice` two deliveries at once. */
+export type Fate = "arrives" | "lost" | "unanswered" | "twice" | TransportResponse;
 
 /** Two services that call each other directly, and a table that their handlers write to. */
 export interface Pair {
@@ -204,7 +204,10 @@ function losingTransport(inner: Transport, wire: Envelope[], fates: Fate[]): Tra
       const fate = fates.shift() ?? "arrives";
       if (typeof fate === "object") return fate;
       if (fate === "lost") throw new Error("connect ECONNREFUSED");
-      const response = await inner.send(message, ...rest);
+      const [response] = await Promise.all([
+        inner.send(message, ...rest),
+        fate === "twice" ? inner.send(message, ...rest) : undefined,
+      ]);
       if (fate === "unanswered") throw new Error("socket hang up");
       return response;
     },
