@@ -863,7 +863,8 @@ begin
 
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms
+    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired
   from [infra].[InboxState] s
   group by s.status, case when s.locked_until is not null then 1 else 0 end;
 end
@@ -2590,7 +2591,8 @@ begin
 
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
-    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms
+    datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired
   from [infra].[OutboxState] s
   group by s.status, case when s.locked_until is not null then 1 else 0 end;
 end

@@ -52,5 +52,6 @@ function sumOf<State extends string>(
     counts: Object.fromEntries(states.map((state) => [state, sum(state)])) as Record<State, number>,
     due: all.reduce((total, { due }) => total + due, 0),
     oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
+    expired: all.reduce((total, { expired }) => total + expired, 0),
   };
 }

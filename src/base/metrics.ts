@@ -4,6 +4,8 @@ export type MetricAttributes = Readonly<Record<string, string | number | boolean
 export interface Metrics {
   count(name: string, value: number, attributes: MetricAttributes): void;
   duration(name: string, ms: number, attributes: MetricAttributes): void;
+  /** The present value of something that goes up and down, such as the length of a queue. */
+  gauge?(name: string, value: number, attributes: MetricAttributes): void;
 }
 
 /** Drops what a metrics sink throws: broken metrics must not fail a message. */
@@ -18,5 +20,6 @@ export function guardedMetrics(metrics: Metrics): Metrics {
   return {
     count: (name, value, attributes) => guard(() => metrics.count(name, value, attributes)),
     duration: (name, ms, attributes) => guard(() => metrics.duration(name, ms, attributes)),
+    gauge: (name, value, attributes) => guard(() => metrics.gauge?.(name, value, attributes)),
   };
 }

@@ -9,6 +9,8 @@ export interface TransportResponse {
   readonly payload?: unknown;
   /** Why the message was not acknowledged. It names no payload and no secret. */
   readonly error?: string;
+  /** The receiver can never take this message, for example because it is too large. A retry cannot help. */
+  readonly permanent?: boolean;
 }
 
 /** Where a message goes and how it is signed. */
@@ -31,6 +33,8 @@ export interface TransportCall {
 export interface Transport {
   /** The schemes of the addresses that it serves, such as `["http:", "https:"]`. */
   readonly schemes: readonly string[];
+  /** Throws for an address that it cannot send to. The service calls it when it is built. */
+  check?(address: string): void;
   send(message: Envelope, destination: TransportDestination, call: TransportCall): Promise<TransportResponse>;
   close(): Promise<void>;
 }

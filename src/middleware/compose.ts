@@ -1,6 +1,6 @@
-import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireOrder, type StageMiddleware, type StoreMiddleware } from "./stages.js";
+import { throwFailureResult } from "./throw-failure-result.js";
 import type { TransactionMiddleware } from "./transaction-middleware.js";
 
 /** Handles one message. With `outbox()`, the messages that it returns are sent. */
@@ -60,12 +60,6 @@ export function compose<Message>(
       for (const entry of stages.filter(hasStore)) await entry.deploy(transaction.db);
     },
   });
-}
-
-/** A handler may return `permanentFailure` or `retryAfter`, as in a dispatcher. Returned to the middleware, it would commit. */
-function throwFailureResult(output: unknown): unknown {
-  if (output instanceof PermanentFailure || output instanceof RetryAfter) throw output;
-  return output;
 }
 
 const isStage = (entry: unknown): entry is StageMiddleware =>

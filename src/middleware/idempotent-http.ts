@@ -3,8 +3,9 @@ import { readBody } from "../base/read-body.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
+import { commitIfHandled } from "./commit-if-handled.js";
 import { parseIdempotencyKey, requestFingerprint, scopedKey } from "./idempotency-key.js";
-import { type HttpHandler, idempotentRequests, type RequestOutcome } from "./idempotent-requests.js";
+import { type HttpHandler, idempotentRequests } from "./idempotent-requests.js";
 import type { OutboxMiddleware } from "./outbox-middleware.js";
 import { problemResponse } from "./problem-response.js";
 import { runningRequests } from "./running-requests.js";
@@ -67,7 +68,7 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
   return async (request) => {
     const header = request.headers.get("idempotency-key");
     if (header === null && !required)
-      return (await inTransaction(transaction, () => requests.handle(request))).response;
+      return (await commitIfHandled(transaction, () => requests.handle(request))).result;
     const given = parseIdempotencyKey(header);
     if (given === undefined)
       return problemResponse(
@@ -84,9 +85,9 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
     }
     const hash = requestFingerprint(request, body);
     const once = (starting: () => void) =>
-      inTransaction(transaction, () => requests.handleOnce(request, key, hash, starting));
+      commitIfHandled(transaction, () => requests.handleOnce(request, key, hash, starting));
     const outcome = await running.join(key, once);
-    if ("response" in outcome) return outcome.response;
+    if ("result" in outcome) return outcome.result;
     // A parallel request that only reads a stored response holds the lock too, so a locked key may be known.
     const stored = outcome.kind === "running" ? undefined : await requests.storedResponse(key, hash);
     return stored ?? stillRunning();
@@ -103,26 +104,6 @@ function requireOptions(options: IdempotentHttpOptions, handler: HttpHandler): v
     throw new InvalidArgumentError("idempotentHttp: the second argument must be the handler.");
   if (scope !== undefined && typeof scope !== "function")
     throw new InvalidArgumentError("idempotentHttp: scope must be a function (request) => text.");
-}
-
-/** Thrown into the transaction to roll it back, and caught outside of it. */
-const notHandled = new Error("rolled back");
-
-/** Commits when the outcome is `handled`, and rolls back otherwise. */
-async function inTransaction<Of extends RequestOutcome>(
-  transaction: TransactionMiddleware,
-  work: () => Promise<Of>,
-): Promise<Of> {
-  let outcome: Of | undefined;
-  try {
-    await transaction.run(undefined, async () => {
-      outcome = await work();
-      if (outcome.kind !== "handled") throw notHandled;
-    });
-  } catch (error) {
-    if (error !== notHandled) throw error;
-  }
-  return outcome!;
 }
 
 const stillRunning = (): Response =>

@@ -13,7 +13,7 @@ import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js"
 
 /** A message to send. */
 export interface OutgoingMessage extends MessageContent {
-  /** A GUID by which receivers deduplicate; a new one by default. */
+  /** A GUID by which receivers deduplicate; the message's own `id` by default. */
   readonly messageId?: string | undefined;
 }
 
@@ -83,8 +83,9 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
-  const messageId = message.messageId ?? uuidV7();
+  const id = uuidV7();
+  const messageId = message.messageId ?? id;
   if (!isGuid(messageId))
     throw new InvalidArgumentError("messageId must be a GUID. Leave it out for a new one.");
-  return withContent({ id: uuidV7(), message_id: messageId.toLowerCase() }, message, db.dialect);
+  return withContent({ id, message_id: messageId.toLowerCase() }, message, db.dialect);
 }

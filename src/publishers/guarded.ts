@@ -2,14 +2,18 @@ import { abortAfter } from "../base/abort-after.js";
 import { defined } from "../base/defined.js";
 import { requireDuration } from "../queue/arguments.js";
 import { type CircuitBreaker, circuitBreaker, noBreaker } from "./circuit-breaker.js";
-import type { Publisher, PublisherOptions } from "./publisher.js";
+import type { PublisherOptions } from "./publisher.js";
 
 export const publisherOptionNames = ["timeoutMs", "breaker", "logger", "metrics"];
 
 const defaultTimeoutMs = 30_000;
 
 /** Puts the time limit and the destination's circuit breaker around `send`. Its signal aborts when the time is up. */
-export function guarded(destination: string, options: PublisherOptions, send: Publisher): Publisher {
+export function guarded<Message, Context extends { readonly signal: AbortSignal }, Result>(
+  destination: string,
+  options: PublisherOptions,
+  send: (message: Message, context: Context) => Promise<Result>,
+): (message: Message, context: Context) => Promise<Result> {
   const { timeoutMs = defaultTimeoutMs, breaker: policy, logger, metrics } = options;
   requireDuration(timeoutMs, "publisher: timeoutMs");
   const breaker: CircuitBreaker =

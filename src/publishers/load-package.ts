@@ -1,12 +1,16 @@
 import { InvalidOperationError } from "../errors.js";
 
 /** Turns "cannot find module" into an error that says which package to install. */
-export async function loadPackage<T>(name: string, load: () => Promise<T>): Promise<T> {
+export async function loadPackage<T>(
+  name: string,
+  load: () => Promise<T>,
+  user = "This publisher",
+): Promise<T> {
   try {
     return await load();
   } catch (error) {
     if ((error as { code?: unknown }).code !== "ERR_MODULE_NOT_FOUND") throw error;
-    throw new InvalidOperationError(`This publisher needs the package "${name}". Run: npm install ${name}`, {
+    throw new InvalidOperationError(`${user} needs the package "${name}". Run: npm install ${name}`, {
       cause: error,
     });
   }

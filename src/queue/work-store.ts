@@ -99,6 +99,8 @@ export interface QueueStats<State extends string> {
   readonly due: number;
   /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
+  /** The part of the dead messages whose expiry has passed. */
+  readonly expired: number;
 }
 
 export interface AckOptions<Tx> extends CallOptions {

@@ -67,7 +67,7 @@ export interface QueueStatements {
   readonly get: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
-  /** → status, leased, count, due, oldest_due_ms */
+  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry) */
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
@@ -140,6 +140,8 @@ export interface Dialect extends ReceivingDialect {
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */
   readonly routines: (names: QueueNames) => readonly string[];
+  /** Creates or replaces the view of an outbox in which a service's messages have the states of reliable messaging. */
+  readonly sentView: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
   /** A create failed because an object of that name exists, or exists as another kind of object. */
   readonly isNameTaken: (error: unknown) => boolean;

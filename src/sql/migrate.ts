@@ -27,7 +27,7 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   const queues = chosenQueues(db.dialect, options);
   const schema = queues[0]?.schema ?? db.dialect.defaults.schema;
   return db.exclusively(schema, async (tx) => {
-    await run(tx, db.dialect.ledger.prepare(schema));
+    await runBatches(tx, db.dialect.ledger.prepare(schema));
     const applied: string[] = [];
     for (const queue of queues) applied.push(...(await migrateQueue(db.dialect, tx, queue)));
     return { applied };
@@ -53,15 +53,16 @@ async function migrateQueue(
   const done = new Set(rows.map((row) => Number(row.number)));
   const applied: string[] = [];
   for (const migration of dialect.migrations[queue.kind].filter((m) => !done.has(m.number))) {
-    await withoutCollisions(dialect, queue, () => run(tx, migration.up(queue)));
-    await run(tx, [dialect.ledger.record(queue.schema, entryOf(queue, migration))]);
+    await withoutCollisions(dialect, queue, () => runBatches(tx, migration.up(queue)));
+    await runBatches(tx, [dialect.ledger.record(queue.schema, entryOf(queue, migration))]);
     applied.push(`${queue.table} ${migration.number} ${migration.name}`);
   }
-  await withoutCollisions(dialect, queue, () => run(tx, dialect.routines(queue)));
+  await withoutCollisions(dialect, queue, () => runBatches(tx, dialect.routines(queue)));
   return applied;
 }
 
-async function run(tx: SqlExecutor, batches: readonly string[]): Promise<void> {
+/** Runs batches that change the schema. */
+export async function runBatches(tx: SqlExecutor, batches: readonly string[]): Promise<void> {
   for (const batch of batches) await tx.query({ ...statement("schema", batch), unprepared: true }, {});
 }
 

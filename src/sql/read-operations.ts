@@ -56,15 +56,17 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       const rows = await runner.execute(statements.stats, {}, call);
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
       let due = 0;
+      let expired = 0;
       let oldestDueAgeMs: number | null = null;
       for (const row of rows) {
         const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
         counts[state] += Number(row.count);
         due += Number(row.due);
+        expired += Number(row.expired);
         const age = ageOf(row.oldest_due_ms);
         if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
       }
-      return { counts, due, oldestDueAgeMs };
+      return { counts, due, oldestDueAgeMs, expired };
     },
 
     async oldestDueAgeMs(call = {}) {

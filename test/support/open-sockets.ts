@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 export interface OpenSockets extends Iterable<Socket> {
   add(socket: Socket): Socket;
   destroyAll(): void;
+  size(): number;
 }
 
 export function openSockets(): OpenSockets {
@@ -18,6 +19,7 @@ export function openSockets(): OpenSockets {
     destroyAll() {
       for (const socket of sockets) socket.destroy();
     },
+    size: () => sockets.size,
     [Symbol.iterator]: () => sockets.values(),
   };
 }

@@ -78,7 +78,8 @@ async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise
   const rows = await raw(`select rtrim(o.type) as type, o.name as name
 from sys.objects o
 inner join sys.schemas s on s.schema_id = o.schema_id
-where s.name = '${schema}' and o.type in ('P', 'FN', 'IF', 'TF', 'V', 'U')`);
+where s.name = '${schema}' and o.type in ('P', 'FN', 'IF', 'TF', 'V', 'U')
+order by o.object_id desc`); // on Babelfish the newest first: a view on another one goes before it
   const drops = Object.entries(dropWords).flatMap(([type, word]) =>
     rows.filter((row) => row.type === type).map((row) => `drop ${word} [${schema}].[${String(row.name)}]`),
   );

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { appDatabases, backedUpDatabases } from "../../app/app-databases.js";
 import type { AppDefinition } from "../../app/app-definition.js";
@@ -7,12 +7,13 @@ import { type App, createApp } from "../../app/create-app.js";
 import { type Budget, timeBudget } from "../../base/budget.js";
 import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
+import { respondTo } from "../../base/node-http.js";
+import { closeServer, listening } from "../../base/node-server.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { wakeUps } from "../../dispatch/wake-ups.js";
 import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
-import { requestFromNode, sendResponse } from "./node-http.js";
 import { type Repeating, repeating } from "./repeating.js";
 
 export interface LocalRunOptions {
@@ -56,8 +57,12 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
   try {
     await app.migrate();
     const backup = options.backup && (await appBackup(app, options.backup));
-    const server = createServer((incoming, outgoing) => void respond(app, incoming, outgoing));
-    const url = await listening(server, environment.port, host);
+    const failed = (error: unknown) => app.logger.error("request failed", { error: safeReason(error) });
+    const server = createServer(
+      (incoming, outgoing) => void respondTo(incoming, outgoing, (request) => route(app, request), failed),
+    );
+    await listening(server, { port: environment.port, host });
+    const { port } = server.address() as AddressInfo;
     const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {
       try {
         await run(timeBudget(functionMs, signal));
@@ -75,9 +80,13 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     backup?.start();
     return {
       app,
-      url,
+      url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`,
       async stop() {
-        await Promise.all([closed(server, stopMs), backup?.stop(), ...timers.map((timer) => timer.stop())]);
+        await Promise.all([
+          closeServer(server, stopMs),
+          backup?.stop(),
+          ...timers.map((timer) => timer.stop()),
+        ]);
         await app.close();
       },
     };
@@ -94,46 +103,7 @@ async function appBackup(app: App, options: Omit<BackupOptions, "logger">): Prom
   return createBackup(current, { ...options, logger: app.logger });
 }
 
-async function respond(app: App, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  const gone = new AbortController();
-  outgoing.once("close", () => gone.abort());
-  let request: Request;
-  try {
-    request = requestFromNode(incoming, gone.signal);
-  } catch {
-    outgoing.writeHead(400).end(); // the host, path or method is not valid
-    return;
-  }
-  try {
-    await sendResponse(await route(app, request), outgoing);
-  } catch (error) {
-    if (gone.signal.aborted) return; // the client has disconnected
-    app.logger.error("request failed", { error: safeReason(error) });
-    if (!outgoing.headersSent) outgoing.writeHead(500);
-    outgoing.end();
-  }
-}
-
 async function route(app: App, request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
   return pathname === "/status" ? Response.json(await appStats(app)) : app.webhook(request);
-}
-
-const listening = (server: Server, port: number, host: string): Promise<string> =>
-  new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, host, () => {
-      server.off("error", reject);
-      const { port: bound } = server.address() as AddressInfo;
-      resolve(`http://${host.includes(":") ? `[${host}]` : host}:${bound}`);
-    });
-  });
-
-/** Waits for running requests. A request that is not complete after `stopMs` is cut off, and nothing of it is stored. */
-async function closed(server: Server, stopMs: number): Promise<void> {
-  const ended = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
-  const timer = setTimeout(() => server.closeAllConnections(), stopMs);
-  await ended;
-  clearTimeout(timer);
 }

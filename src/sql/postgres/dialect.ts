@@ -3,7 +3,7 @@ import { statement } from "../driver.js";
 import { isNameTaken } from "./faults.js";
 import { pollStatement } from "./poll-statement.js";
 import { postgresReceiving } from "./receiving-dialect.js";
-import { ledger, migrations, routines } from "./schema.js";
+import { ledger, migrations, routines, sentView } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
 export const postgresDialect: Dialect = {
@@ -13,6 +13,7 @@ export const postgresDialect: Dialect = {
   pollStatement,
   migrations,
   routines,
+  sentView,
   ledger,
   isNameTaken,
   idempotencyLock: statement(

@@ -3,6 +3,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
+import { sentQuery } from "../sent-view.js";
 import { inboxFunctions } from "./functions.js";
 import { doneTable, quote } from "./names.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
@@ -167,6 +168,16 @@ export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox"
     ? [inboxView(n), ...partitionFunctions(n), ...inboxFunctions(n)]
     : [outboxView(n), ...partitionFunctions(n)];
+
+export const sentView = (n: QueueNames): readonly string[] => [
+  `create or replace view ${n.object("_sent")} as
+${sentQuery({
+  from: n.view,
+  destination: (topic) => `split_part(${topic}, '/', 1)`,
+  endpoint: (topic) => `substr(${topic}, strpos(${topic}, '/') + 1)`,
+  now: "now()",
+})}`,
+];
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

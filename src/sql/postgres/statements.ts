@@ -295,11 +295,12 @@ limit (select :limit::int)`,
       "stats",
       `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
-  (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms
+  (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
+  (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired
 from ${n.state} s
 group by s.status, s.locked_until is not null
 union all
-select ${status.done}, false, count(*)::float8, 0, null
+select ${status.done}, false, count(*)::float8, 0, null, 0
 from ${doneTable(n)}`,
     ),
     oldestDue: statement(

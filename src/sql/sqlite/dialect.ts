@@ -2,7 +2,7 @@ import type { Dialect } from "../dialect.js";
 import { isNameTaken } from "./faults.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
-import { ledger, migrations, routines } from "./schema.js";
+import { ledger, migrations, routines, sentView } from "./schema.js";
 import { inboxStatements, outboxStatements } from "./statements.js";
 
 export const sqliteDialect: Dialect = {
@@ -12,6 +12,7 @@ export const sqliteDialect: Dialect = {
   pollStatement,
   migrations,
   routines,
+  sentView,
   ledger,
   isNameTaken,
   idempotencyLock: undefined, // one writer at a time is lock enough

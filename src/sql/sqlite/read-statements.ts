@@ -72,16 +72,17 @@ limit ${limit}`,
     `with known as materialized (
   select s.status, s.locked_until is not null as leased, count(*) as count,
     count(*) filter (where ${isDue}) as due,
-    ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms
+    ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms,
+    count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired
   from ${n.state} s
   group by s.status, s.locked_until is not null
 ),
 unclaimed (count) as materialized (
   select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
 )
-select status, leased, count, due, oldest_due_ms from known
+select status, leased, count, due, oldest_due_ms, expired from known
 union all
-select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}
+select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}, 0
 from unclaimed
 where count > 0`,
   ),

@@ -3,6 +3,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
+import { sentQuery } from "../sent-view.js";
 import { awaitsDelivery, isUnclaimed, isWaiting, messages, stateColumns, visibleAt } from "./expressions.js";
 import { cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
@@ -227,6 +228,17 @@ ${messages(n)}`;
 export const routines = (n: QueueNames): readonly string[] => [
   `drop view if exists ${n.view}`,
   n.kind === "inbox" ? inboxView(n) : outboxView(n),
+];
+
+export const sentView = (n: QueueNames): readonly string[] => [
+  `drop view if exists ${n.object("Sent")}`,
+  `create view ${n.object("Sent")} as
+${sentQuery({
+  from: n.view,
+  destination: (topic) => `substr(${topic}, 1, instr(${topic}, '/') - 1)`,
+  endpoint: (topic) => `substr(${topic}, instr(${topic}, '/') + 1)`,
+  now: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
+})}`,
 ];
 
 const ledgerTable = (schema: string) => inSchema(schema, "oncebox_migrations");

@@ -2,6 +2,7 @@ import type { LedgerStatements, Migration } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
+import { sentQuery } from "../sent-view.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
@@ -170,6 +171,20 @@ export const routines = (n: QueueNames): readonly string[] => [
     alter,
   ]),
 ];
+
+export function sentView(n: QueueNames): readonly string[] {
+  const view = n.object("Sent");
+  const query = sentQuery({
+    from: n.view,
+    destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
+    endpoint: (topic) => `substring(${topic}, charindex(N'/', ${topic}) + 1, 255)`,
+    now: "sysutcdatetime()",
+  });
+  return [
+    `if object_id(${unicodeLiteral(view)}, N'V') is null
+  exec(${unicodeLiteral(`create view ${view} as\n${query}`)})`,
+  ];
+}
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
 

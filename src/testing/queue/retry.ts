@@ -178,6 +178,7 @@ export function retryTests({ queue, ids, keyOf, addedAt, counts, states }: Queue
         expiresAt,
       });
       expect(dead).toEqual([{ id: ids([stale!])[0], reason: reasons.expired }]);
+      expect(await store.stats()).toMatchObject({ expired: 1 });
     });
 
     it("ADD-03 the reaper makes expired messages dead, also while they wait for a retry or their due time", async () => {

@@ -4,9 +4,9 @@ import { expect, it } from "vitest";
 import { codeBlocks, fromSources, root } from "../../support/markdown.js";
 import { typeErrors } from "../../support/type-check.js";
 
-const documents = ["docs/handlers.md", "docs/ordering.md", "docs/operations.md"];
+const documents = ["docs/handlers.md", "docs/ordering.md", "docs/operations.md", "docs/messaging.md"];
 
-it("the programs in the guides to handlers, ordering and operations type-check, with what the package exports", async () => {
+it("the programs in the guides to handlers, ordering, operations and messaging type-check, with what the package exports", async () => {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
   try {
     const programs = documents.flatMap((name) => codeBlocks(name, "ts"));

@@ -42,7 +42,8 @@ export function stats(n: QueueNames): string {
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
   return `select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
   sum(cast(${asInt(due)} as bigint)) as due,
-  datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms
+  datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired
 from ${n.state} s
 group by s.status, ${asInt("s.locked_until is not null")};`;
 }

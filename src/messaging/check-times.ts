@@ -1,0 +1,76 @@
+import { longestTimerMs } from "../base/longest-timer.js";
+import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { retryPolicy } from "../queue/retry-policy.js";
+import { requireIdentifier } from "../sql/names.js";
+import { problemOf } from "./problem-of.js";
+import { defaultRetry, mostRetries, policyOf, retryWindowMs } from "./retry-options.js";
+import { type AnyServiceOptions, settingsOf } from "./service-options.js";
+
+const durations = [
+  "ttlMs",
+  "pollMs",
+  "timeoutMs",
+  "handlerTimeoutMs",
+  "sentRetentionMs",
+  "inboxRetentionMs",
+  "cleanupMs",
+  "toleranceMs",
+] as const;
+
+/** Those that a timer waits for. */
+const timers = ["pollMs", "timeoutMs", "handlerTimeoutMs", "cleanupMs"] as const;
+
+/** Problems of times, limits and retries. */
+export function checkTimes(options: AnyServiceOptions): readonly string[] {
+  const settings = settingsOf(options);
+  const { retry } = settings;
+  const problems = [
+    ...durations.flatMap((name) => problemOf(() => requireDuration(settings[name], name))),
+    ...timers
+      .filter((name) => settings[name] > longestTimerMs)
+      .map((name) => `${name} must be at most ${longestTimerMs} ms, not ${settings[name]}`),
+    ...problemOf(() => requireBatchSize(settings.batchSize)),
+    ...(["concurrency", "maxBodyBytes", "maxResponseBytes"] as const).flatMap((name) =>
+      problemOf(() => optionalCount(settings[name], name, 1)),
+    ),
+    ...problemOf(() => refuseUnknown(options.retry ?? {}, Object.keys(defaultRetry), "retry")),
+    ...problemOf(() => retryPolicy(policyOf(retry))),
+    ...problemOf(() => optionalCount(retry.maxRetries, "retry.maxRetries", 0)),
+    ...(retry.maxRetries > mostRetries ? [`retry.maxRetries must be at most ${mostRetries}`] : []),
+    ...problemOf(() => {
+      requireIdentifier(settings.table, "table");
+      requireIdentifier(`${settings.table}_outbox`, `"${settings.table}_outbox", the name of a table,`);
+    }),
+    ...(/^(\/[\w.~-]+)*$/.test(settings.prefix) ? [] : ['prefix must be a path, such as "/_rf"']),
+  ];
+  return problems.length > 0 ? problems : checkRetention(options);
+}
+
+/**
+ * A message that arrives after its record was deleted would be handled twice. A sender sends until the last retry; while
+ * a circuit breaker is open, it waits without using up retries, at most until the message expires.
+ */
+function checkRetention(options: AnyServiceOptions): readonly string[] {
+  const { inboxRetentionMs, ttlMs, retry } = settingsOf(options);
+  const windows = [
+    ["the retry window", retryWindowMs(retry)] as const,
+    ...Object.entries(options.sources ?? {}).flatMap(([id, source]) =>
+      source?.retryWindowMs === undefined
+        ? []
+        : [[`the retry window of the source "${id}"`, source.retryWindowMs] as const],
+    ),
+  ];
+  const tooShort = windows
+    .filter(([, windowMs]) => !(inboxRetentionMs >= 2 * windowMs))
+    .map(
+      ([what, windowMs]) =>
+        `inboxRetentionMs must be at least twice ${what}, which is ${windowMs} ms: at least ${2 * windowMs}, not ${inboxRetentionMs}`,
+    );
+  const belowTtl =
+    inboxRetentionMs >= ttlMs
+      ? []
+      : [
+          `inboxRetentionMs must be at least ttlMs (${ttlMs}), not ${inboxRetentionMs}: a message may be sent until it expires`,
+        ];
+  return [...tooShort, ...belowTtl];
+}

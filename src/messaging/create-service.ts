@@ -1,0 +1,167 @@
+import type { Budget } from "../base/budget.js";
+import { defined } from "../base/defined.js";
+import type { DispatchResult } from "../dispatch/dispatch-run.js";
+import { createDispatcher } from "../dispatch/dispatcher.js";
+import { InvalidArgumentError } from "../errors.js";
+import { requireScope } from "../middleware/current-transaction.js";
+import { transaction } from "../middleware/transaction-middleware.js";
+import type { OutboxMessage } from "../queue/message.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import { migrate, runBatches } from "../sql/migrate.js";
+import { checkService } from "./check-service.js";
+import { deadMessages } from "./dead-messages.js";
+import type { MessageDefinition, MessageDefinitions } from "./define-messages.js";
+import { deliverer } from "./deliver.js";
+import type { Envelope } from "./envelope.js";
+import { type Operations, serviceOperations } from "./operations.js";
+import { outboxHandlers } from "./outbox-handlers.js";
+import { wrapPushCall } from "./push-call.js";
+import { createReceive } from "./receiver.js";
+import { receiverHttp } from "./receiver-http.js";
+import { requester } from "./request.js";
+import { responseHandler } from "./responses.js";
+import { policyOf } from "./retry-options.js";
+import { createSender } from "./sender.js";
+import { serviceDestinations } from "./service-destinations.js";
+import type { AnyServiceOptions, ServiceOptions } from "./service-options.js";
+import { type ServiceParts, serviceParts } from "./service-parts.js";
+import type {
+  Combined,
+  PushCalls,
+  Requesters,
+  RequestOptions,
+  Senders,
+  SendOptions,
+} from "./service-types.js";
+import { type ServiceWorker, serviceWorker } from "./service-worker.js";
+import type { TransportResponse } from "./transport.js";
+
+export interface ServiceReceiver {
+  /** For hosts that speak HTTP: verifies, deduplicates and handles a message. */
+  fetch(request: Request): Promise<Response>;
+  /** For a sender in the same process: nothing is serialised and nothing is verified. */
+  receive(message: Envelope): Promise<TransportResponse>;
+}
+
+export interface Service<Messages extends MessageDefinitions, Destination extends string>
+  extends Operations,
+    ServiceWorker {
+  readonly serviceId: string;
+  /** Writes messages to the outbox, typed from the declaration. */
+  readonly send: Senders<Messages, Destination>;
+  /** Sends commands directly and waits for their responses. */
+  readonly request: Requesters<Messages, Destination>;
+  /** Wraps functions whose calls are sent. */
+  readonly pushCall: PushCalls<Messages, Destination>;
+  readonly receiver: ServiceReceiver;
+  /** Creates or updates the tables. Call it when you deploy. */
+  init(): Promise<void>;
+  /** Runs `work` in a transaction on the outbox's database. `send` joins it, and the worker is woken by the commit. */
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /** For a function: sends what is due within the budget. */
+  dispatch(budget: Budget): Promise<DispatchResult>;
+  /** Stops the worker and closes the connections to other services. The database stays open. */
+  close(): Promise<void>;
+}
+
+/**
+ * A service that sends messages to other services and handles theirs: each is delivered at least once and handled exactly
+ * once. Does no I/O until it is used. All problems of the options are in one error.
+ *
+ * @example
+ * const orders = createService({ serviceId: "orders", db, messages, destinations: { inventory: { address, secrets } } });
+ * await orders.send.OrderApproved("inventory", { orderId: "7" }, { tx });
+ */
+export function createService<
+  const Messages extends MessageDefinitions | readonly MessageDefinitions[],
+  Destination extends string = never,
+>(options: ServiceOptions<Messages, Destination>): Service<Combined<Messages>, Destination> {
+  if (typeof options !== "object" || options === null)
+    throw new InvalidArgumentError("createService: the options must be an object.");
+  const given = options as unknown as AnyServiceOptions;
+  const destinations = serviceDestinations(given);
+  checkService(given, destinations.problems);
+  const wake = (): void => worker.wake();
+  const parts: ServiceParts = serviceParts(given, {
+    destinations: destinations.all,
+    onDead: deadMessages(() => parts),
+    wake,
+  });
+  const { settings, messages, outbox } = parts;
+  const sender = createSender(parts);
+  const deliver = deliverer(parts);
+  const handleResponse = responseHandler(parts);
+  const request = requester(parts, sender, deliver);
+  const receive = createReceive(parts, sender, handleResponse);
+  const operations = serviceOperations(parts);
+  const dispatcher = createDispatcher<OutboxMessage>({
+    handlers: outboxHandlers(parts, deliver, handleResponse),
+    batchSize: settings.batchSize,
+    concurrency: settings.concurrency,
+    retry: policyOf(settings.retry),
+    ...defined({ metrics: given.metrics }),
+  });
+  const worker = serviceWorker(parts, dispatcher, operations);
+
+  /** One function for each endpoint of these kinds. */
+  const byEndpoint = (kinds: readonly MessageDefinition["messageType"][], make: (name: string) => unknown) =>
+    Object.fromEntries(
+      [...messages]
+        .filter(([, { messageType }]) => kinds.includes(messageType))
+        .map(([name]) => [name, make(name)]),
+    );
+
+  return {
+    ...operations,
+    ...worker,
+    serviceId: parts.serviceId,
+    send: byEndpoint(
+      ["Signal", "Command"],
+      (name) => (destination: string, payload: unknown, sendOptions?: SendOptions) =>
+        sender.send(name, destination, payload, sendOptions),
+    ) as Senders<Combined<Messages>, Destination>,
+    request: byEndpoint(
+      ["Command"],
+      (name) => (destination: string, payload: unknown, requestOptions?: RequestOptions) =>
+        request(name, destination, payload, requestOptions),
+    ) as Requesters<Combined<Messages>, Destination>,
+    pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCalls<
+      Combined<Messages>,
+      Destination
+    >,
+    receiver: { receive, fetch: receiverHttp(parts, receive) },
+    init: () => createTables(parts),
+    transaction: (work) => wakingTransaction(parts, work),
+    dispatch: (budget) => dispatcher.run(outbox, budget),
+    async close() {
+      await worker.stop();
+      await destinations.close();
+    },
+  };
+}
+
+async function createTables({ outboxDb, inboxDb, settings, options }: ServiceParts): Promise<void> {
+  const [outbox, inbox] = [`${settings.table}_outbox`, `${settings.table}_inbox`];
+  const schema = defined({ schema: options.schema });
+  if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
+  else {
+    await migrate(outboxDb, { ...schema, outbox, inbox: false });
+    await migrate(inboxDb, { ...schema, inbox, outbox: false });
+  }
+  const { dialect } = outboxDb;
+  const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
+  await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
+}
+
+async function wakingTransaction<T>(
+  { outboxDb, sentIn, wake }: ServiceParts,
+  work: (tx: SqlExecutor) => Promise<T>,
+): Promise<T> {
+  let used: SqlExecutor | undefined;
+  const result = await transaction(outboxDb).run(undefined, () => {
+    used = requireScope("outbox").tx;
+    return work(used);
+  });
+  if (used !== undefined && sentIn.has(used)) wake();
+  return result as T;
+}

@@ -1,0 +1,128 @@
+import type { Budget } from "../base/budget.js";
+import { isGuid } from "../base/guid.js";
+import { InvalidArgumentError } from "../errors.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
+import type { OutboxState } from "../queue/message.js";
+import type { CallOptions, Page } from "../queue/work-store.js";
+import type { ServiceParts } from "./service-parts.js";
+import { type SentMessage, type SentState, sentStates, topicOf, toSentMessage } from "./stored-message.js";
+
+export interface SentFilter extends CallOptions {
+  readonly state?: SentState | undefined;
+  /** Give `endpoint` as well. */
+  readonly destination?: string | undefined;
+  readonly endpoint?: string | undefined;
+  /** 100 by default, 1,000 at most. */
+  readonly limit?: number | undefined;
+  /** The `cursor` of the previous page. */
+  readonly after?: number | undefined;
+}
+
+export interface OutboxStats {
+  readonly counts: Readonly<Record<SentState, number>>;
+  /** Messages that could be sent right now. */
+  readonly due: number;
+  readonly oldestDueAgeMs: number | null;
+}
+
+export interface InboxStats {
+  /** Messages that are remembered as handled. */
+  readonly size: number;
+}
+
+export interface ServiceMaintenance {
+  /** Expired leases and messages of the outbox. */
+  readonly expired: MaintenanceResult;
+  /** Sent messages that were deleted after their retention. */
+  readonly sent: MaintenanceResult;
+  /** Records of handled messages that were deleted after their retention. */
+  readonly inbox: MaintenanceResult;
+}
+
+export interface Operations {
+  outboxStats(options?: CallOptions): Promise<OutboxStats>;
+  inboxStats(options?: CallOptions): Promise<InboxStats>;
+  /** A page may have fewer messages than `limit`, also when more follow: read on until `cursor` is null. */
+  list(filter?: SentFilter): Promise<Page<SentMessage>>;
+  get(messageId: string, options?: CallOptions): Promise<SentMessage | null>;
+  /**
+   * Sends a Failed or Expired message again, with all its retries and no expiry. Returns whether there was one. A receiver
+   * that handled the message and has forgotten it since, after its inbox retention, handles it again.
+   */
+  retry(messageId: string, options?: CallOptions): Promise<boolean>;
+  maintain(budget: Budget): Promise<ServiceMaintenance>;
+}
+
+/** The outbox's states that a message of a state may be in. */
+const outboxStateOf: Readonly<Record<SentState, OutboxState>> = {
+  Pending: "Ready",
+  Sending: "InProgress",
+  Sent: "Done",
+  Failed: "Failed",
+  Expired: "Failed",
+};
+
+/** What an operator or a timer does with a service. */
+export function serviceOperations(parts: ServiceParts): Operations {
+  const { outbox, inbox, settings, reports, now, wake } = parts;
+  const { maxRetries } = settings.retry;
+
+  return {
+    async outboxStats(call = {}) {
+      const { counts, due, oldestDueAgeMs, expired } = await outbox.stats(call);
+      return {
+        counts: {
+          Pending: counts.Ready,
+          Sending: counts.InProgress,
+          Sent: counts.Done,
+          Failed: counts.Failed - expired,
+          Expired: expired,
+        },
+        due,
+        oldestDueAgeMs,
+      };
+    },
+
+    async inboxStats(call = {}) {
+      return { size: (await inbox.stats(call)).counts.Done };
+    },
+
+    async list(filter = {}) {
+      refuseUnknown(filter, ["state", "destination", "endpoint", "limit", "after", "signal"], "list");
+      const { state, destination, endpoint, ...page } = filter;
+      if (state !== undefined && !sentStates.includes(state))
+        throw new InvalidArgumentError(`list: state must be one of ${sentStates.join(", ")}.`);
+      if ((destination === undefined) !== (endpoint === undefined))
+        throw new InvalidArgumentError("list: give destination and endpoint together, or neither.");
+      const { messages, cursor } = await outbox.list({
+        ...page,
+        state: state && outboxStateOf[state],
+        topic: destination === undefined ? undefined : topicOf(destination, endpoint!),
+      });
+      const time = now();
+      const all = messages.map((message) => toSentMessage(message, maxRetries, time));
+      return { messages: all.filter((one) => state === undefined || one.state === state), cursor };
+    },
+
+    async get(messageId, call = {}) {
+      const found = isGuid(messageId) ? await outbox.get({ id: messageId }, call) : null;
+      return found && toSentMessage(found, maxRetries, now());
+    },
+
+    async retry(messageId, call = {}) {
+      const { changed } = await outbox.replay([{ id: messageId }], call);
+      if (changed.length > 0) wake();
+      return changed.length > 0;
+    },
+
+    async maintain(budget) {
+      const expired = await reapWithin(outbox, budget);
+      const sent = await purgeWithin(outbox, budget, { retentionMs: settings.sentRetentionMs });
+      const handled = await purgeWithin(inbox, budget, { retentionMs: settings.inboxRetentionMs });
+      const [outboxStats, inboxStats] = [await outbox.stats(), await inbox.stats()];
+      reports.sizes(outboxStats.counts.Ready, inboxStats.counts.Done);
+      return { expired, sent, inbox: handled };
+    },
+  };
+}

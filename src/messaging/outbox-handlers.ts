@@ -1,0 +1,76 @@
+import { safeReason } from "../base/safe-reason.js";
+import type { HandlerFunction, Handlers } from "../dispatch/handlers.js";
+import { PermanentFailure, permanentFailure, RetryAfter } from "../dispatch/settlement.js";
+import { RefusedMessage } from "../publishers/refused-message.js";
+import type { OutboxMessage } from "../queue/message.js";
+import { reasons } from "../sql/reasons.js";
+import { attemptError } from "./attempt-error.js";
+import type { Deliver } from "./deliver.js";
+import type { Envelope } from "./envelope.js";
+import type { HandleResponse } from "./responses.js";
+import type { ServiceParts } from "./service-parts.js";
+import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
+import type { TransportResponse } from "./transport.js";
+
+/** The outbox's handlers, one for each destination and endpoint. They send. */
+export function outboxHandlers(
+  parts: ServiceParts,
+  deliver: Deliver,
+  handleResponse: HandleResponse,
+): Handlers<OutboxMessage> {
+  const { options, settings, serviceId, messages, destinations, reports, now } = parts;
+
+  const respond = async (
+    destination: string,
+    { messageId, messageType, correlationId, endpoint }: Envelope,
+    { payload }: TransportResponse,
+  ): Promise<void> => {
+    if (messageType !== "Command" || options.onResponse?.[endpoint] === undefined) return;
+    await handleResponse({
+      endpoint,
+      sourceServiceId: destination,
+      inReplyTo: messageId,
+      correlationId: correlationId ?? messageId,
+      payload,
+    });
+  };
+
+  const sendTo =
+    (destination: string): HandlerFunction<OutboxMessage> =>
+    async (message, { signal }) => {
+      const maxRetries = maxRetriesOf(message, settings.retry.maxRetries);
+      // Its process was killed at the last attempt.
+      if (message.attempt > maxRetries) throw permanentFailure(message.lastError ?? reasons.leaseExpired);
+      if (isExpired(message, now())) throw permanentFailure(reasons.expired);
+      const envelope = toEnvelope(message, serviceId);
+      const outgoing = { messageId: envelope.messageId, destination, endpoint: envelope.endpoint };
+      const startedAt = performance.now();
+      try {
+        await respond(destination, envelope, await deliver(destination, envelope, signal));
+      } catch (error) {
+        // Not tried, because the circuit breaker is open; or cut off, because the function's time is up.
+        if (error instanceof RetryAfter || signal.aborted) throw error;
+        const reason = sendError(error);
+        const text = attemptError(now(), reason);
+        const retry = message.attempt + 1;
+        if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(text);
+        reports.sendFailed(outgoing, retry, maxRetries, reason);
+        throw new SendFailed(text);
+      }
+      reports.sent(outgoing, performance.now() - startedAt);
+    };
+
+  return Object.fromEntries(
+    [...destinations.keys()].flatMap((destination) =>
+      [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), sendTo(destination)] as const),
+    ),
+  );
+}
+
+class SendFailed extends Error {
+  override readonly name = "SendFailed";
+}
+
+/** What the receiver or this package says is safe to keep. Of other errors only the name and the code are. */
+const sendError = (error: unknown): string =>
+  error instanceof RefusedMessage ? error.message : safeReason(error);

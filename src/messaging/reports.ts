@@ -1,0 +1,91 @@
+import { guardedLogger, type Logger, silentLogger, withFields } from "../base/logger.js";
+import { guardedMetrics, type Metrics } from "../base/metrics.js";
+
+/** A message on its way out, for logs and metrics. */
+export interface Outgoing {
+  readonly messageId: string;
+  readonly destination: string;
+  readonly endpoint: string;
+}
+
+/** A message that came in, for logs and metrics. */
+export interface Incoming {
+  readonly messageId: string;
+  readonly sourceServiceId: string;
+  readonly endpoint: string;
+}
+
+const noMetrics: Metrics = { count() {}, duration() {} };
+
+/**
+ * What a service writes to its log and counts. The names with `rf_` are those of the specification; those with
+ * `messaging.` follow OpenTelemetry. Nothing here gets a payload.
+ */
+export function serviceReports(serviceId: string, options: { logger?: Logger; metrics?: Metrics }) {
+  const logger = withFields(guardedLogger(options.logger ?? silentLogger), { service: serviceId });
+  const metrics = options.metrics === undefined ? noMetrics : guardedMetrics(options.metrics);
+  const outgoing = ({ destination, endpoint }: Outgoing) => ({ destination, endpoint });
+  const incoming = ({ sourceServiceId, endpoint }: Incoming) => ({ source: sourceServiceId, endpoint });
+  const operation = (name: string, destination: string) => ({
+    "messaging.system": "oncebox",
+    "messaging.operation.name": name,
+    "messaging.destination.name": destination,
+  });
+
+  return {
+    logger,
+
+    enqueued(message: Outgoing): void {
+      logger.info("Outbox: message enqueued", { ...message });
+    },
+    sent(message: Outgoing, durationMs: number): void {
+      logger.info("Outbox: message sent", { ...message, durationMs: Math.round(durationMs) });
+    },
+    sendTook(message: Outgoing, ms: number): void {
+      metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
+      metrics.duration("messaging.client.operation.duration", ms, operation("send", message.destination));
+    },
+    sendFailed(message: Outgoing, retry: number, maxRetries: number, error: string): void {
+      logger.warn("Outbox: send failed", { ...message, retryCount: retry, maxRetries, error });
+      metrics.count("rf_outbox_retry_count", 1, outgoing(message));
+    },
+    failed(message: Outgoing, maxRetries: number, error: string): void {
+      logger.error("Outbox: message permanently failed", { ...message, maxRetries, error });
+      metrics.count("rf_outbox_failed_count", 1, outgoing(message));
+    },
+    expired(message: Outgoing): void {
+      logger.error("Outbox: message expired", { ...message });
+      metrics.count("rf_outbox_expired_count", 1, outgoing(message));
+    },
+
+    processed(message: Incoming, ms: number): void {
+      logger.info("Inbox: message processed", { ...message, durationMs: Math.round(ms) });
+      metrics.duration("rf_inbox_process_duration_ms", ms, incoming(message));
+      metrics.duration("messaging.process.duration", ms, operation("process", serviceId));
+    },
+    duplicate(message: Incoming): void {
+      logger.warn("Inbox: duplicate detected", { ...message });
+      metrics.count("rf_inbox_duplicate_count", 1, incoming(message));
+    },
+    notProcessed(message: Incoming, error: string): void {
+      logger.error("Inbox: message not processed", { ...message, error });
+    },
+    /** Fields of a message whose signature is wrong are not trusted, so they are not written. */
+    notVerified(reason: string): void {
+      logger.warn("Inbox: HMAC verification failed", { reason });
+    },
+    malformed(reason: string): void {
+      logger.warn("Inbox: malformed message refused", { reason });
+    },
+
+    sizes(pending: number, inboxSize: number): void {
+      metrics.gauge?.("rf_outbox_pending_count", pending, {});
+      metrics.gauge?.("rf_inbox_size", inboxSize, {});
+    },
+  };
+}
+
+/** For the stores: what they log of each message is in the lines above. */
+export const warningsOf = (logger: Logger): Logger => ({ ...logger, debug() {}, info() {} });
+
+export type Reports = ReturnType<typeof serviceReports>;

@@ -1,0 +1,167 @@
+import type { Logger } from "../base/logger.js";
+import type { Metrics } from "../base/metrics.js";
+import type { WakeUpSource } from "../dispatch/worker.js";
+import type { BreakerPolicy } from "../publishers/publisher.js";
+import type { Database } from "../sql/dialect.js";
+import type { MessageDefinitions } from "./define-messages.js";
+import { defaultRetry, type RetryOptions } from "./retry-options.js";
+import type { Combined, Receivers, ResponseHandlers } from "./service-types.js";
+import type { SentMessage } from "./stored-message.js";
+import type { Transport } from "./transport.js";
+import type { TransportName } from "./transports/address.js";
+import type { TransportsOptions } from "./transports/transports.js";
+
+export interface DestinationOptions {
+  /** Such as `https://host:port/_rf/receive` or `unix:///tmp/rf-inventory.sock`. */
+  readonly address?: string;
+  /** The first one signs what is sent. All of them verify what the destination sends. In-process delivery needs none. */
+  readonly secrets?: readonly string[];
+  /** By name, or a transport for this destination alone. By default the one that serves the address. */
+  readonly transport?: TransportName | Transport;
+}
+
+export interface SourceOptions {
+  readonly secrets: readonly string[];
+  /** The source's own longest time from a message's first attempt to its last retry, where it is not this service's. */
+  readonly retryWindowMs?: number;
+}
+
+/** A message that will not be sent any more. It stays in the outbox: `retry` sends it again. */
+export interface DeadMessage extends SentMessage {
+  readonly state: "Failed" | "Expired";
+  readonly payload: unknown;
+}
+
+/** Settings that a service has defaults for. */
+export interface ServiceSettings {
+  readonly retry: Partial<RetryOptions>;
+  /** A message that is not delivered within this time is Expired: 24 h by default. */
+  readonly ttlMs: number;
+  /** Between two polls of the outbox: 1 s by default. */
+  readonly pollMs: number;
+  /** Messages in one claim: 50 by default. */
+  readonly batchSize: number;
+  /** Messages that are sent at once: 10 by default. */
+  readonly concurrency: number;
+  /** The longest time of one delivery: 30 s by default. */
+  readonly timeoutMs: number;
+  /** The longest time of a handler of an incoming message: 30 s by default. */
+  readonly handlerTimeoutMs: number;
+  /** How long Sent messages are kept: 7 days by default. */
+  readonly sentRetentionMs: number;
+  /** How long handled messages are remembered, to detect duplicates: 24 h by default. */
+  readonly inboxRetentionMs: number;
+  /** Between two clean-ups: 5 min by default. */
+  readonly cleanupMs: number;
+  /** Larger messages are refused: 1 MiB by default. */
+  readonly maxBodyBytes: number;
+  /** Larger responses are refused: 512 KiB by default. Return `responseReference(url)` instead. */
+  readonly maxResponseBytes: number;
+  /** How far the timestamp of a message may be from now: 5 min by default. */
+  readonly toleranceMs: number;
+  /** The receiver is at `POST {prefix}/receive`: `/_rf` by default. */
+  readonly prefix: string;
+  /** The tables are `{table}_outbox` and `{table}_inbox`: `messages` by default. */
+  readonly table: string;
+}
+
+export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryOptions } = {
+  retry: defaultRetry,
+  ttlMs: 24 * 60 * 60_000,
+  pollMs: 1_000,
+  batchSize: 50,
+  concurrency: 10,
+  timeoutMs: 30_000,
+  handlerTimeoutMs: 30_000,
+  sentRetentionMs: 7 * 24 * 60 * 60_000,
+  inboxRetentionMs: 24 * 60 * 60_000,
+  cleanupMs: 5 * 60_000,
+  maxBodyBytes: 1_048_576,
+  maxResponseBytes: 524_288,
+  toleranceMs: 5 * 60_000,
+  prefix: "/_rf",
+  table: "messages",
+};
+
+/** Outbox and inbox on two databases. Then a handler cannot send: both could not commit at once. */
+export interface SeparateDatabases {
+  readonly outbox: Database;
+  readonly inbox: Database;
+}
+
+export interface ServiceOptions<
+  Messages extends MessageDefinitions | readonly MessageDefinitions[] = MessageDefinitions,
+  Destination extends string = string,
+> extends Partial<ServiceSettings> {
+  /** The name by which other services know this one. */
+  readonly serviceId: string;
+  readonly db: Database | SeparateDatabases;
+  /** One declaration or several. */
+  readonly messages: Messages;
+  /** The services that this one sends to, by their ids. */
+  readonly destinations?: Readonly<Record<Destination, DestinationOptions>>;
+  /** The services that may send to this one, beside the destinations. */
+  readonly sources?: Readonly<Record<string, SourceOptions>>;
+  /** Handlers of incoming messages. Each runs in the transaction that records its message as handled. */
+  readonly receive?: Receivers<Combined<Messages>>;
+  /** Handlers of the responses to commands that were sent with `send`. */
+  readonly onResponse?: ResponseHandlers<Combined<Messages>>;
+  /** Called for each message that fails or expires. */
+  readonly onDead?: (message: DeadMessage, reason: DeadReason) => unknown;
+  /** Settings of the transports, transports of your own, and the one of destinations that name none. */
+  readonly transports?: Omit<TransportsOptions, "body">;
+  /** The circuit breaker of each destination; `false` switches it off. */
+  readonly breaker?: Partial<BreakerPolicy> | false;
+  readonly schema?: string;
+  /** Wakes the worker when another process or a caller's own transaction has committed a message. */
+  readonly wakeUp?: WakeUpSource;
+  readonly logger?: Logger;
+  readonly metrics?: Metrics;
+  /** For tests: the time instead of the database's. */
+  readonly clock?: () => Date;
+}
+
+export interface DeadReason {
+  readonly state: DeadMessage["state"];
+  readonly error: string;
+}
+
+export const knownOptions = [
+  ...Object.keys(defaults),
+  "serviceId",
+  "db",
+  "messages",
+  "destinations",
+  "sources",
+  "receive",
+  "onResponse",
+  "onDead",
+  "transports",
+  "breaker",
+  "schema",
+  "wakeUp",
+  "logger",
+  "metrics",
+  "clock",
+];
+
+/** The options with the generics forgotten: what the parts of a service work with. */
+export type AnyServiceOptions = Omit<ServiceOptions, "messages" | "receive" | "onResponse"> & {
+  readonly messages: MessageDefinitions | readonly MessageDefinitions[];
+  readonly receive?: Readonly<Record<string, AnyHandler>>;
+  readonly onResponse?: Readonly<Record<string, AnyHandler>>;
+};
+
+/** A handler of any message. Its payload was validated by the schema that its type is made of. */
+export type AnyHandler = (payload: unknown, context: unknown) => unknown;
+
+export type Settings = typeof defaults;
+
+export const settingsOf = (options: AnyServiceOptions): Settings => {
+  const given = Object.fromEntries(
+    Object.keys(defaults)
+      .map((name) => [name, options[name as keyof Settings]])
+      .filter(([, value]) => value !== undefined),
+  );
+  return { ...defaults, ...given, retry: { ...defaultRetry, ...options.retry } };
+};

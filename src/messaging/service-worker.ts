@@ -1,0 +1,65 @@
+import { timeBudget } from "../base/budget.js";
+import { defined } from "../base/defined.js";
+import { safeReason } from "../base/safe-reason.js";
+import { sleep } from "../base/wait.js";
+import type { Dispatcher } from "../dispatch/dispatcher.js";
+import { createWorker, type Worker } from "../dispatch/worker.js";
+import { InvalidOperationError } from "../errors.js";
+import type { OutboxMessage } from "../queue/message.js";
+import type { Operations } from "./operations.js";
+import type { ServiceParts } from "./service-parts.js";
+
+export interface ServiceWorker {
+  start(): void;
+  /** Resolves when every message that was being sent is settled. */
+  stop(): Promise<void>;
+  wake(): void;
+}
+
+/** For a server: sends messages as they come, and cleans up at intervals. */
+export function serviceWorker(
+  { outbox, settings, options, reports }: ServiceParts,
+  dispatcher: Dispatcher<OutboxMessage>,
+  { maintain }: Pick<Operations, "maintain">,
+): ServiceWorker {
+  const { pollMs, cleanupMs } = settings;
+  let running: { readonly worker: Worker; stop(): Promise<void> } | undefined;
+
+  const cleanUp = async (signal: AbortSignal): Promise<void> => {
+    while (!signal.aborted) {
+      await maintain(timeBudget(cleanupMs, signal)).catch((error: unknown) => {
+        if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
+      });
+      await sleep(cleanupMs, signal).catch(() => {}); // stopped
+    }
+  };
+
+  return {
+    start() {
+      if (running !== undefined) throw new InvalidOperationError("The service has been started already.");
+      const stopping = new AbortController();
+      const worker = createWorker({
+        dispatcher,
+        store: outbox,
+        pollMs,
+        idlePollMs: pollMs,
+        logger: reports.logger,
+        ...defined({ wakeUp: options.wakeUp }),
+      });
+      const cleaning = cleanUp(stopping.signal);
+      running = {
+        worker,
+        async stop() {
+          stopping.abort();
+          await Promise.all([worker.stop(), cleaning]);
+        },
+      };
+    },
+    async stop() {
+      const stopped = running;
+      running = undefined;
+      await stopped?.stop();
+    },
+    wake: () => running?.worker.wake(),
+  };
+}

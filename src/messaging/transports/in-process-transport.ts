@@ -1,0 +1,111 @@
+import { abortable } from "../../base/abortable.js";
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import type { Envelope } from "../envelope.js";
+import type { Transport, TransportCall, TransportResponse } from "../transport.js";
+import { checkedResponse } from "./acknowledgement.js";
+import { parseAddress, shownAddress } from "./address.js";
+import { openCalls } from "./open-calls.js";
+import { reasonOf, TransportError } from "./transport-error.js";
+import { defaults } from "./transport-options.js";
+
+/** The part of a service that is called directly: `service.receiver`. */
+export interface InProcessReceiver {
+  receive(envelope: Envelope, call: TransportCall): Promise<TransportResponse>;
+}
+
+export interface InProcessOptions {
+  /** Receivers by service id. Others are added by `serve`. */
+  readonly receivers?: Readonly<Record<string, InProcessReceiver>>;
+  /** How long a sender waits for a receiver: 30 s by default. */
+  readonly timeoutMs?: number;
+}
+
+export interface InProcessTransport extends Transport {
+  /** Makes a receiver known as `inprocess://serviceId`. The returned function takes it away again. */
+  serve(serviceId: string, receiver: InProcessReceiver): () => void;
+}
+
+/**
+ * Calls the receivers of other services in this process. Nothing becomes text and nothing is signed. Payloads are copied
+ * by `structuredClone` in both directions: without a copy, a handler that changes its payload would change the sender's
+ * object, and freezing it instead would break a sender that goes on using it.
+ *
+ * @example
+ * const inProcess = inProcessTransport();
+ * inProcess.serve("inventory", inventory.receiver);
+ */
+export function inProcessTransport(options: InProcessOptions = {}): InProcessTransport {
+  refuseUnknown(options, ["receivers", "timeoutMs"], "inProcessTransport");
+  const { receivers = {}, timeoutMs = defaults.timeoutMs } = options;
+  requireDuration(timeoutMs, "inProcessTransport: timeoutMs");
+  const known = new Map(Object.entries(receivers));
+  const calls = openCalls(timeoutMs);
+  return {
+    schemes: ["inprocess:"],
+    check: (address) => void serviceIdOf(address),
+    serve(serviceId, receiver) {
+      if (known.has(serviceId)) {
+        throw new InvalidArgumentError(`inprocess://${serviceId} is served already, by another receiver.`);
+      }
+      known.set(serviceId, receiver);
+      return () => void known.delete(serviceId);
+    },
+    async send(message, { address }, { signal: outer }) {
+      const serviceId = serviceIdOf(address);
+      const name = `inprocess://${serviceId}`;
+      return calls.run(name, outer, async (signal) => {
+        const receiver = known.get(serviceId);
+        if (receiver === undefined) {
+          throw new TransportError(`No receiver serves ${name} in this process.`);
+        }
+        const payload = copyOf(message.payload);
+        if (payload === notCopied) return { ...uncopied, error: `${name}: the payload cannot be copied.` };
+        const copy = { ...message, headers: { ...message.headers }, payload };
+        const response = await abortable(received(receiver, copy, signal, name), signal);
+        const returned = copyOf(response.payload);
+        if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
+        const checked = checkedResponse({ ...response, payload: returned }, name, message);
+        return response.permanent === true ? { ...checked, permanent: true } : checked;
+      });
+    },
+    async close() {
+      await calls.close();
+      known.clear();
+    },
+  };
+}
+
+const notCopied = Symbol("not copied");
+const uncopied = { acknowledged: false, duplicateDetected: false, permanent: true } as const;
+
+/** Functions and the like cannot be copied, and the error would quote them. */
+function copyOf(payload: unknown): unknown {
+  try {
+    return structuredClone(payload);
+  } catch {
+    return notCopied;
+  }
+}
+
+/** A receiver that throws is a receiver that fails. Its error may quote the payload, so only its code is passed on. */
+async function received(
+  receiver: InProcessReceiver,
+  message: Envelope,
+  signal: AbortSignal,
+  name: string,
+): Promise<TransportResponse> {
+  try {
+    return await receiver.receive(message, { signal });
+  } catch (error) {
+    throw new TransportError(`${name} failed: ${reasonOf(error)}.`);
+  }
+}
+
+function serviceIdOf(address: string): string {
+  const url = parseAddress(address);
+  if (url.host !== "" && url.pathname === "") return decodeURIComponent(url.host);
+  throw new InvalidArgumentError(
+    `${shownAddress(url)} is not the address of a service in this process. Write inprocess://serviceId.`,
+  );
+}

@@ -1,0 +1,34 @@
+import type { Logger } from "../../base/logger.js";
+import type { Route } from "../../base/node-http.js";
+import { InvalidArgumentError } from "../../errors.js";
+import { schemeOf } from "./address.js";
+import type { TlsMaterial } from "./transport-options.js";
+
+export interface ListenOptions {
+  /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
+  readonly address: string;
+  /** What responds: `service.receiver.fetch`. */
+  readonly fetch: Route;
+  /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
+  readonly tls?: TlsMaterial;
+  /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
+  readonly stopMs?: number;
+  /** gRPC only: the path of the requests that `fetch` gets. `/_rf/receive` by default. */
+  readonly path?: string;
+  readonly logger?: Logger;
+}
+
+export type ListenSettings = Required<Omit<ListenOptions, "tls">> & Pick<ListenOptions, "tls">;
+
+export interface Listener {
+  /** The address for senders, with the real port. */
+  readonly address: string;
+  /** Takes no new messages, waits for those that are being handled, and ends all connections. */
+  close(): Promise<void>;
+}
+
+/** `https:` and `grpcs:` need a certificate. */
+export function requireCertificate({ tls, address }: ListenSettings): TlsMaterial {
+  if (tls?.cert !== undefined && tls.key !== undefined) return tls;
+  throw new InvalidArgumentError(`listen: ${schemeOf(address)}// needs tls: { cert, key }.`);
+}

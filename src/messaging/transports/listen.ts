@@ -1,0 +1,30 @@
+import { guardedLogger, silentLogger } from "../../base/logger.js";
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import { receivePath, schemeOf } from "./address.js";
+import { grpcSchemes } from "./grpc-target.js";
+import { httpSchemes } from "./http-target.js";
+import type { Listener, ListenOptions } from "./listen-settings.js";
+
+const defaults = { stopMs: 10_000, path: receivePath, logger: silentLogger } as const;
+
+/**
+ * Listens for messages on a port, a socket or a pipe.
+ *
+ * @example
+ * const listener = await listen({ address: "unix:///tmp/rf-orders.sock", fetch: orders.receiver.fetch });
+ */
+export async function listen(options: ListenOptions): Promise<Listener> {
+  refuseUnknown(options, ["address", "fetch", "tls", "stopMs", "path", "logger"], "listen");
+  const merged = { ...defaults, ...options };
+  requireDuration(merged.stopMs, "listen: stopMs");
+  const settings = { ...merged, logger: guardedLogger(merged.logger) };
+  const scheme = schemeOf(options.address);
+  if (includes(grpcSchemes, scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);
+  if (includes(httpSchemes, scheme)) return (await import("./listen-http.js")).listenHttp(settings);
+  throw new InvalidArgumentError(
+    `listen: unknown scheme ${scheme}// of the address. Known: ${[...httpSchemes, ...grpcSchemes].join("// ")}//`,
+  );
+}
+
+const includes = (schemes: readonly string[], scheme: string): boolean => schemes.includes(scheme);

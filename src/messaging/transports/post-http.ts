@@ -1,0 +1,95 @@
+import type { Agent, ClientRequest, RequestOptions } from "node:http";
+import { reasonOf, TransportError } from "./transport-error.js";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly body: Uint8Array;
+}
+
+export interface PostSettings {
+  readonly request: (options: RequestOptions) => ClientRequest;
+  readonly agent: Agent;
+  readonly maxResponseBytes: number;
+  readonly signal: AbortSignal;
+  /** The receiver, for errors. */
+  readonly receiver: string;
+}
+
+/**
+ * Posts a body and reads the whole response. Redirects are not followed. A receiver may close a kept connection while
+ * the request is on its way, and after a frozen function thaws all kept connections are dead. The request is then sent
+ * again at once on a new connection: receivers deduplicate, so that is safe.
+ */
+export async function postHttp(
+  target: RequestOptions,
+  body: string,
+  settings: PostSettings,
+): Promise<HttpAnswer> {
+  const bytes = Buffer.from(body);
+  const first = start(target, bytes, settings, settings.agent);
+  try {
+    return await first.answer;
+  } catch (error) {
+    const isStale = first.request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(reasonOf(error));
+    if (!isStale || first.hasResponse() || settings.signal.aborted) throw failure(error, settings);
+  }
+  try {
+    return await start(target, bytes, settings, false).answer; // no agent: a connection for this request only
+  } catch (error) {
+    throw failure(error, settings);
+  }
+}
+
+const failure = (error: unknown, { receiver }: PostSettings): TransportError =>
+  error instanceof TransportError
+    ? error
+    : new TransportError(`${receiver} could not be reached, or ended the connection: ${reasonOf(error)}.`);
+
+function start(
+  target: RequestOptions,
+  body: Buffer,
+  { request: open, signal, maxResponseBytes, receiver }: PostSettings,
+  agent: Agent | false,
+) {
+  const headers = {
+    ...target.headers,
+    "content-type": "application/json",
+    accept: "application/json",
+    "content-length": body.byteLength,
+  };
+  const request = open({ ...target, method: "POST", headers, agent, signal });
+  let responded = false;
+  const answer = new Promise<HttpAnswer>((resolve, reject) => {
+    request.on("error", reject); // stays: an error after the end must not end the process
+    request.on("response", (response) => {
+      responded = true;
+      const tooLarge = () => {
+        const error = new TransportError(`${receiver} returned more than ${maxResponseBytes} bytes.`);
+        request.destroy();
+        return error;
+      };
+      collect(response, maxResponseBytes, tooLarge).then((bytes) => {
+        // A receiver may respond before it has the whole body. It might never read the rest.
+        if (!request.writableFinished) request.destroy();
+        resolve({ status: response.statusCode ?? 0, body: bytes });
+      }, reject);
+    });
+    request.end(body);
+  });
+  return { request, answer, hasResponse: () => responded };
+}
+
+async function collect(
+  response: AsyncIterable<Buffer>,
+  limit: number,
+  tooLarge: () => Error,
+): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of response) {
+    length += chunk.byteLength;
+    if (length > limit) throw tooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

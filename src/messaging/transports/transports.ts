@@ -1,0 +1,117 @@
+import { InvalidArgumentError } from "../../errors.js";
+import { refuseUnknown } from "../../queue/arguments.js";
+import type { Transport } from "../transport.js";
+import {
+  type AddressParts,
+  completeAddress,
+  schemeOf,
+  type TransportName,
+  transportNames,
+} from "./address.js";
+import { type GrpcTransportOptions, grpcTransport } from "./grpc-transport.js";
+import { type HttpTransportOptions, httpTransport } from "./http-transport.js";
+import {
+  type InProcessReceiver,
+  type InProcessTransport,
+  inProcessTransport,
+} from "./in-process-transport.js";
+import type { MessageBody } from "./message-body.js";
+
+export interface TransportsOptions {
+  /** Makes the signed body of a message. */
+  readonly body: MessageBody;
+  /** The transport of destinations that name none and whose address has no scheme: `http` by default. */
+  readonly defaultTransport?: TransportName;
+  readonly http?: HttpTransportOptions;
+  readonly grpc?: GrpcTransportOptions;
+  /** Services in this process, or the transport that they share. */
+  readonly inProcess?: Readonly<Record<string, InProcessReceiver>> | InProcessTransport;
+  /** Transports of your own. One for a scheme of this package replaces it. */
+  readonly own?: readonly Transport[];
+}
+
+/** Where a service is, from code or from a configuration file. */
+export interface DestinationOptions {
+  /** With a scheme (`https://host:port/_rf/receive`) or without one (`host:port`). */
+  readonly address?: string | undefined;
+  /** By name, or in code a transport for this destination alone. */
+  readonly transport?: TransportName | Transport | undefined;
+}
+
+export interface ResolvedDestination {
+  readonly address: string;
+  readonly transport: Transport;
+}
+
+export interface Transports {
+  /** The schemes that can be sent to. */
+  readonly schemes: readonly string[];
+  /** Throws for an unknown scheme. */
+  transportFor(address: string): Transport;
+  /** The full address and the transport of a destination. Throws, when the service is built, for one that cannot work. */
+  resolve(serviceId: string, options: DestinationOptions): ResolvedDestination;
+  /** Ends all calls and connections. Transports that were given in code are left open: other services may share them. */
+  close(): Promise<void>;
+}
+
+const optionNames = ["body", "defaultTransport", "http", "grpc", "inProcess", "own"];
+
+/**
+ * All transports of a service, by the schemes of their addresses.
+ *
+ * @example
+ * const transports = createTransports({ body, defaultTransport: "https" });
+ * const { address, transport } = transports.resolve("inventory", { address: "grpc://inventory:5001" });
+ */
+export function createTransports(options: TransportsOptions): Transports {
+  refuseUnknown(options, optionNames, "createTransports");
+  const { body, defaultTransport = "http", own = [], inProcess = {} } = options;
+  requireTransportName(defaultTransport, "createTransports: defaultTransport");
+  const made: Transport[] = [httpTransport(body, options.http), grpcTransport(body, options.grpc)];
+  if (!isTransport(inProcess)) made.push(inProcessTransport({ receivers: inProcess }));
+  const all = [...made, ...(isTransport(inProcess) ? [inProcess] : []), ...own];
+  const byScheme = new Map(
+    all.flatMap((transport) => transport.schemes.map((scheme) => [scheme, transport])),
+  );
+  const schemes = [...byScheme.keys()];
+
+  function transportFor(address: string): Transport {
+    const scheme = schemeOf(address);
+    const found = byScheme.get(scheme);
+    if (found !== undefined) return found;
+    throw new InvalidArgumentError(
+      `Unknown scheme ${scheme}// of an address. Known: ${schemes.join("// ")}//`,
+    );
+  }
+
+  return {
+    schemes,
+    transportFor,
+    resolve(serviceId, { address, transport }) {
+      if (isTransport(transport)) {
+        const full = address ?? `${transport.schemes[0] ?? "own:"}//${serviceId}`;
+        transport.check?.(full);
+        return { address: full, transport };
+      }
+      if (transport !== undefined) requireTransportName(transport, `Destination ${serviceId}: transport`);
+      const parts: AddressParts = { address, transport };
+      const full = completeAddress(serviceId, parts, defaultTransport);
+      const found = transportFor(full);
+      found.check?.(full);
+      return { address: full, transport: found };
+    },
+    async close() {
+      await Promise.all(made.map((transport) => transport.close()));
+    },
+  };
+}
+
+const isTransport = (value: unknown): value is Transport =>
+  typeof value === "object" && value !== null && typeof (value as { send?: unknown }).send === "function";
+
+function requireTransportName(value: unknown, name: string): void {
+  if ((transportNames as readonly unknown[]).includes(value)) return;
+  throw new InvalidArgumentError(
+    `${name} must be one of ${transportNames.join(", ")}, not ${String(value)}.`,
+  );
+}

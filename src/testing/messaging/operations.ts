@@ -1,0 +1,149 @@
+import { expect, it } from "vitest";
+import { timeBudget } from "../../base/budget.js";
+import { type ContractHarness, skipUnless } from "../harness.js";
+import { namesOf } from "../support/database.js";
+import { fieldsOf } from "../support/recording-logger.js";
+import { approved, dispatch, envelope, pairTheme } from "./support.js";
+
+export function messagingOperationsContract(harness: ContractHarness): void {
+  pairTheme(harness, "operations", ({ pair }) => {
+    it("MSG-13 MSG-15 MSG-20 each step has its log line and its metric, and none has a payload", async () => {
+      const { orders, inventory, fates, clock, log, metrics, dead } = await pair({
+        orders: { retry: { maxRetries: 1, jitterMs: 0 } },
+        inventory: { receive: { OrderApproved: () => {} } },
+      });
+      const send = (ttlMs?: number) =>
+        orders.send.OrderApproved("inventory", { orderId: "secret-order" }, { ttlMs });
+      fates.push("unanswered", "arrives", "lost", "lost");
+      const sent = await send();
+      await dispatch(orders);
+      clock.advance(2_000);
+      await dispatch(orders);
+      const failed = await send();
+      await dispatch(orders);
+      clock.advance(2_000);
+      await dispatch(orders);
+      const expired = await send(1_000);
+      clock.advance(1_000);
+      await dispatch(orders);
+      await expect.poll(() => dead).toHaveLength(2);
+      await orders.maintain(timeBudget(60_000));
+      await inventory.maintain(timeBudget(60_000));
+
+      const way = { destination: "inventory", endpoint: "OrderApproved" };
+      const came = { messageId: sent, sourceServiceId: "orders", endpoint: "OrderApproved" };
+      const lines = (level: "info" | "warn" | "error", text: string) => fieldsOf(log, level, text);
+      expect(lines("info", "Outbox: message enqueued")).toMatchObject(
+        [sent, failed, expired].map((messageId) => ({ messageId, ...way, service: "orders" })),
+      );
+      expect(lines("info", "Outbox: message sent")).toMatchObject([
+        { messageId: sent, durationMs: expect.any(Number) },
+      ]);
+      expect(lines("warn", "Outbox: send failed")).toMatchObject([
+        { messageId: sent, retryCount: 1, maxRetries: 1, error: "Error" },
+        { messageId: failed, retryCount: 1, maxRetries: 1, error: "Error" },
+      ]);
+      expect(lines("error", "Outbox: message permanently failed")).toMatchObject([
+        { messageId: failed, maxRetries: 1 },
+      ]);
+      expect(lines("error", "Outbox: message expired")).toMatchObject([{ messageId: expired }]);
+      expect(lines("info", "Inbox: message processed")).toMatchObject([came]);
+      expect(lines("warn", "Inbox: duplicate detected")).toMatchObject([came]);
+      expect(JSON.stringify(log)).not.toContain("secret-order");
+
+      const counted = (name: string) => metrics.filter((one) => one.name === name).length;
+      expect(counted("rf_outbox_send_duration_ms")).toBe(4);
+      expect(counted("messaging.client.operation.duration")).toBe(4);
+      expect(counted("rf_outbox_retry_count")).toBe(2);
+      expect(counted("rf_outbox_failed_count")).toBe(1);
+      expect(counted("rf_outbox_expired_count")).toBe(1);
+      expect(counted("rf_inbox_duplicate_count")).toBe(1);
+      expect(counted("rf_inbox_process_duration_ms")).toBe(1);
+      expect(counted("messaging.process.duration")).toBe(1);
+      expect(metrics.filter(({ name }) => /^rf_(outbox_pending_count|inbox_size)$/.test(name))).toMatchObject(
+        [
+          { name: "rf_outbox_pending_count", value: 0 },
+          { name: "rf_inbox_size", value: 0 },
+          { name: "rf_outbox_pending_count", value: 0 },
+          { name: "rf_inbox_size", value: 1 },
+        ],
+      );
+    });
+
+    it("MSG-17 a view shows the messages with their states", async () => {
+      const past = () => new Date(Date.UTC(2020, 0, 1)); // the view has the database's own time
+      const { database, orders, fates } = await pair({
+        orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false },
+      });
+      const old = await pair({
+        orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false, clock: past },
+      });
+      const ids = [];
+      const fatesOfEach = [{ acknowledged: true, duplicateDetected: false }, "lost"] as const;
+      for (const fate of fatesOfEach) {
+        ids.push(await orders.send.OrderApproved("inventory", { orderId: "7" }));
+        fates.push(fate);
+        await dispatch(orders);
+      }
+      ids.push(await old.orders.send.OrderApproved("inventory", { orderId: "8" }));
+      old.fates.push("lost");
+      await dispatch(old.orders);
+      ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }));
+      const names = namesOf(database, "outbox", "viewed_outbox");
+      const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
+      const rows = await database.raw(`select * from ${view}`);
+      const states = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row.State]));
+      expect(ids.map((id) => states.get(id))).toEqual(["Sent", "Failed", "Expired", "Pending"]);
+      expect(rows[0]).toMatchObject({ Destination: "inventory", Endpoint: "OrderApproved" });
+    });
+
+    it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {
+      const handled: string[] = [];
+      const made = await pair({
+        orders: { pollMs: 60_000 }, // only a wake-up is in time
+        inventory: { receive: { OrderApproved: ({ orderId }) => void handled.push(orderId) } },
+      });
+      const { orders } = made;
+      orders.start();
+      expect(() => orders.start()).toThrow(/started already/);
+      await expect.poll(() => orders.outboxStats()).toMatchObject({ due: 0 });
+      await orders.send.OrderApproved("inventory", { orderId: "alone" });
+      await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["alone"]);
+      await orders.transaction(async (tx) => {
+        await made.write(tx, "row");
+        await orders.send.OrderApproved("inventory", { orderId: "in a transaction" });
+      });
+      await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["alone", "in a transaction"]);
+      await orders.stop();
+      expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 2, Sending: 0, Pending: 0 });
+      expect(await made.rows()).toEqual(["row"]);
+    });
+
+    it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {
+      const made = await pair();
+      const { database, write } = made;
+      skipUnless(test, database, "severalConnections");
+      const two = made.another("inventory", database.db, {
+        db: { outbox: database.reopen(), inbox: database.db },
+        receive: {
+          async OrderApproved({ orderId }, { tx }) {
+            await write(tx, orderId);
+            const options = orderId === "with tx" ? { tx } : {};
+            await two.send.OrderApproved("orders", { orderId: "out" }, options);
+          },
+          ReserveStock: ({ item }) => ({ reservation: item }),
+        },
+      });
+      for (const orderId of ["with tx", "without"]) {
+        const response = await two.receiver.receive(approved(orderId));
+        expect(response).toMatchObject({
+          acknowledged: false,
+          error: expect.stringMatching(/cannot send when outbox and inbox are on two databases/),
+        });
+      }
+      expect(await made.rows()).toEqual([]);
+      expect(await two.receiver.receive(envelope())).toMatchObject({ payload: { reservation: "chair" } });
+      expect((await two.list()).messages).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,257 @@
+import { expect, it } from "vitest";
+import type { ContractHarness } from "../harness.js";
+import { dispatch, type Pair, pairTheme } from "./support.js";
+
+const quiet = { receive: { OrderApproved: () => {} } };
+
+/** What is in the outbox of `orders`. */
+const sent = async ({ orders }: Pair) => (await orders.list()).messages;
+
+export function sendingContract(harness: ContractHarness): void {
+  pairTheme(harness, "sending", ({ pair }) => {
+    it("MSG-01 a message is stored in the caller's transaction, and nothing goes on the wire inside of it", async () => {
+      const made = await pair({ inventory: quiet });
+      const { database, orders, wire } = made;
+      const undone = await database.begin();
+      await orders.send.OrderApproved("inventory", { orderId: "undone" }, { tx: undone.tx });
+      await undone.rollback();
+      expect(await sent(made)).toEqual([]);
+
+      const caller = await database.begin();
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" }, { tx: caller.tx });
+      expect(wire).toEqual([]);
+      await caller.commit();
+      expect(await sent(made)).toMatchObject([{ messageId: id, state: "Pending" }]);
+      expect(wire).toEqual([]);
+      await dispatch(orders);
+      expect(wire).toMatchObject([{ messageId: id, payload: { orderId: "7" } }]);
+    });
+
+    it("MSG-06 MSG-07 the envelope has id, correlation id, source, type, endpoint, payload and headers", async () => {
+      const { orders, wire } = await pair({ inventory: quiet });
+      const messageId = await orders.send.OrderApproved(
+        "inventory",
+        { orderId: "7" },
+        { correlationId: "c-1", maxRetries: 3, headers: { traceparent: "00-1" } },
+      );
+      await dispatch(orders);
+      expect(wire).toEqual([
+        {
+          messageId,
+          correlationId: "c-1",
+          sourceServiceId: "orders",
+          messageType: "Signal",
+          endpoint: "OrderApproved",
+          payload: { orderId: "7" },
+          headers: { traceparent: "00-1" },
+        },
+      ]);
+    });
+
+    it("MSG-02 acknowledged or a duplicate is Sent, and everything else is tried again", async () => {
+      const made = await pair();
+      const { orders, fates, clock } = made;
+      fates.push(
+        { acknowledged: true, duplicateDetected: false },
+        { acknowledged: false, duplicateDetected: true },
+        { acknowledged: false, duplicateDetected: false, error: "no room" },
+        "lost",
+      );
+      for (const orderId of ["1", "2", "3", "4"]) {
+        await orders.send.OrderApproved("inventory", { orderId });
+        await dispatch(orders);
+      }
+      const at = clock();
+      const retried = { retryCount: 1, nextRetryAt: new Date(at.getTime() + 2_000), lastAttemptAt: at };
+      expect(await sent(made)).toMatchObject([
+        { state: "Sent", sentAt: at, lastError: null },
+        { state: "Sent", sentAt: at, lastError: null },
+        { state: "Pending", ...retried, lastError: "no room" },
+        { state: "Pending", ...retried, lastError: "Error" },
+      ]);
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 2, Sent: 2 });
+    });
+
+    it("MSG-03 MSG-18 five retries, after 2, 4, 8, 16 and 32 s; then Failed, told, and kept for a retry by hand", async () => {
+      const made = await pair({ orders: { breaker: false }, inventory: quiet });
+      const { orders, fates, clock, dead, wire } = made;
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      fates.push("lost", "lost", "lost", "lost", "lost", "lost");
+      const waits: number[] = [];
+      for (let attempt = 1; attempt <= 6; attempt++) {
+        await dispatch(orders);
+        const next = (await orders.get(id))?.nextRetryAt;
+        if (!next) break;
+        const waitMs = next.getTime() - clock().getTime();
+        waits.push(waitMs);
+        clock.advance(waitMs - 1);
+        await dispatch(orders); // not yet
+        clock.advance(1);
+      }
+      expect(waits).toEqual([2_000, 4_000, 8_000, 16_000, 32_000]);
+      expect(wire).toHaveLength(6);
+      expect(await orders.get(id)).toMatchObject({ state: "Failed", retryCount: 5, maxRetries: 5 });
+      await expect
+        .poll(() => dead)
+        .toMatchObject([{ messageId: id, state: "Failed", payload: { orderId: "7" } }]);
+
+      expect(await orders.retry(id)).toBe(true);
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({ state: "Sent" });
+      expect(await orders.retry(id)).toBe(false);
+    });
+
+    it("MSG-03 MSG-17 a message may have fewer or more retries than the service", async () => {
+      const made = await pair({ orders: { breaker: false, retry: { maxRetries: 1, jitterMs: 0 } } });
+      const { orders, fates, clock } = made;
+      const send = (maxRetries?: number) =>
+        orders.send.OrderApproved("inventory", { orderId: "7" }, { maxRetries });
+      const ids = [await send(0), await send(), await send(3)];
+      fates.push(...Array.from({ length: 20 }, () => "lost" as const));
+      const retries: (readonly number[])[] = [];
+      for (let round = 0; round < 4; round++) {
+        await dispatch(orders);
+        clock.advance(60_000);
+        const messages = await Promise.all(ids.map((id) => orders.get(id)));
+        retries.push(messages.map((message) => (message?.state === "Failed" ? -1 : message!.retryCount)));
+      }
+      expect(retries).toEqual([
+        [-1, 1, 1],
+        [-1, -1, 2],
+        [-1, -1, 3],
+        [-1, -1, -1],
+      ]);
+      expect((await sent(made)).map(({ maxRetries }) => maxRetries)).toEqual([0, 1, 3]);
+    });
+
+    it("MSG-04 a message past its TTL is Expired, never sent, told, and kept for a retry by hand", async () => {
+      const { orders, clock, wire, dead } = await pair({ inventory: quiet });
+      const usual = await orders.send.OrderApproved("inventory", { orderId: "24 h" });
+      const short = await orders.send.OrderApproved("inventory", { orderId: "1 s" }, { ttlMs: 1_000 });
+      const reaped = await orders.send.OrderApproved("inventory", { orderId: "2 s" }, { ttlMs: 2_000 });
+      clock.advance(1_000);
+      expect(await orders.list({ state: "Expired" })).toMatchObject({ messages: [] });
+      clock.advance(1_000);
+      await dispatch(orders);
+      await orders.maintain({ signal: new AbortController().signal, remainingMs: () => 60_000 });
+      expect(wire.map(({ messageId }) => messageId)).toEqual([usual]);
+      await expect
+        .poll(() => new Set(dead.map(({ messageId }) => messageId)))
+        .toEqual(new Set([short, reaped]));
+      expect(dead.map(({ state }) => state)).toEqual(["Expired", "Expired"]);
+      expect((await orders.list({ state: "Expired" })).messages).toHaveLength(2);
+      expect((await orders.outboxStats()).counts).toEqual({
+        Pending: 0,
+        Sending: 0,
+        Sent: 1,
+        Failed: 0,
+        Expired: 2,
+      });
+      expect(await orders.retry(short)).toBe(true);
+      await dispatch(orders);
+      expect(await orders.get(short)).toMatchObject({ state: "Sent" });
+    });
+
+    it("MSG-17 a message is Sending while it is on its way, and a Failed one past its TTL is Expired", async () => {
+      const made = await pair({ orders: { retry: { maxRetries: 0 } } });
+      const { orders, fates, clock } = made;
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      const during: unknown[] = [];
+      const watching = await pair({
+        orders: {
+          transports: {
+            own: [
+              {
+                schemes: ["inprocess:"],
+                async send() {
+                  during.push((await watching.orders.outboxStats()).counts.Sending);
+                  return { acknowledged: true, duplicateDetected: false };
+                },
+                async close() {},
+              },
+            ],
+          },
+        },
+      });
+      await watching.orders.send.OrderApproved("inventory", { orderId: "8" });
+      await dispatch(watching.orders);
+      expect(during).toEqual([1]);
+
+      fates.push("lost");
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({ state: "Failed" });
+      expect((await orders.outboxStats()).counts).toMatchObject({ Failed: 1, Expired: 0 });
+      clock.advance(24 * 60 * 60_000);
+      expect(await orders.get(id)).toMatchObject({ state: "Expired" });
+      expect((await orders.list({ state: "Failed" })).messages).toEqual([]);
+      expect((await orders.outboxStats()).counts).toMatchObject({ Failed: 0, Expired: 1 });
+    });
+
+    it("MSG-12 MSG-22 what cannot be sent is refused when it is sent, without quoting it, and nothing is stored", async () => {
+      const made = await pair();
+      const { send } = made.orders;
+      const refused = async (payload: unknown, text: RegExp, options = {}) => {
+        const error = await send
+          .OrderApproved("inventory", payload as { orderId: string }, options)
+          .catch((thrown: unknown) => thrown);
+        expect(String(error)).toMatch(text);
+        expect(String(error)).not.toContain("secret-value");
+      };
+      const circular: Record<string, unknown> = { orderId: "secret-value" };
+      circular.self = circular;
+      await refused(circular, /self.*circular/);
+      await refused({ orderId: 7n }, /orderId.*bigint/i);
+      await refused({ other: "secret-value" }, /orderId: Expected text/);
+      await refused(undefined, /undefined/);
+      await refused({ orderId: "x".repeat(1_100_000) }, /1100\d+ bytes; at most 1048576/);
+      await refused({ orderId: "7" }, /rf-hmac/, { headers: { "rf-hmac": "forged" } });
+      await refused({ orderId: "7" }, /ttlMs must be at most inboxRetentionMs/, { ttlMs: 25 * 3_600_000 });
+      await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
+        /"nobody" is not a destination.*orders, inventory/,
+      );
+      expect(await sent(made)).toEqual([]);
+    });
+
+    it("MSG-07 a push call and the message about it commit together, or neither", async () => {
+      const calls: unknown[] = [];
+      const made = await pair({ inventory: { receive: { InvoicePaid: (call) => void calls.push(call) } } });
+      const { orders, wire } = made;
+      const pay = orders.pushCall.InvoicePaid("inventory", async ({ invoice }, { tx }) => {
+        await made.write(tx, invoice);
+        if (invoice === "bad") throw new Error("declined");
+        return { receipt: `receipt of ${invoice}` };
+      });
+      await expect(pay({ invoice: "bad" })).rejects.toThrow("declined");
+      expect(await made.rows()).toEqual([]);
+      expect(await sent(made)).toEqual([]);
+
+      expect(await pay({ invoice: "i-1" }, { correlationId: "c" })).toEqual({ receipt: "receipt of i-1" });
+      expect(await made.rows()).toEqual(["i-1"]);
+      await dispatch(orders);
+      expect(calls).toEqual([{ input: { invoice: "i-1" }, output: { receipt: "receipt of i-1" } }]);
+      expect(wire).toMatchObject([{ messageType: "PushCall", correlationId: "c" }]);
+    });
+
+    it("MSG-02 a destination that fails five times in a row is left alone, which costs the others no retries", async () => {
+      const made = await pair({ orders: { batchSize: 1, concurrency: 1 } });
+      const { orders, fates, wire } = made;
+      for (let n = 0; n < 8; n++) await orders.send.OrderApproved("inventory", { orderId: `${n}` });
+      fates.push(...Array.from({ length: 8 }, () => "lost" as const));
+      await dispatch(orders);
+      expect(wire).toHaveLength(5);
+      expect((await sent(made)).map(({ retryCount }) => retryCount)).toEqual([1, 1, 1, 1, 1, 0, 0, 0]);
+    });
+
+    it("MSG-01 messages with one partition key are sent in order, and wait for a retry of the first", async () => {
+      const { orders, fates, wire, clock } = await pair({ inventory: quiet });
+      for (const orderId of ["1", "2", "3"])
+        await orders.send.OrderApproved("inventory", { orderId }, { partitionKey: "p" });
+      fates.push("lost");
+      await dispatch(orders);
+      clock.advance(2_000);
+      await dispatch(orders);
+      const ids = wire.map(({ payload }) => (payload as { orderId: string }).orderId);
+      expect(ids).toEqual(["1", "1", "2", "3"]);
+    });
+  });
+}

@@ -1,0 +1,103 @@
+import { describe, expect, it } from "vitest";
+import { gate } from "../support/gate.js";
+import type { Refused, TransportHarness } from "./harness.js";
+import {
+  acknowledged,
+  expectPrivate,
+  newMessage,
+  privateText,
+  rejection,
+  sendUntilAcknowledged,
+  start,
+} from "./support.js";
+
+export function failureTests(harness: TransportHarness): void {
+  describe("failures", () => {
+    it.each([
+      [400, true],
+      [401, undefined],
+      [413, true],
+    ] as const)(
+      "MSG-18 a message that is refused with %i is not acknowledged",
+      async (refused, permanent) => {
+        const setup = await start(harness, async (): Promise<Refused> => ({ refused }));
+        const response = await setup.send(newMessage());
+        expect(response).toMatchObject({ acknowledged: false, duplicateDetected: false });
+        expect(response.permanent).toBe(permanent);
+        expect(response.error).toContain(String(refused));
+        expectPrivate(response, setup);
+      },
+    );
+
+    it("MSG-18 a receiver that cannot process the message says why, and its error quotes no payload", async () => {
+      const error = `ReserveStock failed: bad card ${privateText}`;
+      const refusal = { acknowledged: false, duplicateDetected: false, error };
+      const setup = await start(harness, async () => refusal);
+      const response = await setup.send(newMessage());
+      expect(response).toMatchObject({ acknowledged: false, duplicateDetected: false });
+      expect(response.error).toContain("ReserveStock failed");
+      expect(response.permanent).toBeUndefined();
+      expectPrivate(response, setup);
+    });
+
+    it("MSG-09 a receiver that throws: the send fails, and the next one succeeds", async () => {
+      let isBroken = true;
+      const setup = await start(harness, async () => {
+        if (isBroken) throw new Error(`cannot store ${privateText}`);
+        return acknowledged;
+      });
+      expectPrivate(await rejection(setup.send(newMessage())), setup);
+      isBroken = false;
+      expect(await setup.send(newMessage())).toEqual(acknowledged);
+    });
+
+    it("MSG-09 a receiver that is away: the send fails, and succeeds when the receiver is back", async () => {
+      const setup = await start(harness, async () => acknowledged);
+      await setup.stopReceiver();
+      const message = newMessage();
+      expectPrivate(await rejection(setup.send(message)), setup);
+      expect(setup.received).toHaveLength(0);
+      await setup.startReceiver();
+      expect(await sendUntilAcknowledged(setup, message)).toEqual(acknowledged);
+      expect(setup.received).toHaveLength(1);
+    });
+
+    it("MSG-09 a receiver that was away between two messages gets the second one", async () => {
+      const setup = await start(harness, async () => acknowledged);
+      await setup.send(newMessage());
+      await setup.stopReceiver();
+      await setup.startReceiver();
+      expect(await sendUntilAcknowledged(setup, newMessage())).toEqual(acknowledged);
+      expect(setup.received).toHaveLength(2);
+    });
+
+    it("MSG-09 a slow receiver: an abort rejects with its reason, and the receiver is told", async () => {
+      const arrived = gate();
+      const told = gate();
+      const released = gate();
+      const setup = await start(harness, async (_, { signal }) => {
+        signal.addEventListener("abort", () => told.open());
+        arrived.open();
+        await released.promise;
+        return acknowledged;
+      });
+      const stopping = new AbortController();
+      const sending = rejection(setup.send(newMessage(), stopping.signal));
+      await arrived.promise;
+      const reason = new Error("the function stops");
+      stopping.abort(reason);
+      expect(await sending).toBe(reason);
+      await told.promise;
+      released.open();
+      expect(await setup.send(newMessage())).toEqual(acknowledged);
+    });
+
+    it("MSG-09 nothing is sent for a signal that is aborted already", async () => {
+      const setup = await start(harness, async () => acknowledged);
+      const reason = new Error("the function has stopped");
+      expect(await rejection(setup.send(newMessage(), AbortSignal.abort(reason)))).toBe(reason);
+      expect(await setup.send(newMessage())).toEqual(acknowledged);
+      expect(setup.received).toHaveLength(1);
+    });
+  });
+}

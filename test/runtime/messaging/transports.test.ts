@@ -1,0 +1,7 @@
+import { transportContract } from "../../../src/testing/index.js";
+import { inProcessHarness, networkHarness } from "../../support/transport-harness.js";
+
+for (const scheme of ["http", "https", "unix", "pipe", "grpc", "grpcs"] as const) {
+  transportContract(networkHarness(scheme));
+}
+transportContract(inProcessHarness);

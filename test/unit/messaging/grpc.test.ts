@@ -1,0 +1,273 @@
+import { fileURLToPath } from "node:url";
+import { inspect } from "node:util";
+import * as grpc from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Envelope } from "../../../src/messaging/envelope.js";
+import {
+  decodeAcknowledgement,
+  decodeMessage,
+  encodeAcknowledgement,
+  encodeMessage,
+} from "../../../src/messaging/transports/grpc-messages.js";
+import {
+  type GrpcTransportOptions,
+  grpcTransport,
+} from "../../../src/messaging/transports/grpc-transport.js";
+import { listen } from "../../../src/messaging/transports/listen.js";
+import { bodyOfFields, fieldsOfBody } from "../../../src/messaging/transports/signed-fields.js";
+import { gate } from "../../../src/testing/support/gate.js";
+import { newMessage, privateText } from "../../../src/testing/transports/support.js";
+import { tls, unsignedBody } from "../../support/transport-harness.js";
+import { acknowledgedText, closed, failureOf, sendTo } from "./transport-support.js";
+
+const proto = fileURLToPath(new URL("../../../proto/rf-receiver.proto", import.meta.url));
+const definition = loadSync(proto, { defaults: true });
+const { RFReceiver } = grpc.loadPackageDefinition(definition) as unknown as {
+  RFReceiver: grpc.ServiceClientConstructor;
+};
+/** The serialisers that proto-loader makes from the file in the package. */
+const theirs = RFReceiver.service.Receive!;
+
+const transport = (options: GrpcTransportOptions = {}) => closed(grpcTransport(unsignedBody, options));
+const destination = { serviceId: "inventory", address: "", secrets: [] };
+
+const text = fc.string({ unit: "binary" }).filter((value) => value.isWellFormed());
+const fields = fc.record({
+  messageId: text,
+  correlationId: fc.oneof(
+    fc.constant(null),
+    text.filter((value) => value !== ""),
+  ),
+  sourceServiceId: text,
+  messageType: text,
+  endpoint: text,
+  payload: fc.oneof(text, fc.constant("x".repeat(100_000))),
+  headers: fc.dictionary(text, text),
+});
+
+describe("the proto file and our serialisers", () => {
+  it("MSG-06 MSG-09 a message that we write is read by proto-loader, and the other way round", () => {
+    fc.assert(
+      fc.property(fields, (message) => {
+        // proto-loader loses a header of the name __proto__, and ours does not
+        const headers = Object.fromEntries(
+          Object.entries(message.headers).filter(([name]) => name !== "__proto__"),
+        );
+        const sent = { ...message, headers };
+        const read = theirs.requestDeserialize(encodeMessage(sent));
+        expect(read).toEqual({ ...sent, correlationId: sent.correlationId ?? "" });
+        expect(
+          decodeMessage(theirs.requestSerialize({ ...sent, correlationId: sent.correlationId ?? "" })),
+        ).toEqual(sent);
+        expect(decodeMessage(encodeMessage(message))).toEqual(message);
+      }),
+    );
+  });
+
+  it("MSG-09 an acknowledgement that we write is read by proto-loader, and the other way round", () => {
+    const flags = { acknowledged: fc.boolean(), duplicateDetected: fc.boolean() };
+    fc.assert(
+      fc.property(fc.record({ ...flags, payload: text, error: text }), (reply) => {
+        expect(theirs.responseDeserialize(encodeAcknowledgement(reply))).toEqual(reply);
+        expect(decodeAcknowledgement(theirs.responseSerialize(reply))).toEqual(reply);
+      }),
+    );
+  });
+
+  it("MSG-09 fields of a later version are passed over", () => {
+    const unknown = Buffer.from([
+      0x48, 0xff, 0xff, 0x03, 0x51, 1, 2, 3, 4, 5, 6, 7, 8, 0x5a, 2, 0xff, 0xff, 0x65, 1, 2, 3, 4,
+    ]);
+    const message = fieldsOfBody(unsignedBody(newMessage(), destination));
+    expect(decodeMessage(Buffer.concat([unknown, encodeMessage(message), unknown]))).toEqual(message);
+  });
+
+  it("MSG-09 bytes that are cut off, or are no message, are refused", () => {
+    const nothing = { correlationId: null, sourceServiceId: "", messageType: "", endpoint: "", headers: {} };
+    const bytes = encodeMessage({ ...nothing, messageId: "", payload: "x".repeat(300) });
+    for (let length = 1; length < bytes.byteLength; length++) {
+      expect(() => decodeMessage(bytes.subarray(0, length))).toThrow();
+    }
+    expect(() => decodeMessage(Buffer.from([0x0a, 2, 0xff, 0xfe]))).toThrow(); // not UTF-8
+    expect(() => decodeMessage(Buffer.from([0x0b]))).toThrow(/kind 3/);
+    expect(() => decodeMessage(Buffer.alloc(11, 0xff))).toThrow(/10 bytes/);
+    expect(() =>
+      decodeMessage(Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f])),
+    ).toThrow(/ends/);
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (random) => {
+        try {
+          decodeMessage(random);
+        } catch (error) {
+          expect(error).toSatisfy((one) => one instanceof RangeError || one instanceof TypeError);
+        }
+      }),
+    );
+  });
+
+  it("MSG-06 the payload's text is the same before and after", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (payload) => {
+        const body = unsignedBody(newMessage(payload), destination);
+        const again = bodyOfFields(fieldsOfBody(body))!;
+        expect(JSON.parse(again)).toEqual(JSON.parse(body));
+        expect(again).toContain(`"payload":${JSON.stringify(payload)},"headers"`);
+      }),
+    );
+  });
+
+  it.each(["", " ", "{", '1,"endpoint":"Other"', '1},"x":{"y":1', "undefined", "'x'"])(
+    "MSG-08 a payload that would become other fields is refused: %s",
+    (payload) => {
+      const message = fieldsOfBody(unsignedBody(newMessage(), destination));
+      expect(bodyOfFields({ ...message, payload })).toBeUndefined();
+    },
+  );
+});
+
+/** A receiver of ours by gRPC, until the test ends. */
+async function serve(fetch: (request: Request) => Promise<Response>, options = {}) {
+  const listener = await listen({ address: "grpc://127.0.0.1:0", fetch, stopMs: 1_000, ...options });
+  onTestFinished(() => listener.close());
+  return listener.address;
+}
+
+/** A receiver that another program made from the proto file. */
+async function serveTheirs(receive: grpc.handleUnaryCall<Record<string, unknown>, object>) {
+  const server = new grpc.Server();
+  server.addService(RFReceiver.service, { Receive: receive });
+  const port = await new Promise<number>((resolve, reject) => {
+    const insecure = grpc.ServerCredentials.createInsecure();
+    server.bindAsync("127.0.0.1:0", insecure, (error, bound) =>
+      error === null ? resolve(bound) : reject(error),
+    );
+  });
+  onTestFinished(() => server.forceShutdown());
+  return `grpc://127.0.0.1:${port}/RFReceiver/Receive`;
+}
+
+type TheirReceive = (
+  message: object,
+  done: (error: grpc.ServiceError | null, reply: unknown) => void,
+) => void;
+
+/** Calls a receiver as a client that another program made from the proto file. */
+async function callAsThem(
+  address: string,
+  message: object,
+): Promise<{ reply: unknown; code: number | undefined }> {
+  const client = new RFReceiver(new URL(address).host, grpc.credentials.createInsecure());
+  try {
+    return await new Promise((resolve) => {
+      (client.Receive as TheirReceive).call(client, message, (error, reply) =>
+        resolve({ reply, code: error?.code }),
+      );
+    });
+  } finally {
+    client.close();
+  }
+}
+
+describe("gRPC with other programs", () => {
+  it("MSG-09 MSG-19 a client that was made from the proto file reaches our receiver", async () => {
+    const bodies: unknown[] = [];
+    const address = await serve(async (request) => {
+      bodies.push([request.method, new URL(request.url).pathname, await request.json()]);
+      return Response.json({ acknowledged: true, duplicateDetected: true, payload: { reserved: 3 } });
+    });
+    expect(address).toMatch(/^grpc:\/\/127\.0\.0\.1:\d+\/RFReceiver\/Receive$/);
+    const sent = {
+      messageId: "1",
+      sourceServiceId: "orders",
+      messageType: "Command",
+      endpoint: "ReserveStock",
+    };
+    const wire = { ...sent, payload: '{"sku":"A"}', headers: { "rf-version": "2.0" } };
+    expect(await callAsThem(address, wire)).toEqual({
+      reply: { acknowledged: true, duplicateDetected: true, payload: '{"reserved":3}', error: "" },
+      code: undefined,
+    });
+    const body = { ...sent, correlationId: null, payload: { sku: "A" }, headers: { "rf-version": "2.0" } };
+    expect(bodies).toEqual([["POST", "/_rf/receive", body]]);
+  });
+
+  it("MSG-18 a payload that is not JSON is INVALID_ARGUMENT, and the receiver is not called", async () => {
+    let calls = 0;
+    const address = await serve(async () => {
+      calls++;
+      return Response.json({ acknowledged: true, duplicateDetected: false });
+    });
+    const { code } = await callAsThem(address, { messageId: "1", payload: '1},"endpoint":{' });
+    expect(code).toBe(grpc.status.INVALID_ARGUMENT);
+    expect(calls).toBe(0);
+  });
+
+  it.each([
+    [400, grpc.status.INVALID_ARGUMENT],
+    [401, grpc.status.UNAUTHENTICATED],
+    [413, grpc.status.RESOURCE_EXHAUSTED],
+    [404, grpc.status.INTERNAL],
+    [503, grpc.status.INTERNAL],
+  ])("MSG-18 a receiver that returns %i by HTTP returns the status %i by gRPC", async (status, code) => {
+    const address = await serve(async () => new Response(null, { status }));
+    expect((await callAsThem(address, { payload: "1" })).code).toBe(code);
+  });
+
+  it("MSG-09 our transport reaches a receiver that was made from the proto file", async () => {
+    const seen: unknown[] = [];
+    const address = await serveTheirs(({ request }, reply) => {
+      seen.push(request);
+      reply(null, { acknowledged: true, payload: '{"reserved":3}' });
+    });
+    const message = newMessage({ sku: "A" });
+    expect(await sendTo(transport(), address, message)).toEqual({
+      acknowledged: true,
+      duplicateDetected: false,
+      payload: { reserved: 3 },
+    });
+    const headers = { ...message.headers, "rf-version": "2.0" };
+    expect(seen).toMatchObject([{ ...message, payload: '{"sku":"A"}', headers }]);
+  });
+
+  it.each([
+    [grpc.status.UNAVAILABLE, "UNAVAILABLE"],
+    [grpc.status.INTERNAL, "INTERNAL"],
+    [grpc.status.RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED"], // a receiver with too much to do, not a message that is too large
+    [grpc.status.UNIMPLEMENTED, "UNIMPLEMENTED"],
+  ])("MSG-09 the status %i is a failure that is retried", async (code, name) => {
+    const address = await serveTheirs((_, reply) => reply({ code, details: privateText }));
+    const error = await failureOf(transport(), address, newMessage());
+    expect(error.message).toContain(name);
+    expect(inspect(error, { depth: 20, showHidden: true })).not.toContain(privateText);
+  });
+
+  it("MSG-09 a response that is too large, or whose payload is not JSON, is a failure that is retried", async () => {
+    let payload = JSON.stringify("x".repeat(10_000));
+    const address = await serveTheirs((_, reply) => reply(null, { acknowledged: true, payload }));
+    const error = await failureOf(transport({ maxResponseBytes: 1_000 }), address, newMessage());
+    expect(error.message).toContain("RESOURCE_EXHAUSTED");
+    payload = "{";
+    expect((await failureOf(transport(), address, newMessage())).message).toContain("not an acknowledgement");
+  });
+
+  it("MSG-09 a receiver that does not respond is given up after timeoutMs, and is told", async () => {
+    const told = gate();
+    const address = await serveTheirs((call) => call.on("cancelled", () => told.open()));
+    const error = await failureOf(transport({ timeoutMs: 100 }), address, newMessage());
+    expect(error.message).toContain("did not respond within 100 ms");
+    await told.promise;
+  });
+
+  it("MSG-09 a certificate that is not trusted is refused, and grpcs needs a certificate to listen", async () => {
+    const fetch = async () => new Response(acknowledgedText);
+    const address = await serve(fetch, { address: "grpcs://127.0.0.1:0", tls });
+    expect((await failureOf(transport(), address, newMessage())).message).toContain("UNAVAILABLE");
+    const message: Envelope = newMessage();
+    const trusting = transport({ tls: { ca: tls.cert } });
+    expect(await sendTo(trusting, address, message)).toMatchObject({ acknowledged: true });
+    await expect(listen({ address: "grpcs://127.0.0.1:0", fetch })).rejects.toThrow(/needs tls/);
+    await expect(listen({ address: "https://127.0.0.1:0", fetch })).rejects.toThrow(/needs tls/);
+  });
+});

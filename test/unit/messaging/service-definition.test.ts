@@ -1,0 +1,162 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import {
+  command,
+  createService,
+  defineMessages,
+  type ServiceOptions,
+  signal,
+} from "../../../src/messaging/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+
+const db = openSqlite({ file: ":memory:" });
+const secret = Buffer.alloc(24, 7).toString("base64");
+const address = "http://127.0.0.1:4001/_rf/receive";
+const messages = defineMessages({
+  OrderApproved: signal(z.object({ orderId: z.string() })),
+  ReserveStock: command(z.object({}), z.object({})),
+});
+type Options = ServiceOptions<typeof messages, string>;
+const right: Options = {
+  serviceId: "orders",
+  db,
+  messages,
+  destinations: { inventory: { address, secrets: [secret] } },
+};
+
+/** The problems that the error lists. */
+function problems(options: object): readonly string[] {
+  try {
+    createService({ ...right, ...options } as Options);
+    return [];
+  } catch (error) {
+    expect(error).toMatchObject({
+      code: "ONCEBOX_INVALID_ARGUMENT",
+      message: expect.not.stringContaining(secret),
+    });
+    return (error as Error).message.split("\n- ").slice(1);
+  }
+}
+
+describe("the definition of a service", () => {
+  it("MSG-12 a right one is created without I/O, and named in errors of a wrong one", () => {
+    expect(problems({})).toEqual([]);
+    expect(() => createService(null as never)).toThrow(/the options must be an object/);
+    expect(problems({ destinations: null, receive: { ReserveStock: () => ({}) } })).toEqual([]);
+    expect(() => createService({ ...right, ttlMs: 0 })).toThrow(/The service "orders" cannot be created/);
+  });
+
+  it("MSG-12 all problems are in one error", () => {
+    expect(
+      problems({
+        serviceId: "or/ders",
+        db: {},
+        messages: [messages, { ReserveStock: messages.ReserveStock }],
+        destinations: {
+          inventory: { address },
+          billing: { address: "ftp://host", secrets: ["c2hvcnQ="] },
+        },
+        sources: { shop: { secrets: [] } },
+        receive: { Unknown: () => {} },
+        onResponse: { OrderApproved: () => {} },
+        onDead: "call me",
+        retries: 3,
+        batchSize: 0,
+      }),
+    ).toEqual([
+      expect.stringMatching(/unknown option retries/),
+      'serviceId must not contain "/"',
+      expect.stringMatching(/^db must be a database/),
+      'the endpoint "ReserveStock" is declared twice; endpoint names are unique',
+      expect.stringMatching(/^receive.Unknown: no such message. Known: OrderApproved, ReserveStock/),
+      "onResponse.OrderApproved: only a command has a response",
+      "destinations.inventory has no secret; give secrets: [the text that both services share]",
+      expect.stringMatching(/^destinations.billing.address: Unknown scheme ftp:/),
+      expect.stringMatching(/^destinations.billing.secrets\[0\] /),
+      expect.stringMatching(/^sources.shop.secrets is empty/),
+      "onDead must be a function",
+      expect.stringMatching(/^batchSize must be/),
+    ]);
+  });
+
+  it("MSG-12 MSG-22 a schema that says that it cannot be JSON is refused, unless it does take JSON", () => {
+    const withSchema = (schema: unknown, takesJson = false) =>
+      problems({ messages: { Dated: { messageType: "Signal", payload: schema, takesJson } } });
+    expect(withSchema(z.object({ on: z.date() }))).toEqual([
+      expect.stringMatching(/^the schema for the payload of "Dated" cannot be sent as JSON: Date cannot be/),
+    ]);
+    expect(withSchema(z.bigint())).toEqual([expect.stringMatching(/BigInt/)]);
+    expect(withSchema(z.map(z.string(), z.string()))).toEqual([expect.stringMatching(/Map/)]);
+    expect(withSchema(z.object({ on: z.coerce.date() }), true)).toEqual([]);
+    expect(
+      withSchema({ "~standard": { version: 1, vendor: "own", validate: () => ({ value: 1 }) } }),
+    ).toEqual([]);
+    expect(withSchema({ on: "date" })).toEqual([expect.stringMatching(/must be a Standard Schema/)]);
+    expect(problems({ messages: { Plain: z.object({}) } })).toEqual([
+      "messages.Plain must be made by signal(…), command(…) or pushCall(…)",
+    ]);
+    expect(problems({ messages: null })).toEqual([
+      expect.stringMatching(/^messages must be what defineMessages/),
+    ]);
+  });
+
+  it("MSG-12 a service that can only receive must handle each command", () => {
+    expect(problems({ destinations: {}, receive: { OrderApproved: () => {} } })).toEqual([
+      'the command "ReserveStock" has no handler in receive, and no destination that it could be sent to',
+    ]);
+    expect(problems({ destinations: {}, receive: { ReserveStock: () => ({}) } })).toEqual([]);
+    expect(problems({ receive: { ReserveStock: "reserve" } })).toEqual([
+      "receive.ReserveStock must be a function",
+    ]);
+  });
+
+  it("MSG-10 an inbox retention below twice the longest retry window, or below the TTL, is refused", () => {
+    // 2 + 4 + 8 + 16 + 32 s and five times half a second
+    const windowMs = 64_500;
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs })).toEqual([]);
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs - 1 })).toEqual([
+      `inboxRetentionMs must be at least twice the retry window, which is ${windowMs} ms: at least ${2 * windowMs}, not ${2 * windowMs - 1}`,
+    ]);
+    const tenHours = { retry: { maxRetries: 150, baseMs: 300_000, jitterMs: 0 } };
+    expect(problems(tenHours)).toEqual([expect.stringMatching(/the retry window, which is 45000000 ms/)]);
+    const source = { sources: { slow: { secrets: [secret], retryWindowMs: 13 * 3_600_000 } } };
+    expect(problems(source)).toEqual([expect.stringMatching(/the retry window of the source "slow"/)]);
+    expect(problems({ ttlMs: 48 * 3_600_000 })).toEqual([
+      expect.stringMatching(/^inboxRetentionMs must be at least ttlMs/),
+    ]);
+  });
+
+  it("MSG-18 wrong times, limits and paths are refused", () => {
+    const names = [
+      "ttlMs",
+      "pollMs",
+      "timeoutMs",
+      "handlerTimeoutMs",
+      "sentRetentionMs",
+      "cleanupMs",
+      "toleranceMs",
+    ];
+    for (const name of names)
+      expect(problems({ [name]: -1 })).toEqual([expect.stringMatching(`^${name} must be`)]);
+    expect(problems({ cleanupMs: 2 ** 31 })).toEqual([expect.stringMatching(/^cleanupMs must be at most/)]);
+    expect(problems({ table: "x".repeat(34) })).toEqual([expect.stringMatching(/x_outbox/)]);
+    expect(problems({ prefix: "rf?x" })).toEqual(['prefix must be a path, such as "/_rf"']);
+    expect(problems({ retry: { maxRetries: -1 } })).toEqual([expect.stringMatching(/maxRetries/)]);
+    expect(problems({ retry: { tries: 1 } })).toEqual([expect.stringMatching(/unknown option tries/)]);
+    expect(problems({ table: "" })).toEqual([expect.stringMatching(/table/)]);
+    expect(problems({ transports: { defaultTransport: "pigeon" } })).toEqual([
+      expect.stringMatching(/defaultTransport must be one of/),
+    ]);
+  });
+
+  it("MSG-09 MSG-19 a destination's address and transport are completed; in-process needs no secret", () => {
+    const to = (destination: object) => problems({ destinations: { inventory: destination } });
+    expect(to({ transport: "inprocess" })).toEqual([]);
+    expect(to({ transport: "unix", secrets: [secret] })).toEqual([]);
+    expect(to({ address: "inventory:5001", transport: "grpc", secrets: [secret] })).toEqual([]);
+    expect(to({ address: "http://", secrets: [secret] })).toHaveLength(1);
+    expect(to({ address, secrets: [secret], retries: 2 })).toEqual([
+      expect.stringMatching(/unknown option retries/),
+    ]);
+  });
+});

@@ -1,0 +1,177 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import {
+  command,
+  createService,
+  defineMessages,
+  type Envelope,
+  listen,
+  type ServiceOptions,
+  signal,
+  signEnvelope,
+} from "../../../src/messaging/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+
+const messages = defineMessages({
+  OrderApproved: signal(z.object({ orderId: z.string() })),
+  ReserveStock: command(z.object({ item: z.string() }), z.object({ reservation: z.string() })),
+});
+const secretOf = (byte: number): string => Buffer.alloc(24, byte).toString("base64");
+const url = "http://127.0.0.1/_rf/receive";
+
+/** An inventory on a database of its own that counts what it handles. */
+async function inventory(options: Partial<ServiceOptions<typeof messages, "orders">> = {}) {
+  const db = openSqlite({ file: ":memory:" });
+  const log: LogLine[] = [];
+  let handled = 0;
+  const service = createService<typeof messages, "orders">({
+    serviceId: "inventory",
+    db,
+    messages,
+    sources: { orders: { secrets: [secretOf(1), secretOf(2)] } },
+    receive: {
+      OrderApproved: () => void handled++,
+      ReserveStock: ({ item }) => {
+        handled++;
+        if (item === "none") throw new Error(`no ${item}`);
+        return { reservation: item };
+      },
+    },
+    logger: recordingLogger(log),
+    ...options,
+  });
+  await service.init();
+  onTestFinished(async () => {
+    await service.close();
+    await db.close();
+  });
+  return { service, log, handled: () => handled };
+}
+
+const approved = (): Envelope => ({
+  messageId: uuidV7(),
+  correlationId: null,
+  sourceServiceId: "orders",
+  messageType: "Signal",
+  endpoint: "OrderApproved",
+  payload: { orderId: "7" },
+  headers: {},
+});
+
+const signed = (
+  message: Envelope,
+  { secret = secretOf(1), destination = "inventory", now = new Date() } = {},
+): string => signEnvelope(message, { destination, secrets: [secret], now });
+
+const post = (body: string, at = url): Request => new Request(at, { method: "POST", body });
+
+describe("the receiver by HTTP", () => {
+  it("MSG-18 returns 200 with the acknowledgement, also for a duplicate, and 500 with the error", async () => {
+    const { service, handled } = await inventory();
+    const message = approved();
+    for (const duplicateDetected of [false, true]) {
+      const response = await service.receiver.fetch(post(signed(message)));
+      expect(response.status).toBe(200);
+      expect(await response.json()).toEqual({ acknowledged: true, duplicateDetected, payload: null });
+    }
+    expect(handled()).toBe(1);
+    const reserve = (item: string): Envelope => ({
+      ...approved(),
+      messageType: "Command",
+      endpoint: "ReserveStock",
+      payload: { item },
+    });
+    const reserved = await service.receiver.fetch(post(signed(reserve("chair"))));
+    expect(await reserved.json()).toMatchObject({ payload: { reservation: "chair" } });
+    const failed = await service.receiver.fetch(post(signed(reserve("none"))));
+    expect(failed.status).toBe(500);
+    expect(await failed.json()).toEqual({ acknowledged: false, error: "Error" });
+  });
+
+  it("MSG-08 each of several secrets is valid; what is not verified gets 401 without a reason, and leaves no trace but one line", async () => {
+    const { service, log, handled } = await inventory();
+    const ok = await service.receiver.fetch(post(signed(approved(), { secret: secretOf(2) })));
+    expect(ok.status).toBe(200);
+    const before = { size: (await service.inboxStats()).size, handled: handled() };
+    log.length = 0;
+    const minutes = (n: number) => new Date(Date.now() + n * 60_000);
+    const refused = [
+      signed(approved(), { secret: secretOf(9) }),
+      signed(approved(), { destination: "billing" }),
+      signed(approved(), { now: minutes(-6) }),
+      signed(approved(), { now: minutes(6) }),
+      signed({ ...approved(), sourceServiceId: "stranger" }),
+      signed(approved()).replace('"orderId":"7"', '"orderId":"8"'),
+    ];
+    for (const body of refused) {
+      const response = await service.receiver.fetch(post(body));
+      expect([response.status, await response.text()]).toEqual([401, ""]);
+    }
+    expect({ size: (await service.inboxStats()).size, handled: handled() }).toEqual(before);
+    expect(log.map(({ level, message }) => `${level} ${message}`)).toEqual(
+      refused.map(() => "warn Inbox: HMAC verification failed"),
+    );
+  });
+
+  it("MSG-18 refuses other paths and methods, what is malformed, and what is too large before it is read", async () => {
+    const { service } = await inventory({ maxBodyBytes: 2_000, prefix: "/mail" });
+    const status = async (request: Request) => (await service.receiver.fetch(request)).status;
+    const at = "http://127.0.0.1/mail/receive";
+    expect(await status(post(signed(approved())))).toBe(404);
+    expect(await status(new Request(at))).toBe(405);
+    expect(await status(post("{}", at))).toBe(400);
+    expect(await status(post("x".repeat(2_001), at))).toBe(413);
+    expect(await status(post(signed(approved()), at))).toBe(200);
+  });
+
+  it("MSG-02 MSG-07 MSG-09 a command, its response and a request travel over HTTP and over a Unix socket", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "oncebox-service-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const handled: string[] = [];
+    const addresses = { orders: `unix://${folder}/orders.sock`, inventory: "http://127.0.0.1:0/_rf/receive" };
+    const db = openSqlite({ file: join(folder, "orders.db") });
+    const stock = await inventory({
+      sources: {},
+      destinations: { orders: { address: addresses.orders, secrets: [secretOf(1)] } },
+    });
+    const inventoryListener = await listen({
+      address: addresses.inventory,
+      fetch: stock.service.receiver.fetch,
+    });
+    const orders = createService({
+      serviceId: "orders",
+      db,
+      messages,
+      destinations: { inventory: { address: inventoryListener.address, secrets: [secretOf(1)] } },
+      onResponse: {
+        ReserveStock: ({ reservation }, { correlationId }) =>
+          void handled.push(`${correlationId} ${reservation}`),
+      },
+    });
+    await orders.init();
+    const ordersListener = await listen({ address: addresses.orders, fetch: orders.receiver.fetch });
+    onTestFinished(async () => {
+      await orders.close();
+      await ordersListener.close();
+      await inventoryListener.close();
+      await db.close();
+    });
+    orders.start();
+    stock.service.start();
+    await orders.send.ReserveStock("inventory", { item: "chair" }, { correlationId: "c-1" });
+    await expect.poll(() => handled, { timeout: 30_000 }).toEqual(["c-1 chair"]);
+    await expect
+      .poll(async () => (await stock.service.outboxStats()).counts, { timeout: 30_000 })
+      .toMatchObject({ Sent: 1, Pending: 0, Sending: 0 });
+    expect(handled).toEqual(["c-1 chair"]);
+    expect(await orders.request.ReserveStock("inventory", { item: "table" })).toEqual({
+      reservation: "table",
+    });
+    expect(stock.handled()).toBe(2);
+  });
+});
