@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { Agent, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
@@ -21,14 +21,18 @@ import { acknowledgedText, closed, failureOf, sendTo } from "../../unit/messagin
 
 const fetch = async () => new Response(acknowledgedText);
 const transport = () => closed(httpTransport(unsignedBody));
-const freshPath = () => join(tmpdir(), `rf-${randomUUID().slice(0, 8)}.sock`);
-const leftOvers = (path: string) => readdirSync(tmpdir()).filter((name) => name.startsWith(basename(path)));
+const folder = mkdtempSync(join(tmpdir(), "rf-")); // killed processes leave their sockets
+const freshPath = () => join(folder, `${randomUUID().slice(0, 8)}.sock`);
+const leftOvers = (path: string) => readdirSync(folder).filter((name) => name.startsWith(basename(path)));
 
 let child: BundledChild;
 beforeAll(async () => {
   child = await bundleChild(fileURLToPath(new URL("./listen-child.ts", import.meta.url)));
 });
-afterAll(() => child.remove());
+afterAll(async () => {
+  await child.remove();
+  await rm(folder, { recursive: true });
+});
 
 /** Starts a process that listens, and waits for what it says. */
 async function startChild(
