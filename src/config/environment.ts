@@ -31,7 +31,7 @@ export async function readEnvironment(env: NodeJS.ProcessEnv = processEnv): Prom
   const settings: Environment = {
     databaseUrl: await attempt(() => databaseUrl(env.ONCEBOX_DATABASE_URL), undefined),
     sources: await attempt(() => webhooks(env.ONCEBOX_WEBHOOKS), undefined),
-    logLevel: await attempt(() => logLevel(env.ONCEBOX_LOG_LEVEL), "info"),
+    logLevel: await attempt(() => readLogLevel(env), "info"),
     port: await attempt(() => port(env.PORT), 7071),
     publicUrl: filled(env.ONCEBOX_PUBLIC_URL),
     env,
@@ -69,8 +69,8 @@ async function webhooks(text: string | undefined): Promise<SourcesFromJson | und
   return sourcesFromJson(parsed, "ONCEBOX_WEBHOOKS");
 }
 
-function logLevel(text: string | undefined): LogLevel {
-  const value = filled(text)?.toLowerCase() ?? "info";
+export function readLogLevel(env: NodeJS.ProcessEnv = processEnv): LogLevel {
+  const value = filled(env.ONCEBOX_LOG_LEVEL)?.toLowerCase() ?? "info";
   if (!(logLevels as readonly string[]).includes(value)) {
     throw new InvalidArgumentError(`ONCEBOX_LOG_LEVEL must be one of ${logLevels.join(", ")}`);
   }

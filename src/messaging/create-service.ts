@@ -8,6 +8,7 @@ import { transaction } from "../middleware/transaction-middleware.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { migrate, runBatches } from "../sql/migrate.js";
+import type { Answer, IncomingRequest } from "../webhooks/http.js";
 import { checkService } from "./check-service.js";
 import { deadMessages } from "./dead-messages.js";
 import type { MessageDefinition, MessageDefinitions } from "./define-messages.js";
@@ -39,6 +40,8 @@ import type { TransportResponse } from "./transport.js";
 export interface ServiceReceiver {
   /** For hosts that speak HTTP: verifies, deduplicates and handles a message. */
   fetch(request: Request): Promise<Response>;
+  /** The same for hosts whose own routes lead here: takes any path, and does not need Node's fetch. */
+  handle(request: IncomingRequest): Promise<Answer>;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }
@@ -129,7 +132,7 @@ export function createService<
       Combined<Messages>,
       Destination
     >,
-    receiver: { receive, fetch: receiverHttp(parts, receive) },
+    receiver: { receive, ...receiverHttp(parts, receive) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     dispatch: (budget) => dispatcher.run(outbox, budget),

@@ -14,6 +14,7 @@ export type {
 export { command, defineMessages, pushCall, signal } from "./define-messages.js";
 export type { Envelope, MessageType } from "./envelope.js";
 export { messageTypes } from "./envelope.js";
+export type { HostedService, OpenService } from "./hosted-service.js";
 export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
 export { openEnvelope } from "./open-envelope.js";
 export type { InboxStats, OutboxStats, SentFilter, ServiceMaintenance } from "./operations.js";

@@ -23,4 +23,4 @@ export interface Answer {
 }
 
 export const toResponse = ({ status, headers, body }: Answer): Response =>
-  new Response(body, { status, headers });
+  new Response(body === "" ? null : body, { status, headers });

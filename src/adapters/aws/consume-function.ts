@@ -1,8 +1,9 @@
 import type { SQSBatchResponse, SQSEvent } from "aws-lambda";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { consumeJob } from "../../app/consume-job.js";
-import { type JobFunction, jobFunction } from "./job-function.js";
+import { jobFunction } from "./job-function.js";
 import { sqsConsumer } from "./middleware-sqs.js";
+import type { JobFunction } from "./timed-function.js";
 
 /** Gives the messages of an SQS queue to the app's consumer. The trigger needs `ReportBatchItemFailures`. */
 export function consumeFunction(definition: AppDefinition): JobFunction<SQSBatchResponse> {

@@ -3,8 +3,9 @@ import type { AppDefinition } from "../../app/app-definition.js";
 import type { DispatchReport } from "../../app/dispatch-all.js";
 import { dispatchJob } from "../../app/dispatch-job.js";
 import { triggerOf } from "./dispatch-event.js";
-import { type JobFunction, jobFunction } from "./job-function.js";
+import { jobFunction } from "./job-function.js";
 import { tenantBatchesOf } from "./tenant-batch-event.js";
+import type { JobFunction } from "./timed-function.js";
 
 /** For a queue's trigger the report also says that no message failed. */
 export type DispatchFunctionReport = DispatchReport & Partial<SQSBatchResponse>;

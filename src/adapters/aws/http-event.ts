@@ -17,9 +17,12 @@ export function readHttpEvent(event: APIGatewayProxyEventV2, functionName: strin
   return { method: http.method, url, body: bodyOf(event) };
 }
 
-/** The request as the webhook route takes it, with the bytes of the body as they were sent. */
-export function requestFromEvent(event: APIGatewayProxyEventV2): IncomingRequest {
-  const { method, url, body } = readHttpEvent(event, "The webhook function");
+/** The request as receivers take it, with the bytes of the body as they were sent. */
+export function requestFromEvent(
+  event: APIGatewayProxyEventV2,
+  functionName = "The webhook function",
+): IncomingRequest {
+  const { method, url, body } = readHttpEvent(event, functionName);
   return { method, url: url.href, headers: headersOf(event), body };
 }
 

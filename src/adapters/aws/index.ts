@@ -1,8 +1,11 @@
 export { consumeFunction } from "./consume-function.js";
 export type { DispatchFunctionReport } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";
-export type { JobFunction } from "./job-function.js";
 export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
+export { messageDispatchFunction, messageMaintainFunction } from "./message-job-functions.js";
+export type { MessageReceiveFunction } from "./message-receive-function.js";
+export { messageReceiveFunction } from "./message-receive-function.js";
 export { tenantsFromSecretsManager } from "./tenants-from-secrets.js";
+export type { JobFunction } from "./timed-function.js";
 export type { WebhookFunction } from "./webhook-function.js";
 export { webhookFunction } from "./webhook-function.js";

@@ -1,6 +1,7 @@
 import type { AppDefinition } from "../../app/app-definition.js";
 import { cleanupJob, type MaintenanceReport, reapJob } from "../../app/maintenance-jobs.js";
-import { type JobFunction, jobFunction } from "./job-function.js";
+import { jobFunction } from "./job-function.js";
+import type { JobFunction } from "./timed-function.js";
 
 /** Reaps messages whose lease has expired, because the function that claimed them died. For a schedule. */
 export const reapFunction = (definition: AppDefinition): JobFunction<MaintenanceReport> =>

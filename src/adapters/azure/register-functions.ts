@@ -1,7 +1,6 @@
-import { app as functionApp, type HttpRequest, type InvocationContext } from "@azure/functions";
+import { app as functionApp, type HttpRequest } from "@azure/functions";
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
-import { type Budget, timeBudget } from "../../base/budget.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
@@ -12,6 +11,7 @@ import { runTimeMs } from "./function-timeout.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { storageQueueHandler } from "./middleware.js";
+import { timedJobs } from "./timed-jobs.js";
 
 /** All methods, because the host answers 404 for the others. The webhook route answers 405 itself. */
 const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
@@ -42,17 +42,7 @@ export function registerFunctions(definition: AppDefinition): void {
   });
 
   const settings = readAzureSettings();
-  const runMs = runTimeMs(settings);
-  const stopping = new AbortController();
-  const runs = new Set<Promise<unknown>>();
-  const job = <Report>(work: (app: App, budget: Budget, trigger: unknown) => Promise<Report>) => {
-    return (trigger: unknown, context: InvocationContext): Promise<Report> => {
-      const budget = timeBudget(runMs, stopping.signal); // before app(): the host's clock runs while the app starts
-      const run = inInvocation(context, async () => work(await app(), budget, trigger));
-      runs.add(run);
-      return run.finally(() => runs.delete(run));
-    };
-  };
+  const job = timedJobs(app, runTimeMs(settings));
 
   functionApp.timer("dispatch", {
     schedule: settings.schedules.dispatch,
@@ -83,15 +73,6 @@ export function registerFunctions(definition: AppDefinition): void {
       handler: (message, context) => inInvocation(context, () => consume(message, context)),
     });
   }
-  // Before the platform removes an instance, running jobs end, release what they have not started, and the connections close.
-  functionApp.hook.appTerminate(async () => {
-    stopping.abort();
-    await Promise.allSettled(runs);
-    await app().then(
-      (ready) => ready.close(),
-      () => {}, // the app never started
-    );
-  });
 }
 
 async function receive(app: () => Promise<App>, request: HttpRequest) {
