@@ -2,13 +2,15 @@ import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import type { Metafile } from "esbuild";
+import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import type { BundledDatabase } from "../../../src/packaging/databases.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
 export interface BundleFolder {
   readonly folder: string;
+  readonly metafile: Metafile;
   remove(): Promise<void>;
 }
 
@@ -16,19 +18,39 @@ export interface BundleFolder {
  * Bundles the functions of an app, the test app by default, into a folder where this project's packages are not found.
  * `provided` names packages that the runtime brings (the AWS SDK) or that are deployed with the bundles.
  */
-export async function bundleTestApp(
+export function bundleTestApp(
   database: BundledDatabase | readonly BundledDatabase[],
   provided: readonly string[] = [],
   app = fileURLToPath(new URL("test-app.ts", import.meta.url)),
 ): Promise<BundleFolder> {
+  return bundledFolder(provided, (outFolder) => bundleFunctions({ cloud: "aws", database, app, outFolder }));
+}
+
+/** Bundles the functions of messages, of test/runtime/message-app. */
+export function bundleMessageApp(
+  database: BundledDatabase,
+  provided: readonly string[] = [],
+): Promise<BundleFolder> {
+  const entryPoints = ["receive", "dispatch", "maintain"].map((name) =>
+    fileURLToPath(new URL(`../message-app/aws/${name}.ts`, import.meta.url)),
+  );
+  return bundledFolder(provided, (outFolder) =>
+    bundle({ database, entryPoints, external: ["@aws-sdk/*", "@grpc/grpc-js"], outFolder }),
+  );
+}
+
+async function bundledFolder(
+  provided: readonly string[],
+  write: (folder: string) => Promise<Metafile>,
+): Promise<BundleFolder> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-lambda-"));
-  await bundleFunctions({ cloud: "aws", database, app, outFolder: folder });
+  const metafile = await write(folder);
   for (const name of provided) {
     const link = join(folder, "node_modules", name);
     await mkdir(dirname(link), { recursive: true });
     await symlink(join(root, "node_modules", name), link, "junction");
   }
-  return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
+  return { folder, metafile, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
 /** Node has one from 22.13 on. */

@@ -1,4 +1,4 @@
-import { z } from "zod/mini";
+import * as z from "zod/mini";
 import { command, defineMessages, signal } from "../../../src/messaging/index.js";
 
 export const messages = defineMessages({

@@ -1,0 +1,238 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { timeBudget } from "../../src/base/budget.js";
+import { defined } from "../../src/base/defined.js";
+import { uuidV7 } from "../../src/base/uuid-v7.js";
+import type { DispatchResult } from "../../src/dispatch/dispatch-run.js";
+import { createService, type Envelope, listen, signEnvelope } from "../../src/messaging/index.js";
+import type { Database } from "../../src/sql/dialect.js";
+import { openSqlite } from "../../src/sql/sqlite/index.js";
+import { postgresHarness } from "../support/postgres-harness.js";
+import { messages } from "./message-app/messages.js";
+
+/** The functions of test/runtime/message-app in a cloud's runtime. */
+export interface MessageFunctions {
+  /** Where other services send to. */
+  readonly address: string;
+  /** The function's result. Rejects when it failed, or was killed at its time-out. */
+  run(name: "dispatch" | "maintain"): Promise<unknown>;
+  logs(): string;
+  stop(): Promise<void>;
+}
+
+export interface MessageRuntime {
+  readonly name: string;
+  readonly database: "postgres" | "sqlite";
+  /** False where it cannot be had. */
+  readonly available?: boolean;
+  start(env: Readonly<Record<string, string>>, timeoutMs: number): Promise<MessageFunctions>;
+}
+
+const secret = Buffer.alloc(24, 1).toString("base64");
+const otherSecret = Buffer.alloc(24, 2).toString("base64");
+
+interface CloudDatabase {
+  readonly db: Database;
+  readonly schema: string | undefined;
+  readonly url: string;
+  readonly effects: string;
+  close(): Promise<void>;
+}
+
+async function openDatabase(kind: MessageRuntime["database"]): Promise<CloudDatabase> {
+  if (kind === "postgres") {
+    const url = inject("postgresUrl");
+    const { db, schema, close } = await postgresHarness(url).open();
+    return { db, schema, url, effects: `${schema}.effects`, close };
+  }
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-cloud-"));
+  const file = join(folder, "cloud.db");
+  const db = openSqlite({ file });
+  const close = async () => {
+    await db.close();
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { db, schema: undefined, url: `sqlite:${file}`, effects: "effects", close };
+}
+
+/** What every cloud's functions of messages do alike. `office` is a service in this process, `cloud` the one of functions. */
+export function describeMessageFunctions(runtime: MessageRuntime): void {
+  const title = `messages in ${runtime.name} on ${runtime.database}`;
+  describe.skipIf(runtime.available === false)(title, () => {
+    const closing: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const close of closing.splice(0).reverse()) await close();
+    });
+
+    /** Everything but the functions. The service `cloud` is here a view on the tables of the functions. */
+    const opened = async () => {
+      const data = await openDatabase(runtime.database);
+      closing.push(data.close);
+      let delayMs = 0;
+      const listener = await listen({
+        address: "http://127.0.0.1:0/_rf/receive",
+        fetch: async (request) => {
+          await sleep(delayMs);
+          return office.receiver.fetch(request);
+        },
+      });
+      closing.push(() => listener.close());
+      const cloud = createService({
+        serviceId: "cloud",
+        db: data.db,
+        ...defined({ schema: data.schema }),
+        messages,
+        destinations: { office: { address: listener.address, secrets: [secret] } },
+      });
+      await cloud.init();
+      const raw = (text: string) => data.db.driver.query({ name: "test", text, unprepared: true }, {});
+      await raw(`create table ${data.effects} (message text not null)`);
+      const env = {
+        TEST_DATABASE_URL: data.url,
+        TEST_SECRET: secret,
+        TEST_OFFICE: listener.address,
+        TEST_EFFECTS: data.effects,
+        ...defined({ TEST_SCHEMA: data.schema }),
+      };
+
+      const officeDb = openSqlite({ file: ":memory:" });
+      closing.push(() => officeDb.close());
+      const notes: number[] = [];
+      const responses: string[] = [];
+      const officeAt = (address: string) =>
+        createService({
+          serviceId: "office",
+          db: officeDb,
+          messages,
+          destinations: { cloud: { address, secrets: [secret] } },
+          receive: { Note: ({ number }) => void notes.push(number) },
+          onResponse: { Reserve: ({ reservation }) => void responses.push(reservation) },
+        });
+      let office = officeAt("http://127.0.0.1:9");
+      await office.init();
+
+      return {
+        env,
+        cloud,
+        notes,
+        responses,
+        delayEach(ms: number) {
+          delayMs = ms;
+        },
+        effects: async () => (await raw(`select message from ${data.effects}`)).map(({ message }) => message),
+        async start(given: Readonly<Record<string, string>> = {}, timeoutMs = 60_000) {
+          const functions = await runtime.start({ ...env, ...given }, timeoutMs);
+          closing.push(() => functions.stop());
+          office = officeAt(functions.address);
+          closing.push(() => office.close());
+          return { functions, office };
+        },
+      };
+    };
+
+    const reserve = (item: string, messageId = uuidV7()): Envelope => ({
+      messageId,
+      correlationId: null,
+      sourceServiceId: "office",
+      messageType: "Command",
+      endpoint: "Reserve",
+      payload: { item },
+      headers: {},
+    });
+    const signed = (message: Envelope, key = secret) =>
+      signEnvelope(message, { destination: "cloud", secrets: [key], now: new Date() });
+    const post = async ({ address }: MessageFunctions, body: string) => {
+      const headers = { "Content-Type": "application/json" };
+      const response = await fetch(address, { method: "POST", headers, body });
+      const text = await response.text();
+      return { status: response.status, body: text === "" ? undefined : (JSON.parse(text) as unknown) };
+    };
+
+    it("MSG-02 MSG-05 FUN-03 a command is handled once, a duplicate gets the stored response, and the outbox is sent and cleaned up", async () => {
+      const { start, cloud, effects, responses } = await opened();
+      const { functions, office } = await start();
+      const messageId = await office.send.Reserve("cloud", { item: "Zoë 🦊" });
+      expect(await office.dispatch(timeBudget(30_000))).toMatchObject({ acked: 1, stopped: "drained" });
+      expect(await effects()).toEqual(["Zoë 🦊"]);
+      expect(responses).toHaveLength(1);
+
+      for (let time = 0; time < 2; time++) {
+        expect(await post(functions, signed(reserve("Zoë 🦊", messageId)))).toEqual({
+          status: 200,
+          body: { acknowledged: true, duplicateDetected: true, payload: { reservation: responses[0] } },
+        });
+      }
+      expect(await effects()).toEqual(["Zoë 🦊"]);
+
+      // The response is also a message of its own, because the office is a destination.
+      expect((await cloud.outboxStats()).counts).toMatchObject({ Pending: 1 });
+      expect(await functions.run("dispatch")).toMatchObject({ acked: 1, stopped: "drained" });
+      expect((await cloud.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: 1 });
+      expect(responses).toHaveLength(1);
+      expect(await functions.run("maintain")).toMatchObject({ sent: { done: 1 }, inbox: { done: 0 } });
+      expect((await cloud.outboxStats()).counts).toMatchObject({ Sent: 0 });
+      expect(functions.logs()).not.toContain(secret);
+    });
+
+    it("MSG-05 FUN-05 deliveries of one message at the same time run the handler once", async () => {
+      const { start, effects } = await opened();
+      const { functions } = await start();
+      const message = reserve("chair");
+      const answers = await Promise.all([1, 2, 3].map(() => post(functions, signed(message))));
+      expect(answers.map(({ status }) => status)).toContain(200);
+      expect(await effects()).toEqual(["chair"]);
+      expect(await post(functions, signed(message))).toMatchObject({
+        status: 200,
+        body: { duplicateDetected: true },
+      });
+    });
+
+    it("MSG-08 FUN-01 a wrong signature, a changed byte and a malformed body are refused, and nothing is stored", async () => {
+      const { start, cloud, effects } = await opened();
+      const { functions } = await start();
+      const refused = { status: 401, body: undefined };
+      expect(await post(functions, signed(reserve("chair"), otherSecret))).toEqual(refused);
+      expect(await post(functions, signed(reserve("chair")).replace('"chair"', '"choir"'))).toEqual(refused);
+      expect(await post(functions, "{}")).toMatchObject({ status: 400 });
+      expect(await effects()).toEqual([]);
+      expect(await cloud.inboxStats()).toEqual({ size: 0 });
+      expect(functions.logs()).toContain("HMAC verification failed");
+      expect(functions.logs()).not.toContain(otherSecret);
+      expect(await post(functions, signed(reserve("chair")))).toMatchObject({ status: 200 });
+      expect(await cloud.inboxStats()).toEqual({ size: 1 });
+    });
+
+    it("MSG-02 FUN-03 a run ends before the function's time does; the next one sends the rest, and each message arrives once", async () => {
+      const { start, cloud, notes, delayEach } = await opened();
+      const numbers = Array.from({ length: 200 }, (_, number) => number);
+      await cloud.transaction(async (tx) => {
+        for (const number of numbers) await cloud.send.Note("office", { number }, { tx });
+      });
+      delayEach(300);
+      const { functions } = await start({}, 3_000);
+      const report = (await functions.run("dispatch")) as DispatchResult;
+      expect(report).toMatchObject({ stopped: "time", lost: 0 });
+      expect(report.acked).toBeGreaterThan(0);
+      const { counts } = await cloud.outboxStats();
+      expect(counts).toMatchObject({ Sending: 0, Sent: report.acked, Pending: 200 - report.acked });
+      delayEach(0);
+      await expect
+        .poll(async () => ((await functions.run("dispatch")) as DispatchResult).stopped, { timeout: 60_000 })
+        .toBe("drained");
+      expect(notes.toSorted((a, b) => a - b)).toEqual(numbers);
+    });
+
+    it("MSG-12 FUN-12 a service that cannot be created: 503, and the errors of all functions say why", async () => {
+      const { start } = await opened();
+      const { functions } = await start({ TEST_SECRET: "short" });
+      expect(await post(functions, signed(reserve("chair")))).toMatchObject({ status: 503 });
+      const why = /The service \\*"cloud\\*" cannot be created:.*destinations\.office\.secrets/s;
+      expect(functions.logs()).toMatch(why);
+      for (const name of ["dispatch", "maintain"] as const)
+        await expect(functions.run(name)).rejects.toThrow(why);
+    });
+  });
+}
