@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeMessageFunctions } from "../message-scenarios.js";
+import type { BuiltApp } from "./built-app.js";
+import { startFunctionsHost } from "./functions-host.js";
+import { buildMessageApp, startMessageFunctions } from "./message-functions.js";
+
+/** The path of Microsoft's nodejsWorker.js. */
+const worker = process.env.ONCEBOX_TEST_AZURE_WORKER ?? "";
+
+let app: BuiltApp;
+beforeAll(async () => {
+  app = await buildMessageApp();
+});
+afterAll(() => app.remove());
+
+it("MSG-18 FUN-03 one HTTP function and two timers are registered, whose schedules are settings, also when the service cannot be created", async () => {
+  const env = { ONCEBOX_DISPATCH_SCHEDULE: "0 */5 * * * *" };
+  const host = await startFunctionsHost(app.folder, env, 60_000);
+  try {
+    expect(host.functions).toEqual({
+      receiveMessages: expect.objectContaining({
+        type: "httpTrigger",
+        route: "_rf/receive",
+        authLevel: "anonymous",
+        methods: ["POST"],
+      }),
+      dispatchMessages: expect.objectContaining({ type: "timerTrigger", schedule: "0 */5 * * * *" }),
+      maintainMessages: expect.objectContaining({ type: "timerTrigger", schedule: "35 * * * * *" }),
+    });
+    expect(await host.terminate()).toBe(0);
+  } finally {
+    await host.stop();
+  }
+});
+
+describeMessageFunctions({
+  name: "Azure's programming model",
+  database: "postgres",
+  start: (env, timeoutMs) => startMessageFunctions(app.folder, env, timeoutMs),
+});
+
+describeMessageFunctions({
+  name: "Microsoft's worker for Node (ONCEBOX_TEST_AZURE_WORKER)",
+  database: "postgres",
+  available: worker !== "",
+  start: (env, timeoutMs) =>
+    startMessageFunctions(app.folder, { ...env, SCENARIO_WORKER: worker }, timeoutMs),
+});
