@@ -14,27 +14,24 @@ export type HostedService = Pick<Service<never, never>, "receiver" | "dispatch" 
 /** Makes the service. `logger` writes to the platform's log. */
 export type OpenService = (host: { readonly logger: Logger }) => HostedService | Promise<HostedService>;
 
+type LoggerAt = (level: LogLevel) => Logger;
+
 export interface ServiceHost {
-  /** The service, made once for all invocations of a process. Rejects when it could not be made; the next call tries again. */
+  /** The service. Rejects when it could not be made; the next call tries again. */
   ready(): Promise<HostedService>;
   /** Receives a message. Returns 503 when the service could not be made. */
   receive(request: IncomingRequest): Promise<Answer>;
 }
 
-/** Makes a service for functions. It starts while the module loads: platforms give a function the most processor time then. */
-export function hostService(
-  open: OpenService,
-  loggerAt: (level: LogLevel) => Logger,
-  what: string,
-): ServiceHost {
-  const ready = memoisePromise(async () => {
-    if (typeof open !== "function")
-      throw new InvalidArgumentError(`${what} takes a function that returns the service, not the service.`);
-    const service = await open({ logger: loggerAt(readLogLevel()) });
-    if (typeof service?.receiver?.handle === "function") return service;
-    throw new InvalidArgumentError(`${what}: the function must return a service of createService.`);
-  });
-  ready().catch(() => {}); // the first invocation tries again and reports it
+/** Functions in one process that were given the same `open` share its service, and so its connections. */
+const services = new WeakMap<OpenService, ServiceHost["ready"]>();
+
+/** Runs a service in functions. It is made while the module loads, when platforms give a function the most processor time. */
+export function hostService(open: OpenService, loggerAt: LoggerAt): ServiceHost {
+  if (typeof open !== "function")
+    throw new InvalidArgumentError("Give a function that makes the service: () => createService({ … }).");
+  const ready = services.get(open) ?? madeOnce(open, loggerAt);
+  services.set(open, ready);
   return {
     ready,
     async receive(request) {
@@ -49,4 +46,14 @@ export function hostService(
       return service.receiver.handle(request);
     },
   };
+}
+
+function madeOnce(open: OpenService, loggerAt: LoggerAt): ServiceHost["ready"] {
+  const ready = memoisePromise(async () => {
+    const service = await open({ logger: loggerAt(readLogLevel()) });
+    if (typeof service?.receiver?.handle === "function") return service;
+    throw new InvalidArgumentError("The function that makes the service must return that of createService.");
+  });
+  ready().catch(() => {}); // the first invocation tries again and reports it
+  return ready;
 }

@@ -6,12 +6,12 @@ import { type JobFunction, timedFunction } from "./timed-function.js";
 
 /** Sends the messages of a service's outbox. For a schedule, each minute. */
 export function messageDispatchFunction(open: OpenService): JobFunction<DispatchResult> {
-  const { ready } = hostService(open, jsonLogger, "messageDispatchFunction");
+  const { ready } = hostService(open, jsonLogger);
   return timedFunction(async () => (await ready()).dispatch);
 }
 
 /** Ends expired leases and deletes what a service need not remember any more. For a schedule, each minute. */
 export function messageMaintainFunction(open: OpenService): JobFunction<ServiceMaintenance> {
-  const { ready } = hostService(open, jsonLogger, "messageMaintainFunction");
+  const { ready } = hostService(open, jsonLogger);
   return timedFunction(async () => (await ready()).maintain);
 }

@@ -17,7 +17,7 @@ export type MessageReceiveFunction = MiddyfiedHandler<
  * export const handler = messageReceiveFunction(({ logger }) => createService({ serviceId: "inventory", logger, … }));
  */
 export function messageReceiveFunction(open: OpenService): MessageReceiveFunction {
-  const { receive } = hostService(open, jsonLogger, "messageReceiveFunction");
+  const { receive } = hostService(open, jsonLogger);
   // No early response: Lambda would freeze the process with the handler's transaction open. When Lambda kills it, the
   // database rolls back, and the sender tries again.
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({ timeoutEarlyInMillis: 0 })

@@ -22,9 +22,8 @@ export interface MessageFunctionsOptions {
  * registerMessageFunctions(({ logger }) => createService({ serviceId: "inventory", logger, … }));
  */
 export function registerMessageFunctions(open: OpenService, options: MessageFunctionsOptions = {}): void {
-  const name = "registerMessageFunctions";
-  const { ready, receive } = hostService(open, invocationLogger, name);
-  // Registered before anything can throw, as in registerFunctions.
+  const { ready, receive } = hostService(open, invocationLogger);
+  // Registered before the settings are read, as in registerFunctions.
   functionApp.http("receiveMessages", {
     route: options.route ?? "_rf/receive",
     methods: ["POST"],
@@ -32,7 +31,7 @@ export function registerMessageFunctions(open: OpenService, options: MessageFunc
     handler: (request, context) =>
       inInvocation(context, async () => toHttpResponse(toResponse(await receive(requestFromHost(request))))),
   });
-  refuseUnknown(options, ["route"], name);
+  refuseUnknown(options, ["route"], "registerMessageFunctions");
   const settings = readAzureSettings();
   const job = timedJobs(ready, runTimeMs(settings));
   functionApp.timer("dispatchMessages", {

@@ -6,9 +6,10 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import type { Metafile } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Envelope, signEnvelope } from "../../../src/messaging/index.js";
 import { bundle, bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import { type BundledDatabase, databases } from "../../../src/packaging/databases.js";
-import { stripeHttpEvent, webhookSecret } from "./http-events.js";
+import { httpEvent, stripeHttpEvent, webhookSecret } from "./http-events.js";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../../..", import.meta.url));
@@ -123,12 +124,12 @@ describe("bundles for Lambda", () => {
 
   /** Runs a bundle in a process of its own, from a folder where no package can be found. */
   const invoke = async (
-    [database, name]: readonly [BundledDatabase, string],
+    [bundles, name]: readonly [string, string],
     url: string,
     event: unknown = {},
     env: Readonly<Record<string, string>> = {},
   ): Promise<{ readonly answer: unknown; readonly loaded: readonly string[]; readonly logged: string }> => {
-    const file = pathToFileURL(join(folder, database, `${name}.mjs`)).href;
+    const file = pathToFileURL(join(folder, bundles, `${name}.mjs`)).href;
     const code = `const { handler } = await import(${JSON.stringify(file)});
       const context = { getRemainingTimeInMillis: () => 20000 };
       const answer = await handler(${JSON.stringify(event)}, context).catch((error) => error.message);
@@ -179,6 +180,43 @@ describe("bundles for Lambda", () => {
     const { answer, loaded } = await invoke(["postgres", "webhook"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, body: '{"error":"unavailable"}' });
     expect(loaded.some((name) => name.includes("crypto"))).toBe(true);
+    expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
+  });
+
+  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 260 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
+    const metafile = await bundle({
+      database: "postgres",
+      entryPoints: [join(root, "test/runtime/message-app/aws/receive.ts")],
+      external: ["@grpc/grpc-js"], // as if it were not installed
+      outFolder: join(folder, "messages"),
+    });
+    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(260 * kilobyte);
+    const foreign =
+      /node_modules\/(@grpc|protobufjs|express|fastify|@azure)\/|\/(listen[\w-]*|receiver-middleware|node-server)\.ts$/;
+    expect(contentsOf(metafile, "receive").filter((file) => foreign.test(file))).toEqual([]);
+
+    const secret = Buffer.alloc(24, 1).toString("base64");
+    const message: Envelope = {
+      messageId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
+      correlationId: null,
+      sourceServiceId: "office",
+      messageType: "Command",
+      endpoint: "Reserve",
+      payload: { item: "chair" },
+      headers: {},
+    };
+    const body = signEnvelope(message, { destination: "cloud", secrets: [secret], now: new Date() });
+    const env = {
+      TEST_DATABASE_URL: nowhere,
+      TEST_SECRET: secret,
+      TEST_OFFICE: "http://127.0.0.1:9",
+      ONCEBOX_LOG_LEVEL: "silent",
+    };
+    const { answer, loaded } = await invoke(["messages", "receive"], nowhere, httpEvent({ body }), env);
+    expect(answer).toMatchObject({
+      statusCode: 500,
+      body: expect.stringMatching(/^\{"acknowledged":false,.*ECONNREFUSED/),
+    });
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
