@@ -16,6 +16,7 @@ import {
 } from "../../../src/messaging/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { httpEvent } from "../../runtime/aws/http-events.js";
+import { order } from "./support.js";
 
 const context = { getRemainingTimeInMillis: () => 20_000 } as Context;
 const secret = Buffer.alloc(24, 1).toString("base64");
@@ -33,7 +34,7 @@ function inventory(failures = 0) {
       messages: defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) }),
       sources: { orders: { secrets: [secret] } },
       receive: { OrderApproved: () => {} },
-      logger: { ...logger, info() {} },
+      logger: { ...logger, info() {}, warn() {} },
     });
     await service.init();
     return service;
@@ -42,16 +43,7 @@ function inventory(failures = 0) {
 }
 
 const approved = (parts: Partial<APIGatewayProxyEventV2> = {}): APIGatewayProxyEventV2 => {
-  const message = {
-    messageId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
-    correlationId: null,
-    sourceServiceId: "orders",
-    messageType: "Signal",
-    endpoint: "OrderApproved",
-    payload: { orderId: "7" },
-    headers: {},
-  } as const;
-  const body = signEnvelope(message, { destination: "inventory", secrets: [secret], now: new Date() });
+  const body = signEnvelope(order, { destination: "inventory", secrets: [secret], now: new Date() });
   return httpEvent({ body, ...parts });
 };
 
