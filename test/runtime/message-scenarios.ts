@@ -28,6 +28,8 @@ export interface MessageRuntime {
   readonly database: "postgres" | "sqlite";
   /** False where it cannot be had. */
   readonly available?: boolean;
+  /** Whether a request, too, is killed at the function's time-out. */
+  readonly killsRequests?: boolean;
   start(env: Readonly<Record<string, string>>, timeoutMs: number): Promise<MessageFunctions>;
 }
 
@@ -224,6 +226,24 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
         .toBe("drained");
       expect(notes.toSorted((a, b) => a - b)).toEqual(numbers);
     });
+
+    it.skipIf(!runtime.killsRequests)(
+      "MSG-05 MSG-16 a function that is killed at its time-out while it handles a message leaves nothing, and the next delivery is handled",
+      async () => {
+        const { start, cloud, effects } = await opened();
+        const { functions: hanging } = await start({ TEST_HANGS: "chair" }, 2_000);
+        const message = reserve("chair");
+        expect(await post(hanging, signed(message))).toMatchObject({ status: 500 });
+        expect(await effects()).toEqual([]);
+        expect(await cloud.inboxStats()).toEqual({ size: 0 });
+        const { functions } = await start();
+        expect(await post(functions, signed(message))).toMatchObject({
+          status: 200,
+          body: { duplicateDetected: false },
+        });
+        expect(await effects()).toEqual(["chair"]);
+      },
+    );
 
     it("MSG-12 FUN-12 a service that cannot be created: 503, and the errors of all functions say why", async () => {
       const { start } = await opened();

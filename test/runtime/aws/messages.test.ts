@@ -17,6 +17,7 @@ for (const database of ["postgres", "sqlite"] as const) {
   describeMessageFunctions({
     name: "Lambda",
     database,
+    killsRequests: true,
     async start(env, timeoutMs) {
       const start = (name: string) =>
         lambdaFunction({ folder: bundles.folder, handler: `${name}.handler`, env, timeoutMs });

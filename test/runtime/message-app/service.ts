@@ -7,6 +7,8 @@ import { messages } from "./messages.js";
 /** The service under test, `cloud`. Each handler writes a row, in the transaction that records its message. */
 const { TEST_DATABASE_URL: url = "", TEST_SCHEMA: schema, TEST_EFFECTS: effects = "effects" } = process.env;
 const { TEST_SECRET: secret = "", TEST_OFFICE: address = "" } = process.env;
+/** The item whose handler never ends. */
+const { TEST_HANGS: hangs } = process.env;
 const leave = statement("leave", `insert into ${effects} (message) values (:message)`);
 
 export const open: OpenService = async ({ logger }) =>
@@ -19,6 +21,7 @@ export const open: OpenService = async ({ logger }) =>
     receive: {
       Reserve: async ({ item }, { tx }) => {
         await tx.query(leave, { message: item });
+        if (item === hangs) await new Promise(() => {});
         return { reservation: randomUUID() };
       },
     },
