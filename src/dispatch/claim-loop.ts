@@ -2,7 +2,15 @@ import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import { newHeld } from "./new-held.js";
-import { holdsSuspect, isStartable, isStopping, type Lease, loseLease, type RunState } from "./run-state.js";
+import {
+  databaseFailed,
+  holdsSuspect,
+  isStartable,
+  isStopping,
+  type Lease,
+  loseLease,
+  type RunState,
+} from "./run-state.js";
 import { describeThrown } from "./settlement.js";
 
 /** Claims when there is room for more messages and a claim may find some. */
@@ -16,13 +24,19 @@ export function claimMore<Message extends QueueMessage, Tx>(run: RunState<Messag
 export const hasTimeToClaim = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
   run.counts.claimed === 0 || run.topics.quickestMs() + run.time.storeCallMs() <= run.time.usableMs();
 
+/** Milliseconds until the queue may be polled: a wait after an empty claim, or after a fault of the database. */
+export const untilPollMs = <Message extends QueueMessage, Tx>(
+  { polls, isDrained }: RunState<Message, Tx>,
+  now: number,
+): number => Math.max(polls.untilRetryMs(now), isDrained ? polls.untilNextMs(now) : 0);
+
 /**
  * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must be
  * handled alone stops claiming.
  */
 function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean {
   if (isStopping(run) || !hasTimeToClaim(run) || holdsSuspect(run)) return false;
-  if (run.isDrained && run.polls.untilNextMs(performance.now()) > 0) return false;
+  if (untilPollMs(run, performance.now()) > 0) return false;
   const { concurrency, batchSize } = run.config;
   const usableMs = run.time.usableMs();
   let startable = 0;
@@ -52,7 +66,7 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     keepClaimed(run, messages, owner, startedAt);
   } catch (error) {
     if (claimAbort.signal.aborted) return;
-    run.fault ??= error;
+    databaseFailed(run, error);
     logger.error("claim failed", { error: describeThrown(error) });
   } finally {
     run.isClaiming = false;

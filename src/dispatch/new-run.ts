@@ -34,6 +34,7 @@ export function newRun<Message extends QueueMessage, Tx>(
     isLogging: config.logger !== silentLogger,
     fieldsOf: (message) => ({ topic: message.topic, ...config.describe(message), attempt: message.attempt }),
     onStuck: options.onStuck,
+    onFault: options.onFault,
     waiting: [],
     running: new Map(),
     settling: new Map(),

@@ -83,6 +83,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly fieldsOf: (message: Message) => LogFields;
   /** Called when as many handlers are stuck as may run at once. */
   readonly onStuck: (() => void) | undefined;
+  /** Set: a fault of the database does not end the run. */
+  readonly onFault: ((error: unknown) => void) | undefined;
 
   /** Claimed, not started, in the order of the claims. */
   waiting: HeldMessage<Message, Tx>[];
@@ -219,6 +221,22 @@ export function letGo<Message extends QueueMessage, Tx>(
 export function expectClaimable<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
   run.claimableEvents++;
   run.isDrained = false;
+}
+
+/**
+ * The database cannot be used. A run that goes on polling asks it again after a wait: its handlers go on, and if it ended, a
+ * slow one would keep it from claiming for long after the database is back. Any other run ends.
+ */
+export function databaseFailed<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  error: unknown,
+): void {
+  const now = performance.now();
+  if (run.onFault === undefined) run.fault ??= error;
+  else if (run.polls.untilRetryMs(now) === 0) {
+    run.polls.failed(now); // one fault fails many calls: the first of them is reported
+    run.onFault(error);
+  }
 }
 
 /** Gives waiting messages back to the queue, at no attempt. */
