@@ -8,10 +8,15 @@ import {
   isStartable,
   isStopping,
   type Lease,
+  longestSlotWaitMs,
   loseLease,
   type RunState,
+  untilBlockedMs,
 } from "./run-state.js";
 import { describeThrown } from "./settlement.js";
+
+/** Results that cannot be stored, for example during a fail-over, are handled again: a run makes no more of them than this. */
+const longestSettlingBatches = 4;
 
 /** Claims when there is room for more messages and a claim may find some. */
 export function claimMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
@@ -36,8 +41,10 @@ export const untilPollMs = <Message extends QueueMessage, Tx>(
  */
 function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean {
   if (isStopping(run) || !hasTimeToClaim(run) || holdsSuspect(run)) return false;
-  if (untilPollMs(run, performance.now()) > 0) return false;
+  const now = performance.now();
+  if (untilPollMs(run, now) > 0 || untilBlockedMs(run, now) <= 0) return false;
   const { concurrency, batchSize } = run.config;
+  if (run.settling.size >= longestSettlingBatches * batchSize) return false;
   const usableMs = run.time.usableMs();
   let startable = 0;
   for (const held of run.waiting) if (isStartable(run, held, usableMs)) startable++;
@@ -78,13 +85,14 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
 const longestClaimMs = ({ leaseMs, settleTimeoutMs }: { leaseMs: number; settleTimeoutMs: number }): number =>
   Math.max(leaseMs, settleTimeoutMs);
 
-/** No more messages than the run could handle if all of them were of its fastest topic. */
+/** No more messages than the run could start soon, and in its time, if all of them were of its fastest topic. */
 function claimSize<Message extends QueueMessage, Tx>({
   time,
   topics,
   config,
 }: RunState<Message, Tx>): number {
-  const rounds = Math.ceil(time.usableMs() / Math.max(1, topics.quickestMs()));
+  const soonMs = Math.min(time.usableMs(), longestSlotWaitMs);
+  const rounds = Math.ceil(soonMs / Math.max(1, topics.quickestMs()));
   return Math.min(config.batchSize, Math.max(1, rounds) * config.concurrency);
 }
 

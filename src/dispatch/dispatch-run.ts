@@ -10,7 +10,7 @@ import { newRun } from "./new-run.js";
 import type { PollIntervals } from "./poll-schedule.js";
 import { expectClaimable, isStopping, type RunCounts, type RunState } from "./run-state.js";
 import { settleFinished } from "./settle-finished.js";
-import { startWaiting } from "./starter.js";
+import { startWaiting, untilGivenBackMs } from "./starter.js";
 import { fitsInto } from "./topic-records.js";
 import { windDown } from "./wind-down.js";
 
@@ -114,6 +114,7 @@ function untilNextStepMs<Message extends QueueMessage, Tx>(run: RunState<Message
     run.time.usableMs(),
     untilNextCheckMs(run, now),
     untilNextRenewalMs(run, now),
+    untilGivenBackMs(run, now),
     pollMs > 0 ? Math.max(1, pollMs) : Number.POSITIVE_INFINITY, // 0: the next change decides
   );
 }

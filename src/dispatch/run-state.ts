@@ -98,6 +98,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly busyPartitions: Set<string>;
   readonly givenUp: Map<HeldMessage<Message, Tx>, GivenUpHandler>;
 
+  /** When a handler was last started, by the monotonic clock. */
+  lastStartAt: number;
   isClaiming: boolean;
   isSettling: boolean;
   nextRenewalAt: number;
@@ -134,6 +136,18 @@ export const runsSuspect = <Message extends QueueMessage, Tx>({
 
 export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
   runsSuspect(run) || run.waiting.some((held) => mustRunAlone(held.message));
+
+/** How long messages wait for a slot. Then another worker may have one, and this run's handlers take longer anyway. */
+export const longestSlotWaitMs = 1_000;
+
+/** Milliseconds until the slots count as blocked: all are taken, and none has become free for a while. */
+export const untilBlockedMs = <Message extends QueueMessage, Tx>(
+  { running, config, lastStartAt }: RunState<Message, Tx>,
+  now: number,
+): number =>
+  running.size < config.concurrency
+    ? Number.POSITIVE_INFINITY
+    : Math.max(0, lastStartAt + longestSlotWaitMs - now);
 
 /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
 export function isStartable<Message extends QueueMessage, Tx>(

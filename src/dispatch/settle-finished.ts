@@ -7,8 +7,11 @@ import type { HeldMessage, RunState } from "./run-state.js";
 import { type SettleCall, sendSettlement } from "./send-settlement.js";
 import type { Decision } from "./settlement.js";
 
-/** One after the other, the calls of several claims would outlast the reserve at the end of a run. */
-const callsAtOnce = 4;
+/**
+ * One after the other, the calls of several claims would outlast the reserve at the end of a run. A pool has 4 connections
+ * by default: slow calls leave one of them for renewals.
+ */
+const callsAtOnce = 3;
 
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the

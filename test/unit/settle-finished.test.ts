@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { yieldToEventLoop } from "../../src/base/wait.js";
 import { type Lease, toSettling } from "../../src/dispatch/run-state.js";
 import { settleFinished } from "../../src/dispatch/settle-finished.js";
 import type { Decision } from "../../src/dispatch/settlement.js";
@@ -210,6 +211,29 @@ describe("the settlement of finished messages", () => {
     },
   );
 
+  it("IBX-078 slow calls leave a connection of the smallest usual pool, which has four, to renewals", async () => {
+    let started = 0;
+    const goOn = gate();
+    const { run } = runWith({
+      async fail(_owner, messages) {
+        started++;
+        await goOn.promise;
+        return { changed: messages, lost: [], dead: [] };
+      },
+    });
+    finish(
+      run,
+      [1, 2, 3, 4].map((seq): End => [seq, fail]),
+    );
+    settleFinished(run);
+    await yieldToEventLoop();
+    await yieldToEventLoop();
+    expect(started).toBe(3);
+    goOn.open();
+    await untilQuiet(run);
+    expect(run.counts.failed).toBe(4);
+  });
+
   it("FUN-03 a call that does not return is given up at its deadline and tried again", async () => {
     const signals: (AbortSignal | undefined)[] = [];
     const { run } = runWith({
@@ -297,9 +321,10 @@ describe("a message that was claimed again before its settlement was confirmed",
       },
     });
     claimedAgain(run, ack, { ...first, leaseMs: 1 });
-    await settle(run);
-    while (run.unsent.length === 0) await run.changed.next(10_000);
-    await settle(run);
+    while (run.settling.size > 0) {
+      settleFinished(run);
+      await run.changed.next(10_000);
+    }
     expect(owners.slice(2)).toContain(first.owner); // it was tried several times
     expect(owners.at(-1)).toBe(second.owner);
     expect(run.counts).toMatchObject({ acked: 1, lost: 0 });
