@@ -2,8 +2,21 @@ import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import { newHeld } from "./new-held.js";
-import { holdsSuspect, isStartable, isStopping, type Lease, loseLease, type RunState } from "./run-state.js";
+import {
+  databaseFailed,
+  holdsSuspect,
+  isStartable,
+  isStopping,
+  type Lease,
+  longestSlotWaitMs,
+  loseLease,
+  type RunState,
+  untilBlockedMs,
+} from "./run-state.js";
 import { describeThrown } from "./settlement.js";
+
+/** Results that cannot be stored, for example during a fail-over, are handled again: a run makes no more of them than this. */
+const longestSettlingBatches = 4;
 
 /** Claims when there is room for more messages and a claim may find some. */
 export function claimMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
@@ -16,14 +29,22 @@ export function claimMore<Message extends QueueMessage, Tx>(run: RunState<Messag
 export const hasTimeToClaim = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
   run.counts.claimed === 0 || run.topics.quickestMs() + run.time.storeCallMs() <= run.time.usableMs();
 
+/** Milliseconds until the queue may be polled: a wait after an empty claim, or after a fault of the database. */
+export const untilPollMs = <Message extends QueueMessage, Tx>(
+  { polls, isDrained }: RunState<Message, Tx>,
+  now: number,
+): number => Math.max(polls.untilRetryMs(now), isDrained ? polls.untilNextMs(now) : 0);
+
 /**
  * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must be
  * handled alone stops claiming.
  */
 function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean {
   if (isStopping(run) || !hasTimeToClaim(run) || holdsSuspect(run)) return false;
-  if (run.isDrained && run.polls.untilNextMs(performance.now()) > 0) return false;
+  const now = performance.now();
+  if (untilPollMs(run, now) > 0 || untilBlockedMs(run, now) <= 0) return false;
   const { concurrency, batchSize } = run.config;
+  if (run.settling.size >= longestSettlingBatches * batchSize) return false;
   const usableMs = run.time.usableMs();
   let startable = 0;
   for (const held of run.waiting) if (isStartable(run, held, usableMs)) startable++;
@@ -52,7 +73,7 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     keepClaimed(run, messages, owner, startedAt);
   } catch (error) {
     if (claimAbort.signal.aborted) return;
-    run.fault ??= error;
+    databaseFailed(run, error);
     logger.error("claim failed", { error: describeThrown(error) });
   } finally {
     run.isClaiming = false;
@@ -64,13 +85,14 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
 const longestClaimMs = ({ leaseMs, settleTimeoutMs }: { leaseMs: number; settleTimeoutMs: number }): number =>
   Math.max(leaseMs, settleTimeoutMs);
 
-/** No more messages than the run could handle if all of them were of its fastest topic. */
+/** No more messages than the run could start soon, and in its time, if all of them were of its fastest topic. */
 function claimSize<Message extends QueueMessage, Tx>({
   time,
   topics,
   config,
 }: RunState<Message, Tx>): number {
-  const rounds = Math.ceil(time.usableMs() / Math.max(1, topics.quickestMs()));
+  const soonMs = Math.min(time.usableMs(), longestSlotWaitMs);
+  const rounds = Math.ceil(soonMs / Math.max(1, topics.quickestMs()));
   return Math.min(config.batchSize, Math.max(1, rounds) * config.concurrency);
 }
 

@@ -2,7 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { mustRunAlone } from "../queue/crashes.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
-import { claimMore, hasTimeToClaim } from "./claim-loop.js";
+import { claimMore, hasTimeToClaim, untilPollMs } from "./claim-loop.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { checkHandlers, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
@@ -10,7 +10,7 @@ import { newRun } from "./new-run.js";
 import type { PollIntervals } from "./poll-schedule.js";
 import { expectClaimable, isStopping, type RunCounts, type RunState } from "./run-state.js";
 import { settleFinished } from "./settle-finished.js";
-import { startWaiting } from "./starter.js";
+import { startWaiting, untilGivenBackMs } from "./starter.js";
 import { fitsInto } from "./topic-records.js";
 import { windDown } from "./wind-down.js";
 
@@ -31,6 +31,8 @@ export interface RunOptions {
   readonly onWake?: (wake: () => void) => () => void;
   /** Called when as many handlers ignore their signal as may run at once. */
   readonly onStuck?: () => void;
+  /** Called when the database fails, and the run goes on. Without it the run ends and rejects with the fault. */
+  readonly onFault?: (error: unknown) => void;
   /** For tests: replaces the wait of a run that holds no message. The signal fires when something has changed. */
   readonly pause?: ((ms: number, signal: AbortSignal) => Promise<void>) | undefined;
 }
@@ -107,12 +109,12 @@ function canGoOn<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): 
 }
 
 function untilNextStepMs<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): number {
-  const untilPollMs =
-    run.isClaiming || !run.isDrained ? Number.POSITIVE_INFINITY : run.polls.untilNextMs(now);
+  const pollMs = run.isClaiming ? 0 : untilPollMs(run, now);
   return Math.min(
     run.time.usableMs(),
     untilNextCheckMs(run, now),
     untilNextRenewalMs(run, now),
-    Math.max(1, untilPollMs),
+    untilGivenBackMs(run, now),
+    pollMs > 0 ? Math.max(1, pollMs) : Number.POSITIVE_INFINITY, // 0: the next change decides
   );
 }

@@ -3,7 +3,7 @@ import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Handled } from "./handle-message.js";
 import { NotCalledError } from "./handler-transaction.js";
-import { type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
+import { databaseFailed, type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
 import { decisionOf, describeThrown, type HandlingEnd } from "./settlement.js";
 
 /** A handler has returned or thrown. Returns the time. */
@@ -62,7 +62,7 @@ export function decide<Message extends QueueMessage, Tx>(
     run.counts.lost++;
     letGo(run, held);
   } else if (error instanceof NotCalledError) {
-    run.fault ??= error.cause;
+    if (error.cause !== undefined) databaseFailed(run, error.cause);
     toSettling(run, held, { kind: "release" }); // the message was not tried
   } else {
     const retry = topic.handler?.retry ?? run.config.retry;

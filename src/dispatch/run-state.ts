@@ -83,6 +83,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly fieldsOf: (message: Message) => LogFields;
   /** Called when as many handlers are stuck as may run at once. */
   readonly onStuck: (() => void) | undefined;
+  /** Set: a fault of the database does not end the run. */
+  readonly onFault: ((error: unknown) => void) | undefined;
 
   /** Claimed, not started, in the order of the claims. */
   waiting: HeldMessage<Message, Tx>[];
@@ -96,6 +98,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly busyPartitions: Set<string>;
   readonly givenUp: Map<HeldMessage<Message, Tx>, GivenUpHandler>;
 
+  /** When a handler was last started, by the monotonic clock. */
+  lastStartAt: number;
   isClaiming: boolean;
   isSettling: boolean;
   nextRenewalAt: number;
@@ -132,6 +136,18 @@ export const runsSuspect = <Message extends QueueMessage, Tx>({
 
 export const holdsSuspect = <Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean =>
   runsSuspect(run) || run.waiting.some((held) => mustRunAlone(held.message));
+
+/** How long messages wait for a slot. Then another worker may have one, and this run's handlers take longer anyway. */
+export const longestSlotWaitMs = 1_000;
+
+/** Milliseconds until the slots count as blocked: all are taken, and none has become free for a while. */
+export const untilBlockedMs = <Message extends QueueMessage, Tx>(
+  { running, config, lastStartAt }: RunState<Message, Tx>,
+  now: number,
+): number =>
+  running.size < config.concurrency
+    ? Number.POSITIVE_INFINITY
+    : Math.max(0, lastStartAt + longestSlotWaitMs - now);
 
 /** Whether a waiting message may start now. The dispatcher's own `concurrency` is not checked here. */
 export function isStartable<Message extends QueueMessage, Tx>(
@@ -219,6 +235,22 @@ export function letGo<Message extends QueueMessage, Tx>(
 export function expectClaimable<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
   run.claimableEvents++;
   run.isDrained = false;
+}
+
+/**
+ * The database cannot be used. A run that goes on polling asks it again after a wait: its handlers go on, and if it ended, a
+ * slow one would keep it from claiming for long after the database is back. Any other run ends.
+ */
+export function databaseFailed<Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  error: unknown,
+): void {
+  const now = performance.now();
+  if (run.onFault === undefined) run.fault ??= error;
+  else if (run.polls.untilRetryMs(now) === 0) {
+    run.polls.failed(now); // one fault fails many calls: the first of them is reported
+    run.onFault(error);
+  }
 }
 
 /** Gives waiting messages back to the queue, at no attempt. */

@@ -2,22 +2,16 @@ import { severalAtOnce } from "../base/several-at-once.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
-import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import {
-  type HeldMessage,
-  letGo,
-  type RunCounts,
-  type RunState,
-  renewApart,
-  toSettling,
-} from "./run-state.js";
-import { type Decision, describeThrown } from "./settlement.js";
+import type { HeldMessage, RunState } from "./run-state.js";
+import { type SettleCall, sendSettlement } from "./send-settlement.js";
+import type { Decision } from "./settlement.js";
 
-/** Tries at one call before its messages are left to the expiry of their lease. The store retries transient faults itself. */
-const maxTries = 3;
-/** One after the other, the calls of several claims would outlast the reserve at the end of a run. */
-const callsAtOnce = 4;
+/**
+ * One after the other, the calls of several claims would outlast the reserve at the end of a run. A pool has 4 connections
+ * by default: slow calls leave one of them for renewals.
+ */
+const callsAtOnce = 3;
 
 /**
  * Sends the settlements of finished messages to the store, one group at a time. Messages that finish meanwhile make the
@@ -35,16 +29,10 @@ async function settleGroups<Message extends QueueMessage, Tx>(run: RunState<Mess
   while (run.unsent.length > 0) {
     const group = run.unsent;
     run.unsent = [];
-    await severalAtOnce(callsFor(run, group), callsAtOnce, (call) => send(run, call));
+    await severalAtOnce(callsFor(run, group), callsAtOnce, (call) => sendSettlement(run, call));
   }
   run.isSettling = false;
   run.changed.notify();
-}
-
-interface SettleCall<Message, Tx> {
-  readonly messages: readonly HeldMessage<Message, Tx>[];
-  readonly count: keyof Pick<RunCounts, "acked" | "released" | "abandoned" | "failed">;
-  readonly send: (options: CallOptions) => Promise<Settlement<unknown>>;
 }
 
 type Abandon = Extract<Decision, { kind: "abandon" }>;
@@ -98,57 +86,3 @@ const abandoning =
     const { maxAttempts } = held[0]!.decision as Abandon;
     return store.abandon(owner, items, { ...options, maxAttempts });
   };
-
-async function send<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  call: SettleCall<Message, Tx>,
-): Promise<void> {
-  renewApart(run, call.messages);
-  for (let tries = 1; tries <= maxTries; tries++) {
-    try {
-      const startedAt = performance.now();
-      const { lost } = await withDeadline(run.config.settleTimeoutMs, "A settlement", (signal) =>
-        call.send({ signal }),
-      );
-      run.time.storeCallTook(performance.now() - startedAt);
-      confirm(run, call, new Set(lost));
-      return;
-    } catch (error) {
-      run.logger.error("settling failed", { tries, error: describeThrown(error) });
-    }
-  }
-  for (const held of call.messages) {
-    if (held.later === undefined) letGo(run, held);
-    else settleLater(run, held, held.later);
-  }
-}
-
-function confirm<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  { messages, count }: SettleCall<Message, Tx>,
-  lost: ReadonlySet<unknown>,
-): void {
-  for (const held of messages) {
-    const { later } = held;
-    const isLost = lost.has(held.message);
-    if (isLost && later !== undefined) {
-      settleLater(run, held, later);
-      continue;
-    }
-    run.counts[isLost ? "lost" : count]++;
-    letGo(run, held);
-    // It was claimed after this settlement, so it is due again: it was abandoned or released.
-    if (later !== undefined) run.waiting.push(later);
-  }
-}
-
-/** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
-function settleLater<Message extends QueueMessage, Tx>(
-  run: RunState<Message, Tx>,
-  held: HeldMessage<Message, Tx>,
-  later: HeldMessage<Message, Tx>,
-): void {
-  const decision = held.decision!;
-  // The expiry of the first lease has counted the attempt.
-  toSettling(run, later, decision.kind === "abandon" ? { ...decision, costsAttempt: false } : decision);
-}

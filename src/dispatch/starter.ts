@@ -3,6 +3,7 @@ import type { QueueMessage } from "../queue/message.js";
 import { handleMessage } from "./handle-message.js";
 import { handlerReturned } from "./handler-end.js";
 import {
+  expectClaimable,
   type HeldMessage,
   isStartable,
   isStopping,
@@ -10,19 +11,32 @@ import {
   type RunState,
   releaseWaiting,
   runsSuspect,
+  untilBlockedMs,
 } from "./run-state.js";
 import { fitsInto } from "./topic-records.js";
 
 /** How long handlers that return no promise may follow one another before timers, sockets and settlements are served. */
 const sliceMs = 10;
 
-/** Starts what can be started. */
+/** Starts what can be started. What waits for slots that are blocked is given back: another worker may have a free one. */
 export function startWaiting<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
   if (run.waiting.length === 0 || isStopping(run)) return;
   const suspect = run.waiting.find((held) => mustRunAlone(held.message));
   if (suspect !== undefined) startAlone(run, suspect);
-  else if (!runsSuspect(run)) startSlice(run);
+  else if (untilBlockedMs(run, performance.now()) <= 0) {
+    releaseWaiting(run);
+    expectClaimable(run);
+  } else if (!runsSuspect(run)) startSlice(run);
 }
+
+/** Milliseconds until `startWaiting` gives messages back. */
+export const untilGivenBackMs = <Message extends QueueMessage, Tx>(
+  run: RunState<Message, Tx>,
+  now: number,
+): number =>
+  run.waiting.length === 0 || run.waiting.some((held) => mustRunAlone(held.message))
+    ? Number.POSITIVE_INFINITY
+    : untilBlockedMs(run, now);
 
 /**
  * Starts a message that may kill its process, when nothing else would be lost with it: other waiting messages are
@@ -88,6 +102,7 @@ function start<Message extends QueueMessage, Tx>(
 ): number {
   const { message, topic } = held;
   held.startedAt = now;
+  run.lastStartAt = now;
   held.timeoutAt = now + topic.timeoutMs;
   held.warnAt = now + run.config.leaseMs;
   run.running.set(message.seq, held);

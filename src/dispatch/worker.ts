@@ -74,11 +74,15 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   let endsAt = Number.POSITIVE_INFINITY;
   const budget: Budget = { signal, remainingMs: () => Math.max(0, endsAt - performance.now()) };
 
+  const report = (what: string, error: unknown): void => {
+    if (!signal.aborted) logger.error(`${what} failed`, { store: store.id, error: describeThrown(error) });
+  };
+
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
     } catch (error) {
-      if (!signal.aborted) logger.error(`${what} failed`, { store: store.id, error: describeThrown(error) });
+      report(what, error);
       return undefined;
     }
   };
@@ -91,21 +95,17 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
     defaultTimeoutMs,
     pause,
     onWake: wakes.subscribe,
+    onFault: (error) => report("dispatch", error),
     onStuck() {
       if (options.exitWhenStuck) process.exit(1);
     },
   };
 
-  /** A run ends when the worker stops or when the database fails; then the next one starts after a wait. */
+  /** One run, until the worker stops. It waits for a database that fails; should it end all the same, another one follows. */
   const dispatch = async (): Promise<void> => {
-    let waitMs = pollMs;
     while (!signal.aborted) {
-      const startedAt = performance.now();
       const result = await attempt("dispatch", () => dispatcher.run(store, budget, runOptions));
-      if (result !== undefined || signal.aborted) continue;
-      if (performance.now() - startedAt > idlePollMs) waitMs = pollMs; // it worked for a while
-      await wait(waitMs);
-      waitMs = Math.min(waitMs * 2, Math.max(idlePollMs, pollMs));
+      if (result === undefined) await wait(idlePollMs);
     }
   };
 

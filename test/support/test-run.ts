@@ -51,6 +51,7 @@ export const held = (run: TestRunState, of: QueueMessage, under: Lease = lease()
 export function running(run: TestRunState, of: QueueMessage, under?: Lease): TestHeld {
   const started = held(run, of, under);
   started.startedAt = performance.now();
+  run.lastStartAt = started.startedAt;
   run.running.set(of.seq, started);
   started.topic.running++;
   if (of.partitionKey !== null) run.busyPartitions.add(of.partitionKey);

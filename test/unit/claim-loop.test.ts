@@ -32,6 +32,9 @@ const never = () => new Promise<never>(() => {});
 const manyWaiting = (count: number, topic: string) => (run: TestRunState) => {
   for (let seq = 1; seq <= count; seq++) waiting(run, message(seq, { topic }));
 };
+const manySettling = (count: number) => (run: TestRunState) => {
+  for (let seq = 1; seq <= count; seq++) toSettling(run, held(run, message(seq)), { kind: "ack" });
+};
 const handlers = { t: never, single: { handle: never, concurrency: 1 } };
 
 /** The batch has 50 messages, and 10 handlers may run at once, where a case does not say otherwise. */
@@ -40,9 +43,32 @@ const cases: readonly Case[] = [
   { name: "claims while handlers run", state: (run) => running(run, message(1)), claims: 50 },
   {
     name: "claims beside handlers that fill all slots, so that the next messages are there",
-    options: { concurrency: 1 },
+    options: { concurrency: 1, expectedHandlerMs: 10 },
     state: (run) => running(run, message(1)),
     claims: 50,
+  },
+  {
+    name: "does not claim while no slot becomes free: another worker may have one",
+    options: { concurrency: 1 },
+    state(run) {
+      running(run, message(1));
+      run.lastStartAt -= 1_000;
+    },
+    claims: 0,
+  },
+  {
+    name: "claims although no handler was started for long, if a slot is free",
+    options: { concurrency: 2 },
+    state(run) {
+      running(run, message(1));
+      run.lastStartAt -= 1_000;
+    },
+    claims: 20,
+  },
+  {
+    name: "claims no more than it can start within a second",
+    options: { expectedHandlerMs: 500 },
+    claims: 20,
   },
   {
     name: "claims while fewer startable messages wait than there are slots",
@@ -70,6 +96,18 @@ const cases: readonly Case[] = [
       running(run, message(99, { topic: "single" }));
       manyWaiting(5, "single")(run);
     },
+    claims: 0,
+  },
+  {
+    name: "claims while fewer than four batches are being settled",
+    options: { batchSize: 5 },
+    state: manySettling(19),
+    claims: 5,
+  },
+  {
+    name: "does not claim while four batches are being settled: their results may be lost",
+    options: { batchSize: 5 },
+    state: manySettling(20),
     claims: 0,
   },
   {

@@ -38,4 +38,16 @@ describe("when an idle queue is polled again", () => {
     polls.foundNothing(1_000);
     expect(polls.waitMs()).toBe(1_000);
   });
+
+  it("ADD-09 waits twice as long after each fault in a row; only a claim that works starts over", () => {
+    const polls = schedule();
+    const waitAt = (now: number): number => {
+      polls.failed(now);
+      polls.wake();
+      return polls.untilRetryMs(now);
+    };
+    expect([0, 500, 1_500, 3_500].map(waitAt)).toEqual([500, 1_000, 2_000, 3_000]);
+    polls.foundNothing(7_000);
+    expect(waitAt(7_500)).toBe(500);
+  });
 });

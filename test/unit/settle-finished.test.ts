@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { yieldToEventLoop } from "../../src/base/wait.js";
 import { type Lease, toSettling } from "../../src/dispatch/run-state.js";
 import { settleFinished } from "../../src/dispatch/settle-finished.js";
 import type { Decision } from "../../src/dispatch/settlement.js";
@@ -45,6 +46,10 @@ const finish = (run: TestRunState, ends: readonly End[]): readonly TestHeld[] =>
 const settle = async (run: TestRunState): Promise<void> => {
   settleFinished(run);
   await untilQuiet(run);
+};
+
+const untilSettled = async (run: TestRunState): Promise<void> => {
+  while (run.settling.size > 0) await run.changed.next(10_000);
 };
 
 const runWith = (instead?: Partial<TestStore>) => {
@@ -172,12 +177,12 @@ describe("the settlement of finished messages", () => {
     expect([run.settling.size, run.busyPartitions.has("k"), run.isDrained]).toEqual([0, false, false]);
   });
 
-  it("ADD-04 a call that fails is tried three times; then its messages are left to their leases, and the others are settled", async () => {
+  it("ADD-04 a call that fails is tried again for as long as a lease lasts, and the others are settled meanwhile", async () => {
     let tries = 0;
     const { run, calls } = runWith({
-      async ack() {
-        tries++;
-        throw new Error("the database is away");
+      async ack(_owner, messages) {
+        if (++tries <= 4) throw new Error("the database is away");
+        return { changed: messages, lost: [], dead: [] };
       },
     });
     finish(run, [
@@ -185,10 +190,48 @@ describe("the settlement of finished messages", () => {
       [2, release],
     ]);
     await settle(run);
-    expect(tries).toBe(3);
     expect(calls).toMatchObject([{ verb: "release", seqs: [2] }]);
-    expect(run.counts).toMatchObject({ acked: 0, released: 1, lost: 0 });
-    expect(run.settling.size).toBe(0);
+    expect([...run.settling.keys()]).toEqual([1]); // it is still held, and renewed
+    await untilSettled(run);
+    expect(run.counts).toMatchObject({ acked: 1, released: 1, lost: 0 });
+  });
+
+  it.each([
+    ["a lease lasts", 1, 60_000],
+    ["the run may take", 60_000, 0],
+  ])(
+    "ADD-04 a call that fails longer than %s leaves its messages to their lease",
+    async (_, leaseMs, remainingMs) => {
+      const store = recordingStore([], { ack: () => Promise.reject(new Error("the database is away")) });
+      const run = testRun({ store, remainingMs });
+      finish(run, [[1, ack, { ...lease(), leaseMs }]]);
+      await settle(run);
+      await untilSettled(run);
+      expect(run.counts).toMatchObject({ acked: 0, lost: 0 });
+    },
+  );
+
+  it("IBX-078 slow calls leave a connection of the smallest usual pool, which has four, to renewals", async () => {
+    let started = 0;
+    const goOn = gate();
+    const { run } = runWith({
+      async fail(_owner, messages) {
+        started++;
+        await goOn.promise;
+        return { changed: messages, lost: [], dead: [] };
+      },
+    });
+    finish(
+      run,
+      [1, 2, 3, 4].map((seq): End => [seq, fail]),
+    );
+    settleFinished(run);
+    await yieldToEventLoop();
+    await yieldToEventLoop();
+    expect(started).toBe(3);
+    goOn.open();
+    await untilQuiet(run);
+    expect(run.counts.failed).toBe(4);
   });
 
   it("FUN-03 a call that does not return is given up at its deadline and tried again", async () => {
@@ -228,8 +271,8 @@ const lostUnder = (owner: string, messages: readonly QueueMessage[]) =>
     : { changed: messages, lost: [], dead: [] };
 
 describe("a message that was claimed again before its settlement was confirmed", () => {
-  const claimedAgain = (run: TestRunState, decision: Decision): TestHeld => {
-    const [settling] = finish(run, [[1, decision]]);
+  const claimedAgain = (run: TestRunState, decision: Decision, under = first): TestHeld => {
+    const [settling] = finish(run, [[1, decision, under]]);
     const later = held(run, message(1, { attempt: 1 }), second);
     settling!.later = later;
     return later;
@@ -277,9 +320,13 @@ describe("a message that was claimed again before its settlement was confirmed",
         return { changed: messages, lost: [], dead: [] };
       },
     });
-    claimedAgain(run, ack);
-    await settle(run);
-    expect(owners).toEqual([first.owner, first.owner, first.owner, second.owner]);
+    claimedAgain(run, ack, { ...first, leaseMs: 1 });
+    while (run.settling.size > 0) {
+      settleFinished(run);
+      await run.changed.next(10_000);
+    }
+    expect(owners.slice(2)).toContain(first.owner); // it was tried several times
+    expect(owners.at(-1)).toBe(second.owner);
     expect(run.counts).toMatchObject({ acked: 1, lost: 0 });
   });
 

@@ -56,6 +56,29 @@ const cases: readonly Case[] = [
     waits: [2],
   },
   {
+    name: "releases what waits while no slot becomes free: another worker may have one",
+    options: { concurrency: 1, handlers: { t: never, other: never } },
+    state(run) {
+      running(run, message(1, { topic: "other" }));
+      run.lastStartAt -= 1_000;
+      waiting(run, message(2));
+      waiting(run, message(3));
+    },
+    runs: [1],
+    released: [2, 3],
+  },
+  {
+    name: "keeps a suspect while no slot becomes free: every claim would return it again",
+    options: { concurrency: 1 },
+    state(run) {
+      running(run, message(1));
+      run.lastStartAt -= 1_000;
+      waiting(run, suspect(2));
+    },
+    runs: [1],
+    waits: [2],
+  },
+  {
     name: "starts others while a topic is at its limit",
     options: limited,
     state(run) {

@@ -37,6 +37,45 @@ export function longHandlerTests(context: DispatchContext): void {
       await worker.stop();
     });
 
+    it("ADD-16 a worker whose claims failed goes on claiming while a handler runs", async () => {
+      const { store, enqueue } = await context.subject(kind);
+      await enqueue("slow", ["x"]);
+      const started = gate();
+      const mayEnd = gate();
+      const handled = gate();
+      let isAway = false;
+      let failures = 0;
+      const worker = createWorker({
+        dispatcher: createDispatcher<AnyMessage>({
+          handlers: {
+            async slow() {
+              started.open();
+              await mayEnd.promise;
+            },
+            quick: () => handled.open(),
+          },
+        }),
+        store: {
+          ...store,
+          async claim(options: Parameters<typeof store.claim>[0]) {
+            if (!isAway) return store.claim(options);
+            failures++;
+            throw new Error("away");
+          },
+        },
+        pollMs: 20,
+        idlePollMs: 40,
+      });
+      await started.promise;
+      isAway = true;
+      await expect.poll(() => failures, { timeout: 30_000 }).toBeGreaterThan(1);
+      isAway = false;
+      await enqueue("quick", ["x"]);
+      await handled.promise;
+      mayEnd.open();
+      await worker.stop();
+    });
+
     it("ADD-16 FUN-03 a function's run claims what arrives while a handler runs", async () => {
       const { store, enqueue, countIn } = await context.subject(kind);
       await enqueue("slow", ["x"]);

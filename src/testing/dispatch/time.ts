@@ -50,6 +50,7 @@ export function timeTests(context: DispatchContext): void {
       const dispatcher = createDispatcher<AnyMessage>({
         concurrency: 1,
         reserveMs: 1_000,
+        expectedHandlerMs: 1, // one claim takes all
         handlers: {
           // asynchronous, because this budget jumps: within a tick the dispatcher reads it once per millisecond
           async t() {
