@@ -39,6 +39,7 @@ const service = createService({
 });
 await service.init();
 await createInventoryTables(db);
+service.start(); // deletes old records; it would also send what handlers send
 
 const network = losingNetwork(service.receiver.fetch);
 const listener = await listen({ address: address!, fetch: network.fetch });
