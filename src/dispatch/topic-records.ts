@@ -77,7 +77,8 @@ export function topicRecords<Message extends QueueMessage, Tx>(
       for (const topic of config.handlers.keys()) {
         quickest = Math.min(quickest, config.durations.get(topic)?.meanMs() ?? config.expectedHandlerMs);
       }
-      return quickest;
+      // Without a handler there is none, and a worker's time is infinite, too: their ratio would not be a number.
+      return Number.isFinite(quickest) ? quickest : config.expectedHandlerMs;
     },
   };
 }

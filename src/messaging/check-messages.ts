@@ -109,7 +109,7 @@ function checkHandlers(
     .filter(() => Object.keys(destinations ?? {}).length === 0)
     .map(
       ([name]) =>
-        `the command "${name}" has no handler in receive, and no destination that it could be sent to`,
+        `the command "${name}" has no handler in receive, and no destination that it could be sent to. Handle it, or leave it out of messages, which may be a list of declarations`,
     );
   return [...check("receive", receive), ...check("onResponse", onResponse), ...noCommands, ...unhandled];
 }

@@ -42,7 +42,7 @@ export function statementRunner(
   const readable = (error: unknown): unknown =>
     dialect.isSchemaMissing(error)
       ? new SchemaMissingError(
-          `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db) when you deploy.`,
+          `The ${kind} "${options.table}" is not in ${db.id}, or is older than this version of oncebox. Run migrate(db), or init() of a service, when you deploy.`,
           { cause: error },
         )
       : error;

@@ -40,6 +40,11 @@ const handlers = { t: never, single: { handle: never, concurrency: 1 } };
 /** The batch has 50 messages, and 10 handlers may run at once, where a case does not say otherwise. */
 const cases: readonly Case[] = [
   { name: "claims a batch when it holds nothing", claims: 50 },
+  {
+    name: "claims a batch in a worker without handlers, whose time does not end",
+    options: { handlers: {}, remainingMs: Number.POSITIVE_INFINITY },
+    claims: 50,
+  },
   { name: "claims while handlers run", state: (run) => running(run, message(1)), claims: 50 },
   {
     name: "claims beside handlers that fill all slots, so that the next messages are there",

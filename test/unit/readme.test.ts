@@ -1,36 +1,6 @@
-import { execFile } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { codeBlocks, fromSources, readDocument, root } from "../support/markdown.js";
-import { typeErrors } from "../support/type-check.js";
-
-const run = promisify(execFile);
-
-/** The first program behind a line of a document. */
-const programBehind = (line: string, document: string, language = "ts"): string =>
-  codeBlocks(document, language, line)[0]!;
-
-/** What the last of the programs prints, in an empty folder, once the compiler has nothing against them. */
-async function printedBy(programs: Readonly<Record<string, string>>): Promise<unknown> {
-  const folder = await mkdtemp(join(tmpdir(), "oncebox-readme-"));
-  try {
-    for (const [name, program] of Object.entries(programs))
-      await writeFile(join(folder, name), fromSources(program));
-    expect(await typeErrors(folder)).toBe("");
-    const last = join(folder, Object.keys(programs).at(-1)!);
-    const { stdout } = await run(
-      process.execPath,
-      ["--no-warnings", "--import", join(root, "node_modules/tsx/dist/loader.mjs"), last],
-      { cwd: folder },
-    );
-    return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
+import { readDocument } from "../support/markdown.js";
+import { printedBy, programBehind } from "../support/run-programs.js";
 
 describe("README", () => {
   const lines = readDocument("README.md").split("\n");

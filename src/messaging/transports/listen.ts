@@ -18,6 +18,8 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   refuseUnknown(options, ["address", "fetch", "tls", "stopMs", "path", "logger"], "listen");
   const merged = { ...defaults, ...options };
   requireDuration(merged.stopMs, "listen: stopMs");
+  if (typeof merged.fetch !== "function")
+    throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");
   const settings = { ...merged, logger: guardedLogger(merged.logger) };
   const scheme = schemeOf(options.address);
   if (includes(grpcSchemes, scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);

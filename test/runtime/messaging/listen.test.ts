@@ -227,3 +227,10 @@ describe("a process that sends and receives", () => {
     },
   );
 });
+
+it("MSG-09 listen refuses a service in place of its receiver's fetch", async () => {
+  const service = { receiver: { fetch } } as unknown as typeof fetch;
+  await expect(listen({ address: "http://127.0.0.1:0", fetch: service })).rejects.toThrow(
+    /fetch must be a function, such as service\.receiver\.fetch/,
+  );
+});

@@ -13,6 +13,7 @@ const documents = [
   "CONTRIBUTING.md",
   "CHANGELOG.md",
   "bench/README.md",
+  "examples/two-services/README.md",
   ...inFolder("docs"),
   ...inFolder("docs/decisions"),
 ];

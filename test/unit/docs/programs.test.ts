@@ -4,9 +4,15 @@ import { expect, it } from "vitest";
 import { codeBlocks, fromSources, root } from "../../support/markdown.js";
 import { typeErrors } from "../../support/type-check.js";
 
-const documents = ["docs/handlers.md", "docs/ordering.md", "docs/operations.md", "docs/messaging.md"];
+const documents = [
+  "docs/handlers.md",
+  "docs/ordering.md",
+  "docs/operations.md",
+  "docs/messaging.md",
+  "docs/patterns.md",
+];
 
-it("the programs in the guides to handlers, ordering, operations and messaging type-check, with what the package exports", async () => {
+it("the programs in the guides to handlers, ordering, operations, messaging and patterns type-check, with what the package exports", async () => {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
   try {
     const programs = documents.flatMap((name) => codeBlocks(name, "ts"));

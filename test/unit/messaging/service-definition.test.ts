@@ -102,7 +102,7 @@ describe("the definition of a service", () => {
 
   it("MSG-12 a service that can only receive must handle each command", () => {
     expect(problems({ destinations: {}, receive: { OrderApproved: () => {} } })).toEqual([
-      'the command "ReserveStock" has no handler in receive, and no destination that it could be sent to',
+      'the command "ReserveStock" has no handler in receive, and no destination that it could be sent to. Handle it, or leave it out of messages, which may be a list of declarations',
     ]);
     expect(problems({ destinations: {}, receive: { ReserveStock: () => ({}) } })).toEqual([]);
     expect(problems({ receive: { ReserveStock: "reserve" } })).toEqual([
