@@ -2,7 +2,7 @@ import { type Database, type SqlExecutor, statement } from "../../../src/index.j
 import { listen, type Service } from "../../../src/messaging/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { messages } from "./messages.js";
+import { type Kind, messages } from "./messages.js";
 
 export interface ChildArguments {
   /** A PostgreSQL URL, or the path of a SQLite file. */
@@ -13,6 +13,7 @@ export interface ChildArguments {
   readonly points: string;
   /** The longest time of one delivery. */
   readonly timeoutMs: number;
+  readonly kind: Kind;
 }
 
 type Route = (body: string) => Promise<unknown>;
@@ -20,7 +21,7 @@ type Route = (body: string) => Promise<unknown>;
 /** What both services have in common: their arguments, the points at which they can be stopped, and a clock that can be set. */
 export function childSetup(serviceId: string, tables: readonly string[]) {
   const [json, address] = process.argv.slice(2) as [string, string];
-  const { url, schema, peer, points, timeoutMs } = JSON.parse(json) as ChildArguments;
+  const { url, schema, peer, points, timeoutMs, kind } = JSON.parse(json) as ChildArguments;
   const db: Database = url.startsWith("postgres") ? openPostgres({ url }) : openSqlite({ file: url });
   const named = (table: string) => (schema === undefined ? table : `${schema}.${table}`);
   let aheadMs = 0;
@@ -30,6 +31,7 @@ export function childSetup(serviceId: string, tables: readonly string[]) {
   };
 
   return {
+    kind,
     peer,
     point,
     db,

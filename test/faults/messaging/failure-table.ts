@@ -2,7 +2,13 @@ import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import type { TestDatabase } from "../../../src/testing/index.js";
 import { type ServiceProcess, serviceProcesses } from "../../support/service-processes.js";
 import type { KillableHarness } from "../killed-middleware.js";
-import { exactlyOnce, type Side, startTwoServices, type TwoServices } from "./two-services.js";
+import {
+  exactlyOnce,
+  type Side,
+  startTwoServices,
+  type TwoServices,
+  type TwoServicesOptions,
+} from "./two-services.js";
 
 /** Longer than a lease: what a killed service was sending can be sent again. */
 const afterLease = String(10 * 60_000);
@@ -14,7 +20,7 @@ export function failureTable(harness: KillableHarness): void {
     const processes = serviceProcesses(afterAll);
 
     /** Starts both services; the order "first" has been placed and handled. */
-    const start = async (options?: { readonly timeoutMs: number }): Promise<TwoServices> => {
+    const start = async (options: TwoServicesOptions = {}): Promise<TwoServices> => {
       const open = async (): Promise<Side> => {
         const database: TestDatabase = await harness.open();
         onTestFinished(() => database.close());
@@ -120,62 +126,6 @@ export function failureTable(harness: KillableHarness): void {
       },
     );
 
-    it.each([
-      ["before processing", "before it handles"],
-      ["after processing, before inbox write", "in the handler"],
-      ["after processing and inbox write, before the commit", "before the commit"],
-    ])(
-      "MSG-16 MSG-05 receiver crashes %s: nothing persists, and the retry is processed",
-      async (_, point) => {
-        const services = await start();
-        const { inventory } = services;
-        await killedAt(services, `inventory: ${point}`, [inventory]);
-        expect(await services.rows("inventory", "reservations")).toEqual(["first"]);
-        await goOn(services, [inventory]);
-        expect(await services.tally()).toEqual(all);
-      },
-    );
-
-    it("MSG-16 MSG-05 ACK lost, because the receiver crashes after the commit: the retry is a duplicate", async () => {
-      const services = await start();
-      const { inventory } = services;
-      await killedAt(services, "inventory: before the acknowledgement", [inventory]);
-      expect(await services.rows("inventory", "reservations")).toEqual(["first", "victim"]);
-      await goOn(services, [inventory]);
-      expect(await services.tally()).toEqual(all);
-    });
-
-    it.each(["drop-answer", "cut-answer"] as const)(
-      "MSG-16 MSG-05 ACK lost on its way (%s): the retries are duplicates",
-      async (fault) => {
-        const services = await start();
-        services.faults.push(fault, fault);
-        await services.place("victim");
-        await services.settled();
-        expect(services.proxy.counts).toMatchObject({ [fault]: 2, away: 0, none: 2 });
-        expect(services.points.passed("inventory: in the handler")).toBe(2);
-        await goOn(services);
-        expect(await services.tally()).toEqual(all);
-      },
-    );
-
-    it.each([
-      ["while the receiver processes", "in the handler"],
-      ["after the receiver has processed", "before the acknowledgement"],
-    ])("MSG-16 MSG-05 sender retries due to timeout %s: processed once", async (_, point) => {
-      const services = await start({ timeoutMs: 500 });
-      const { points } = services;
-      const before = points.passed("inventory: before it handles");
-      await killedAt(services, `inventory: ${point}`, []);
-      const deliveries = () => points.passed("inventory: before it handles") - before;
-      await expect.poll(deliveries, { timeout: 45_000 }).toBeGreaterThan(1);
-      points.release();
-      await services.settled();
-      expect(points.passed("inventory: in the handler")).toBe(2);
-      await goOn(services);
-      expect(await services.tally()).toEqual(all);
-    });
-
     it("MSG-16 MSG-04 MSG-17 message expires before delivery: never sent, told to onDead, compensated, and sent by retry", async () => {
       const services = await start();
       const { orders, inventory, proxy } = services;
@@ -210,20 +160,78 @@ export function failureTable(harness: KillableHarness): void {
       expect(await services.rows("inventory", "reservations")).toEqual(["first", "last"]);
     });
 
-    it.each([
-      ["before the inbox write", "in the handler", ["first"]],
-      ["after the inbox write", "before the acknowledgement", ["first", "victim"]],
-    ])(
-      "MSG-16 MSG-05 sender and receiver both crash simultaneously, %s: processed once after both restart",
-      async (_, point, handled) => {
-        const services = await start();
-        const both = [services.orders, services.inventory];
-        await killedAt(services, `inventory: ${point}`, both);
-        expect(await services.states()).toEqual(["Sending", "Sent"]);
-        expect(await services.rows("inventory", "reservations")).toEqual(handled);
-        await goOn(services, both);
+    describe.each(["command", "signal"] as const)("a %s", (kind) => {
+      it.each([
+        ["before processing", "before it handles"],
+        ["after processing, before inbox write", "in the handler"],
+        ["after processing and inbox write, before the commit", "before the commit"],
+      ])(
+        "MSG-16 MSG-05 receiver crashes %s: nothing persists, and the retry is processed",
+        async (_, point) => {
+          const services = await start({ kind });
+          const { inventory } = services;
+          await killedAt(services, `inventory: ${point}`, [inventory]);
+          expect(await services.rows("inventory", "reservations")).toEqual(["first"]);
+          await goOn(services, [inventory]);
+          expect(await services.tally()).toEqual(all);
+        },
+      );
+
+      it("MSG-16 MSG-05 ACK lost, because the receiver crashes after the commit: the retry is a duplicate", async () => {
+        const services = await start({ kind });
+        const { inventory } = services;
+        await killedAt(services, "inventory: before the acknowledgement", [inventory]);
+        expect(await services.rows("inventory", "reservations")).toEqual(["first", "victim"]);
+        await goOn(services, [inventory]);
         expect(await services.tally()).toEqual(all);
-      },
-    );
+      });
+
+      it.each(["drop-answer", "cut-answer"] as const)(
+        "MSG-16 MSG-05 ACK lost on its way (%s): the retries are duplicates",
+        async (fault) => {
+          const services = await start({ kind });
+          services.faults.push(fault, fault);
+          await services.place("victim");
+          await services.settled();
+          expect(services.proxy.counts).toMatchObject({ [fault]: 2, away: 0, none: 2 });
+          expect(services.points.passed("inventory: in the handler")).toBe(2);
+          await goOn(services);
+          expect(await services.tally()).toEqual(all);
+        },
+      );
+
+      it.each([
+        ["while the receiver processes", "in the handler"],
+        ["after the receiver has processed", "before the acknowledgement"],
+      ])("MSG-16 MSG-05 sender retries due to timeout %s: processed once", async (_, point) => {
+        const services = await start({ kind, timeoutMs: 500 });
+        const { points } = services;
+        const before = points.passed("inventory: before it handles");
+        await killedAt(services, `inventory: ${point}`, []);
+        const deliveries = () => points.passed("inventory: before it handles") - before;
+        await expect.poll(deliveries, { timeout: 45_000 }).toBeGreaterThan(1);
+        points.release();
+        await services.settled();
+        expect(points.passed("inventory: in the handler")).toBe(2);
+        await goOn(services);
+        expect(await services.tally()).toEqual(all);
+      });
+
+      it.each([
+        ["before the inbox write", "in the handler", ["first"]],
+        ["after the inbox write", "before the acknowledgement", ["first", "victim"]],
+      ])(
+        "MSG-16 MSG-05 sender and receiver both crash simultaneously, %s: processed once after both restart",
+        async (_, point, handled) => {
+          const services = await start({ kind });
+          const both = [services.orders, services.inventory];
+          await killedAt(services, `inventory: ${point}`, both);
+          expect(await services.states()).toEqual(["Sending", "Sent"]);
+          expect(await services.rows("inventory", "reservations")).toEqual(handled);
+          await goOn(services, both);
+          expect(await services.tally()).toEqual(all);
+        },
+      );
+    });
   });
 }

@@ -1,6 +1,6 @@
-/** The receiver: a command becomes a row. */
+/** The receiver: a message becomes a row. */
 import type { Database } from "../../../src/index.js";
-import { createService } from "../../../src/messaging/index.js";
+import { createService, type ReceiveContext } from "../../../src/messaging/index.js";
 import { childSetup } from "./child-setup.js";
 import { secret } from "./messages.js";
 
@@ -24,18 +24,18 @@ const watched: Database = {
   },
 };
 
+async function reserve({ orderId }: { readonly orderId: string }, { tx }: ReceiveContext) {
+  await insert(tx, "reservations", orderId);
+  handled.add(tx);
+  await point("in the handler");
+  return { reservedFor: orderId };
+}
+
 const service = createService({
   ...settings,
   db: watched,
   destinations: { orders: { address: peer, secrets: [secret] } },
-  receive: {
-    async ReserveStock({ orderId }, { tx }) {
-      await insert(tx, "reservations", orderId);
-      handled.add(tx);
-      await point("in the handler");
-      return { reservedFor: orderId };
-    },
-  },
+  receive: { ReserveStock: reserve, OrderPlaced: reserve },
 });
 
 await run(service);

@@ -5,6 +5,7 @@ import type { Decision, Fault } from "../../support/lossy/decide-fault.js";
 import { type LossyProxy, startLossyProxy } from "../../support/lossy-proxy.js";
 import type { ServiceProcess, ServiceProcesses } from "../../support/service-processes.js";
 import type { ChildArguments } from "./child-setup.js";
+import type { Kind } from "./messages.js";
 import { type Points, startPoints } from "./points.js";
 
 /** The database of one service. */
@@ -24,7 +25,7 @@ export interface TwoServices {
   readonly proxy: Proxy;
   /** What happens to the next requests to the inventory; none means no fault. */
   readonly faults: Fault[];
-  /** Places an order. Returns the id of its command. */
+  /** Places an order. Returns the id of its message. */
   place(orderId: string): Promise<string>;
   /** Calls a route of a service. */
   call<T>(service: ServiceProcess, route: string, body?: string): Promise<T>;
@@ -40,12 +41,12 @@ export interface TwoServices {
 /** What was lost and what was done twice. */
 export interface Tally {
   readonly placed: readonly string[];
-  /** Orders whose command was never handled. */
+  /** Orders whose message was never handled. */
   readonly lost: readonly string[];
   readonly processedTwice: readonly string[];
-  /** Handled commands without an order. */
+  /** Handled messages without an order. */
   readonly processedWithoutOrder: readonly string[];
-  /** Orders whose response was never handled. */
+  /** Orders whose response was never handled; none of signals, which have no response. */
   readonly withoutResponse: readonly string[];
   readonly respondedTwice: readonly string[];
 }
@@ -62,12 +63,18 @@ export const exactlyOnce = (...placed: string[]): Tally => ({
 
 const childFile = (name: string) => fileURLToPath(new URL(`${name}-child.ts`, import.meta.url));
 
+export interface TwoServicesOptions {
+  /** The longest time of one delivery. */
+  readonly timeoutMs?: number;
+  readonly kind?: Kind;
+}
+
 /** Starts an order service and an inventory service in two processes, with a proxy on each way. */
 export async function startTwoServices(
   processes: ServiceProcesses,
   sides: { readonly orders: Side; readonly inventory: Side },
   atEnd: (end: () => Promise<void>) => void,
-  { timeoutMs = 30_000 }: { readonly timeoutMs?: number } = {},
+  { timeoutMs = 30_000, kind = "command" }: TwoServicesOptions = {},
 ): Promise<TwoServices> {
   const ends: (() => Promise<void>)[] = [];
   atEnd(async () => {
@@ -97,6 +104,7 @@ export async function startTwoServices(
       peer: `http://127.0.0.1:${peer.address.port}/_rf/receive`,
       points: points.url,
       timeoutMs,
+      kind,
     };
     const service = await processes.start(childFile(name), [JSON.stringify(args)]);
     ends.push(service.kill);
@@ -151,7 +159,7 @@ export async function startTwoServices(
         lost: missing(placed, handled),
         processedTwice: repeated(handled),
         processedWithoutOrder: missing(handled, placed),
-        withoutResponse: missing(placed, responses),
+        withoutResponse: kind === "command" ? missing(placed, responses) : [],
         respondedTwice: repeated(responses),
       };
     },
