@@ -4,4 +4,4 @@ import { failureTable } from "./failure-table.js";
 
 const url = inject("postgresUrl");
 
-failureTable({ ...postgresHarness(url), urlOf: () => url });
+failureTable({ ...postgresHarness(url), urlOf: () => url }, ["command"]);

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it, onTestFinished } from "vitest";
 import type { TestDatabase } from "../../../src/testing/index.js";
 import { type ServiceProcess, serviceProcesses } from "../../support/service-processes.js";
 import type { KillableHarness } from "../killed-middleware.js";
+import type { Kind } from "./messages.js";
 import {
   exactlyOnce,
   type Side,
@@ -14,8 +15,11 @@ import {
 const afterLease = String(10 * 60_000);
 const afterExpiry = String(25 * 60 * 60_000);
 
-/** Each row of the failure table, with a sender and a receiver in processes of their own. */
-export function failureTable(harness: KillableHarness): void {
+/**
+ * Each row of the failure table, with a sender and a receiver in processes of their own. The rows about the receiver are
+ * tested with every kind of message.
+ */
+export function failureTable(harness: KillableHarness, kinds: readonly Kind[]): void {
   describe(`${harness.name}: the failure table`, () => {
     const processes = serviceProcesses(afterAll);
 
@@ -160,7 +164,7 @@ export function failureTable(harness: KillableHarness): void {
       expect(await services.rows("inventory", "reservations")).toEqual(["first", "last"]);
     });
 
-    describe.each(["command", "signal"] as const)("a %s", (kind) => {
+    describe.each(kinds)("a %s", (kind) => {
       it.each([
         ["before processing", "before it handles"],
         ["after processing, before inbox write", "in the handler"],
