@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, watch } from "node:fs";
-import { mkdir, mkdtemp, open, readdir, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadSqlite } from "../../src/sql/sqlite/client.js";
 import { createBackup, openSqlite } from "../../src/sql/sqlite/index.js";
+import { damageFile } from "../support/damage-file.js";
 import { runChild } from "../support/run-child.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -160,7 +161,7 @@ describe("back-ups of SQLite files that processes use", () => {
     expect(afterBackup).toHaveLength(30);
     const processed = await runChild<string[]>("sqlite-drain-child.ts", inbox);
 
-    for (const damaged of [file, `${file}-wal`]) await overwrite(damaged);
+    await damageFile(file);
     const status = await oncebox("status", "--database", `sqlite:${file}`);
     expect(status).toMatchObject({ code: 1, err: expect.stringContaining(`${file} is damaged: `) });
     expect(status.err).toContain("oncebox restore --from BACKUP --to");
@@ -199,13 +200,3 @@ describe("back-ups of SQLite files that processes use", () => {
     expect(sorted(await contentOf(file))).toEqual(sorted(await contentOf(join(backups, name!))));
   });
 });
-
-/** Everything after the first page, or after the header of a WAL. */
-async function overwrite(path: string): Promise<void> {
-  if (!existsSync(path)) return;
-  const opened = await open(path, "r+");
-  const { size } = await opened.stat();
-  const from = path.endsWith("-wal") ? 32 : 4096;
-  if (size > from) await opened.write(Buffer.alloc(size - from, 0xa5), 0, size - from, from);
-  await opened.close();
-}

@@ -5,6 +5,7 @@ import {
   mkdtemp,
   readdir,
   readFile,
+  readlink,
   rm,
   stat,
   symlink,
@@ -368,3 +369,20 @@ describe("restoreBackup", () => {
     expect((await readdir(folder)).filter((name) => !name.startsWith("app.db"))).toEqual(["backups"]);
   });
 });
+
+const openFiles = "/proc/self/fd";
+
+it.skipIf(!existsSync(openFiles))(
+  "MSG-21 each failed attempt to open a damaged database closes the file again",
+  async () => {
+    await damage(file, 1);
+    const db = openSqlite({ file });
+    for (let attempt = 0; attempt < 3; attempt++)
+      await expect(db.driver.query({ name: "read", text: "select 1" }, {})).rejects.toThrow("is damaged");
+    await db.close();
+    const paths = (await readdir(openFiles)).map((name) =>
+      readlink(join(openFiles, name)).catch(() => "closed meanwhile"),
+    );
+    expect((await Promise.all(paths)).filter((path) => path.startsWith(folder))).toEqual([]);
+  },
+);

@@ -165,6 +165,7 @@ async function openFile({ file, synchronous }: SqliteClientOptions): Promise<Ope
     });
   }
   await whenFree(() => handle.exec(pragmas(synchronous))).catch((error) => {
+    handle.close(); // the next call opens another, and a file that is in use cannot be restored
     throw explained(file, error);
   });
   const run = statementsOn(handle);

@@ -1,0 +1,50 @@
+/** The sender: places orders, each with a message to the inventory, and notes the responses and the messages that are dead. */
+import { createService, httpTransport, signEnvelope, type Transport } from "../../../src/messaging/index.js";
+import { childSetup } from "./child-setup.js";
+import { secret } from "./messages.js";
+
+const { settings, kind, db, peer, point, insert, run } = childSetup("orders", [
+  "orders",
+  "responses",
+  "cancellations",
+]);
+
+const http = httpTransport((envelope, { serviceId, secrets }) =>
+  signEnvelope(envelope, { destination: serviceId, secrets, now: new Date() }),
+);
+const transport: Transport = {
+  ...http,
+  async send(message, destination, call) {
+    await point("before the send");
+    const response = await http.send(message, destination, call);
+    await point("after the acknowledgement");
+    return response;
+  },
+};
+
+const service = createService({
+  ...settings,
+  db,
+  destinations: { inventory: { address: peer, secrets: [secret], transport } },
+  onResponse: {
+    ReserveStock: ({ reservedFor }, { tx }) => insert(tx, "responses", reservedFor),
+  },
+  async onDead({ payload, state }) {
+    const { orderId } = payload as { orderId: string };
+    await insert(db.driver, "cancellations", `${orderId} ${state}`);
+  },
+});
+
+const send = kind === "command" ? service.send.ReserveStock : service.send.OrderPlaced;
+
+await run(service, {
+  "/place": (orderId) =>
+    service.transaction(async (tx) => {
+      await insert(tx, "orders", orderId);
+      await point("before the outbox write");
+      const messageId = await send("inventory", { orderId }, { tx });
+      await point("before the commit");
+      return messageId;
+    }),
+  "/retry": (messageId) => service.retry(messageId),
+});
