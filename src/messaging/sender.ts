@@ -55,14 +55,20 @@ export function createSender(parts: ServiceParts): Sender {
 
   const enqueue: Sender["enqueue"] = async (message, options) => {
     const { destination, endpoint, messageType, text } = message;
-    const { correlationId, partitionKey, signal, maxRetries, ttlMs = settings.ttlMs } = options;
+    const {
+      correlationId,
+      partitionKey,
+      signal,
+      maxRetries = settings.retry.maxRetries,
+      ttlMs = settings.ttlMs,
+    } = options;
     const tx = transactionFor(options.tx);
     const headers = {
       ...options.headers,
       ...message.headers,
       [headerNames.messageType]: messageType,
       [headerNames.source]: serviceId,
-      ...(maxRetries === undefined ? {} : { [headerNames.maxRetries]: String(maxRetries) }),
+      [headerNames.maxRetries]: String(maxRetries),
     };
     const messageId = await outbox.enqueue(
       {

@@ -19,6 +19,7 @@ import type { Fault } from "./transient-retry.js";
  * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
  * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
+ * | dead, its expiry is told | dead; last_error; owner; locked_until is when another process may tell it |                              |
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -98,6 +99,11 @@ export interface OutboxStatements extends QueueStatements {
   readonly enqueueMany: SqlStatement;
   /** As enqueueMany, when some have a partition key: they join their partition queues in this order */
   readonly enqueueKeyed: SqlStatement;
+  /**
+   * Leases dead messages past their expiry that say nothing of it yet, or whose earlier lease of this kind has ended, and
+   * writes the expiry into their errors → seq and the key columns. `release` ends the lease.
+   */
+  readonly expireDead: SqlStatement;
 }
 
 export interface QueueStatementOptions {
