@@ -16,9 +16,9 @@ export const deadMessages =
     // By what has happened, not by the time: a message that fails past its expiry is told as Failed, and then as Expired.
     const state = saysExpired(reason) ? "Expired" : "Failed";
     const dead: DeadMessage = { ...sent, state, payload: JSON.parse(found.payload) as unknown };
-    const { messageId, destination, endpoint, maxRetries } = dead;
+    const { messageId, destination, endpoint, retryCount, maxRetries } = dead;
     const error = sent.lastError ?? reason;
     if (state === "Expired") reports.expired({ messageId, destination, endpoint });
-    else reports.failed({ messageId, destination, endpoint }, maxRetries, error);
+    else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries, error);
     await options.onDead?.(dead, { state, error });
   };

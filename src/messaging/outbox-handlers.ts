@@ -55,7 +55,7 @@ export function outboxHandlers(
         reports.sendFailed(outgoing, retry, maxRetries, reason);
         throw new SendFailed(reason);
       }
-      reports.sent(outgoing, performance.now() - startedAt);
+      reports.sent(outgoing, performance.now() - startedAt, message.attempt);
     };
 
   return Object.fromEntries(

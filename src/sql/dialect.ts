@@ -1,3 +1,5 @@
+import type { Logger } from "../base/logger.js";
+import type { WakeUpSource } from "../dispatch/worker.js";
 import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
 import type { QueueNames } from "./names.js";
 import type { Fault } from "./transient-retry.js";
@@ -187,11 +189,28 @@ export interface ReceivingDatabase {
   close(): Promise<void>;
 }
 
+/** A queue, named as for `createInbox` and `createOutbox`. */
+export interface NotifyQueue {
+  readonly kind: "inbox" | "outbox";
+  readonly schema?: string;
+  readonly table?: string;
+}
+
+/** How a database wakes workers by a commit, also by one of other code and other processes. */
+export interface CommitNotifications {
+  /** From now on commits notify. Run it where you migrate; it may be repeated. */
+  enable(queue: NotifyQueue): Promise<void>;
+  /** Listens on a connection of its own. */
+  wakeUp(queue: NotifyQueue, logger: Logger): WakeUpSource;
+}
+
 /** An open database: a dialect and its driver. Made by `oncebox/postgres`, `oncebox/sqlserver` and `oncebox/sqlite`. */
 export interface Database extends ReceivingDatabase {
   readonly dialect: Dialect;
   /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */
   exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /** Only PostgreSQL has it. */
+  readonly notifications?: CommitNotifications;
 }
 
 export type Rows = readonly SqlRow[];

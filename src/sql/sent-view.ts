@@ -7,7 +7,7 @@ export interface SentViewParts {
   readonly from: string;
   readonly destination: (topic: string) => string;
   readonly endpoint: (topic: string) => string;
-  /** The text of one header; null where the headers cannot be read as JSON. */
+  /** The text of one header. A service sends only headers that every database can read from JSON. */
   readonly header: (headers: string, name: string) => string;
   /** The present time, as the outbox's view writes times. */
   readonly now: string;

@@ -250,8 +250,7 @@ ${sentQuery({
   from: n.view,
   destination: (topic) => `substr(${topic}, 1, instr(${topic}, '/') - 1)`,
   endpoint: (topic) => `substr(${topic}, instr(${topic}, '/') + 1)`,
-  header: (headers, name) =>
-    `case when ${headers} like '{%' then json_extract(${headers}, '$."${name}"') end`,
+  header: (headers, name) => `json_extract(${headers}, '$."${name}"')`,
   now: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
 })}`,
 ];

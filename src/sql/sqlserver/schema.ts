@@ -183,8 +183,7 @@ export function sentView(n: QueueNames): readonly string[] {
     from: n.view,
     destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
     endpoint: (topic) => `substring(${topic}, charindex(N'/', ${topic}) + 1, 255)`,
-    header: (headers, name) =>
-      `case when ${headers} like N'{%' then json_value(${headers}, '$."${name}"') end`,
+    header: (headers, name) => `json_value(${headers}, '$."${name}"')`,
     now: "sysutcdatetime()",
   });
   return [

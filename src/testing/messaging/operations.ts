@@ -36,10 +36,10 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       expect(lines("info", "Outbox: message enqueued")).toMatchObject(
         [sent, failed, expired].map((messageId) => ({ messageId, ...way, service: "orders" })),
       );
-      expect(lines("info", "Outbox: message sent")).toMatchObject([
+      expect(lines("info", "Outbox: message sent successfully")).toMatchObject([
         { messageId: sent, durationMs: expect.any(Number) },
       ]);
-      expect(lines("warn", "Outbox: send failed")).toMatchObject([
+      expect(lines("warn", "Outbox: message send failed")).toMatchObject([
         { messageId: sent, retryCount: 1, maxRetries: 1, error: "Error" },
         { messageId: failed, retryCount: 1, maxRetries: 1, error: "Error" },
       ]);
@@ -88,14 +88,11 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       ids.push(await old.orders.send.OrderApproved("inventory", { orderId: "8" }));
       old.fates.push("lost");
       await dispatch(old.orders);
-      const odd = { "x-odd": "\0 \ud800" }; // some databases cannot read such a text from JSON
       ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }, { maxRetries: 4 }));
-      const unread = await orders.send.OrderApproved("inventory", { orderId: "10" }, { headers: odd });
       const names = namesOf(database, "outbox", "viewed_outbox");
       const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
       const rows = await database.raw(`select * from ${view}`);
       const byId = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row]));
-      expect(byId.get(unread)).toMatchObject({ State: "Pending" });
       const shown = ids.map((id) => byId.get(id)!);
       expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending"]);
       expect(rows[0]).toMatchObject({

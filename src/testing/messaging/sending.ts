@@ -298,6 +298,9 @@ export function sendingContract(harness: ContractHarness): void {
       await refused(undefined, /undefined/);
       await refused({ orderId: "x".repeat(1_100_000) }, /1100\d+ bytes; at most 1048576/);
       await refused({ orderId: "7" }, /rf-hmac/, { headers: { "rf-hmac": "forged" } });
+      for (const value of ["secret-value\n", "\0", "\ud800", "x".repeat(8_193)])
+        await refused({ orderId: "7" }, /headers: x-odd\. /, { headers: { "x-odd": value } });
+      await refused({ orderId: "7" }, /headers: X-Odd, a b\. /, { headers: { "X-Odd": "1", "a b": "2" } });
       await refused({ orderId: "7" }, /ttlMs must be at most inboxRetentionMs/, { ttlMs: 25 * 3_600_000 });
       await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
         /"nobody" is not a destination.*orders, inventory/,
