@@ -111,17 +111,22 @@ export function operationsTests({ box }: OutboxContext): void {
       await hanging;
     });
 
-    it("MSG-04 a message that is replayed while it is told stays replayed", async () => {
+    it("MSG-04 a message that is replayed and claimed while it is told stays claimed", async () => {
       const replaying: (() => unknown)[] = [];
       const { outbox, clock, owner, ids } = await failed(1, () => replaying.shift()?.());
       const id = ids[0]!;
-      replaying.push(() => outbox.replay([{ id }], { ttlMs: 60_000 }));
+      const seen: unknown[] = [];
+      replaying.push(async () => {
+        await outbox.replay([{ id }], { ttlMs: 60_000 });
+        seen.push(await outbox.get({ id }), ...(await outbox.claim({ owner })));
+      });
       clock.advance(1_000);
       await outbox.expireFailed();
-      expect(await outbox.get({ id })).toMatchObject({ state: "Ready", owner: null, lockedUntil: null });
-      const claimed = await outbox.claim({ owner });
-      expect(claimed).toMatchObject([{ id, attempt: 0 }]);
-      await outbox.ack(owner, claimed);
+      expect(seen).toMatchObject([
+        { id, state: "Ready", owner: null, lockedUntil: null },
+        { id, owner, attempt: 0 },
+      ]);
+      expect((await outbox.ack(owner, [{ id }])).changed).toHaveLength(1);
       expect(await outbox.get({ id })).toMatchObject({ state: "Done" });
     });
   });
