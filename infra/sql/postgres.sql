@@ -42,6 +42,8 @@ create table "infra"."inbox_state" (
   crashes smallint not null default 0,
   -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
+  -- not of a done message: there it is processed_at
+  last_attempt_at timestamptz,
   last_error text
 )
 -- vacuum before dead row versions pile up
@@ -161,7 +163,8 @@ select
   m.correlation_id as "CorrelationId",
   d.processed_at as "ProcessedAt",
   m.deliveries as "Deliveries",
-  m.partition_key as "PartitionKey"
+  m.partition_key as "PartitionKey",
+  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt"
 from "infra"."inbox" m
 left join "infra"."inbox_state" s on s.seq = m.seq
 left join "infra"."inbox_done" d on d.seq = m.seq;
@@ -639,6 +642,8 @@ create table "infra"."outbox_state" (
   crashes smallint not null default 0,
   -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
+  -- not of a done message: there it is processed_at
+  last_attempt_at timestamptz,
   last_error text
 )
 -- vacuum before dead row versions pile up
@@ -757,7 +762,9 @@ select
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.partition_key as "PartitionKey"
+  m.partition_key as "PartitionKey",
+  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
+  m.headers as "Headers"
 from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
 left join "infra"."outbox_done" d on d.seq = m.seq;

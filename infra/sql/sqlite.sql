@@ -39,6 +39,8 @@ create table "InboxState" (
   expires_at integer,
   processed_at integer,
   processed_by text,
+  -- not of a done message: there it is processed_at
+  last_attempt_at integer,
   last_error text
 ) strict;
 
@@ -46,7 +48,7 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
-create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5);
+create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
 create table "InboxCursor" (
   id integer primary key check (id = 1),
@@ -170,7 +172,8 @@ select
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.processed_at / 1000.0, 'unixepoch') as ProcessedAt,
   m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt
 from "Inbox" m
 left join "InboxState" s on s.seq = m.seq;
 
@@ -199,6 +202,8 @@ create table "OutboxState" (
   expires_at integer,
   processed_at integer,
   processed_by text,
+  -- not of a done message: there it is processed_at
+  last_attempt_at integer,
   last_error text
 ) strict;
 
@@ -206,7 +211,7 @@ create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
 create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
 
-create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5);
+create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
 create table "OutboxCursor" (
   id integer primary key check (id = 1),
@@ -295,6 +300,8 @@ select
   m.correlation_id as CorrelationId,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.due_at / 1000.0, 'unixepoch') as DueTimeUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.expires_at / 1000.0, 'unixepoch') as ExpiresAt,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(s.processed_at, s.last_attempt_at) / 1000.0, 'unixepoch') as LastAttemptAt,
+  m.headers as Headers
 from "Outbox" m
 left join "OutboxState" s on s.seq = m.seq;

@@ -53,6 +53,8 @@ create table [infra].[InboxState] (
   -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
+  -- not of a done message: there it is processed_at
+  last_attempt_at datetime2(3) null,
   last_error nvarchar(max) null,
   constraint [InboxState_PK] primary key clustered (seq)
 )
@@ -64,7 +66,7 @@ go
 create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
-create index [Inbox_Dead] on [infra].[InboxState] (seq) where status = 4
+create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until) where status = 4
 go
 
 create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
@@ -124,7 +126,8 @@ select
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
   m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
 from [infra].[Inbox] m
 inner join [infra].[InboxState] s on s.seq = m.seq')
 go
@@ -415,7 +418,7 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
     case
       when c.status = 2 then 'claimed'
@@ -508,7 +511,8 @@ begin
     owner = null,
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
-    last_error = coalesce(i.error, [InboxState].last_error)
+    last_error = coalesce(i.error, [InboxState].last_error),
+    last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end
   output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
   from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
@@ -532,6 +536,7 @@ if object_id(N'[infra].[Inbox_Fail]', N'P') is null
 go
 
 alter procedure [infra].[Inbox_Fail]
+  @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
   @error nvarchar(max),
@@ -540,6 +545,7 @@ as
 begin
   set nocount on;
   set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
 
   declare @changed table (seq bigint not null primary key, keyed bit null);
 
@@ -547,7 +553,8 @@ begin
   if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
-  set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
+  set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
+    last_attempt_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
@@ -586,7 +593,7 @@ begin
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner
   option (loop join, force order);
 
   select c.seq as seq from @changed c;
@@ -661,7 +668,8 @@ begin
     crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
     owner = null,
     locked_until = null,
-    last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
+    last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+    last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at)
   output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
   from (
     select top (@limit) u.seq
@@ -798,7 +806,7 @@ begin
   set xact_abort on;
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
   from [infra].[Inbox] m
   inner join [infra].[InboxState] s on s.seq = m.seq
@@ -830,7 +838,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
@@ -926,7 +934,8 @@ go
 
 alter procedure [infra].[Inbox_Replay]
   @now datetime2(3) = null,
-  @items nvarchar(max)
+  @items nvarchar(max),
+  @ttl_ms float
 as
 begin
   set nocount on;
@@ -940,7 +949,8 @@ begin
 
   update [infra].[InboxState]
   set status = case when [InboxState].keyed = 1 then 5 else 1 end,
-    attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].status = 4
@@ -1814,6 +1824,8 @@ create table [infra].[OutboxState] (
   -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
+  -- not of a done message: there it is processed_at
+  last_attempt_at datetime2(3) null,
   last_error nvarchar(max) null,
   constraint [OutboxState_PK] primary key clustered (seq)
 )
@@ -1825,7 +1837,7 @@ go
 create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
-create index [Outbox_Dead] on [infra].[OutboxState] (seq) where status = 4
+create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until) where status = 4
 go
 
 create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
@@ -1884,7 +1896,9 @@ select
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
   s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
+  m.headers as Headers
 from [infra].[Outbox] m
 inner join [infra].[OutboxState] s on s.seq = m.seq')
 go
@@ -2144,7 +2158,7 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
     case
       when c.status = 2 then 'claimed'
@@ -2237,7 +2251,8 @@ begin
     owner = null,
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
-    last_error = coalesce(i.error, [OutboxState].last_error)
+    last_error = coalesce(i.error, [OutboxState].last_error),
+    last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end
   output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
   from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
@@ -2261,6 +2276,7 @@ if object_id(N'[infra].[Outbox_Fail]', N'P') is null
 go
 
 alter procedure [infra].[Outbox_Fail]
+  @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
   @error nvarchar(max),
@@ -2269,6 +2285,7 @@ as
 begin
   set nocount on;
   set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
 
   declare @changed table (seq bigint not null primary key, keyed bit null);
 
@@ -2276,7 +2293,8 @@ begin
   if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
-  set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error
+  set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
+    last_attempt_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
@@ -2315,7 +2333,7 @@ begin
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
-  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner
   option (loop join, force order);
 
   select c.seq as seq from @changed c;
@@ -2390,7 +2408,8 @@ begin
     crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
     owner = null,
     locked_until = null,
-    last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end
+    last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
+    last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at)
   output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
   from (
     select top (@limit) u.seq
@@ -2526,7 +2545,7 @@ begin
   set xact_abort on;
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
   from [infra].[Outbox] m
   inner join [infra].[OutboxState] s on s.seq = m.seq
@@ -2558,7 +2577,7 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
-    s.last_error as last_error, s.processed_at as processed_at, s.processed_by as processed_by,
+    s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
@@ -2654,7 +2673,8 @@ go
 
 alter procedure [infra].[Outbox_Replay]
   @now datetime2(3) = null,
-  @items nvarchar(max)
+  @items nvarchar(max),
+  @ttl_ms float
 as
 begin
   set nocount on;
@@ -2668,7 +2688,8 @@ begin
 
   update [infra].[OutboxState]
   set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
-    attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null
+    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null
   output inserted.seq, inserted.keyed into @changed (seq, keyed)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 4
@@ -3013,5 +3034,47 @@ begin
   order by a.seq;
 
   if @outermost = 1 commit transaction;
+end
+go
+
+if object_id(N'[infra].[Outbox_ExpireDead]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_ExpireDead] as return 0')
+go
+
+alter procedure [infra].[Outbox_ExpireDead]
+  @now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @lease_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+  declare @expired table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set owner = @owner,
+    locked_until = @lease_end,
+    last_error = case
+      when charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0 then N'It was not handled before its expiresAt.' + coalesce(N' Before that: ' + [OutboxState].last_error, N'')
+      else [OutboxState].last_error
+    end
+  output inserted.seq into @expired (seq)
+  from (
+    select top (@limit) r.seq
+    from [infra].[OutboxState] r with (index([Outbox_Dead]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now)
+    order by r.seq
+  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and [OutboxState].status = 4 and [OutboxState].expires_at <= @now and (([OutboxState].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [OutboxState].locked_until <= @now)
+  option (loop join, force order);
+
+  select e.seq as seq, m.id as id
+  from @expired e
+  inner join [infra].[Outbox] m on m.seq = e.seq
+  option (loop join, force order);
 end
 go

@@ -53,3 +53,4 @@ grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_EnqueueMany] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_EnqueueKeyed] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];

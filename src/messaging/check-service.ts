@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import type { Database } from "../sql/dialect.js";
 import { checkMessages } from "./check-messages.js";
 import { checkTimes } from "./check-times.js";
 import { problemOf } from "./problem-of.js";
@@ -15,6 +16,7 @@ export function checkService(options: AnyServiceOptions, destinations: readonly 
     ...checkMessages(options),
     ...destinations,
     ...checkFunctions(options),
+    ...checkNotify(options),
     ...checkTimes(options),
   ];
   if (problems.length === 0) return;
@@ -39,3 +41,18 @@ function checkFunctions(options: AnyServiceOptions): readonly string[] {
     .filter((name) => options[name] !== undefined && typeof options[name] !== "function")
     .map((name) => `${name} must be a function`);
 }
+
+function checkNotify({ notify, wakeUp, db }: AnyServiceOptions): readonly string[] {
+  if (notify === undefined || notify === false) return [];
+  if (notify !== true) return ["notify must be true or false"];
+  const { notifications } = outboxDatabase(db) ?? {};
+  return [
+    ...(notifications === undefined
+      ? ["notify needs an outbox on PostgreSQL; give a wakeUp instead, or neither"]
+      : []),
+    ...(wakeUp === undefined ? [] : ["give notify or wakeUp, not both"]),
+  ];
+}
+
+const outboxDatabase = (db: AnyServiceOptions["db"] | undefined): Database | undefined =>
+  db === undefined || db === null || "driver" in db ? (db ?? undefined) : db.outbox;

@@ -16,6 +16,7 @@ import { deliverer } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
 import { type Operations, serviceOperations } from "./operations.js";
 import { outboxHandlers } from "./outbox-handlers.js";
+import { outboxQueue } from "./outbox-queue.js";
 import { wrapPushCall } from "./push-call.js";
 import { createReceive } from "./receiver.js";
 import { receiverHttp } from "./receiver-http.js";
@@ -143,8 +144,10 @@ export function createService<
   };
 }
 
-async function createTables({ outboxDb, inboxDb, settings, options }: ServiceParts): Promise<void> {
-  const [outbox, inbox] = [`${settings.table}_outbox`, `${settings.table}_inbox`];
+async function createTables(parts: ServiceParts): Promise<void> {
+  const { outboxDb, inboxDb, settings, options } = parts;
+  const queue = outboxQueue(parts);
+  const [outbox, inbox] = [queue.table, `${settings.table}_inbox`];
   const schema = defined({ schema: options.schema });
   if (outboxDb === inboxDb) await migrate(outboxDb, { ...schema, outbox, inbox });
   else {
@@ -154,6 +157,7 @@ async function createTables({ outboxDb, inboxDb, settings, options }: ServicePar
   const { dialect } = outboxDb;
   const names = dialect.names("outbox", options.schema ?? dialect.defaults.schema, outbox);
   await outboxDb.exclusively(names.schema, (tx) => runBatches(tx, dialect.sentView(names)));
+  if (options.notify) await outboxDb.notifications?.enable(queue);
 }
 
 async function wakingTransaction<T>(

@@ -1,6 +1,6 @@
 import type { OutboxKey } from "../queue/message.js";
 import type { DeadLetterListener } from "../queue/work-store.js";
-import { reasons } from "../sql/reasons.js";
+import { saysExpired } from "../sql/reasons.js";
 import type { DeadMessage } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
 import { toSentMessage } from "./stored-message.js";
@@ -13,11 +13,12 @@ export const deadMessages =
     const found = await outbox.get(key);
     if (found === null) return;
     const sent = toSentMessage(found, settings.retry.maxRetries, now());
-    const state = reason === reasons.expired ? "Expired" : sent.state === "Expired" ? "Expired" : "Failed";
+    // By what has happened, not by the time: a message that fails past its expiry is told as Failed, and then as Expired.
+    const state = saysExpired(reason) ? "Expired" : "Failed";
     const dead: DeadMessage = { ...sent, state, payload: JSON.parse(found.payload) as unknown };
-    const { messageId, destination, endpoint, maxRetries } = dead;
+    const { messageId, destination, endpoint, retryCount, maxRetries } = dead;
     const error = sent.lastError ?? reason;
     if (state === "Expired") reports.expired({ messageId, destination, endpoint });
-    else reports.failed({ messageId, destination, endpoint }, maxRetries, error);
+    else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries, error);
     await options.onDead?.(dead, { state, error });
   };

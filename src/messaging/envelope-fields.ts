@@ -58,14 +58,19 @@ function headersProblem(headers: unknown): FieldProblem | undefined {
   const entries = Object.entries(headers);
   if (entries.length > wireLimits.headers + protocolHeaders.length) return "too many headers";
   for (const [name, value] of entries) {
-    if (!namePattern.test(name) || name.length > wireLimits.headerName) return "header name is not allowed";
-    if (typeof value !== "string") return "headers are not an object of strings";
-    if (!isHeaderText(value)) return "header value is not allowed";
+    const problem = headerProblem(name, value);
+    if (problem !== undefined) return problem;
   }
   const [version, timestamp, hmac] = protocolHeaders.map((name) => (headers as HeaderValues)[name]);
   if (version !== protocolVersion) return "rf-version is unknown";
   if (timestampMs(timestamp) === undefined) return "rf-timestamp is not a UTC time";
   return hmac === undefined ? "rf-hmac is missing" : undefined;
+}
+
+export function headerProblem(name: string, value: unknown): FieldProblem | undefined {
+  if (!namePattern.test(name) || name.length > wireLimits.headerName) return "header name is not allowed";
+  if (typeof value !== "string") return "headers are not an object of strings";
+  return isHeaderText(value) ? undefined : "header value is not allowed";
 }
 
 type HeaderValues = Readonly<Record<string, string | undefined>>;

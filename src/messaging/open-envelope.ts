@@ -37,7 +37,15 @@ export type OpenedEnvelope =
   /** 400; or 413 when the reason is "too large". */
   | { readonly kind: "malformed"; readonly reason: MalformedReason }
   /** 401, without the reason. */
-  | { readonly kind: "refused"; readonly reason: EnvelopeRefusal };
+  | RefusedEnvelope;
+
+export interface RefusedEnvelope {
+  readonly kind: "refused";
+  readonly reason: EnvelopeRefusal;
+  /** Not verified: what the message claims. */
+  readonly messageId: string;
+  readonly sourceServiceId: string;
+}
 
 export const openDefaults = { toleranceMs: 5 * 60_000, maxBytes: 1_048_576 } as const;
 
@@ -55,8 +63,8 @@ export function openFields(fields: EnvelopeFields, options: OpenFieldsOptions): 
 
 function verified(fields: EnvelopeFields, options: OpenFieldsOptions): OpenedEnvelope {
   const reason = refusalOf(fields, options);
-  if (reason !== undefined) return { kind: "refused", reason };
   const { messageId, correlationId, sourceServiceId, messageType, endpoint, payloadText } = fields;
+  if (reason !== undefined) return { kind: "refused", reason, messageId, sourceServiceId };
   const payload = parseJson(payloadText);
   if (payload === undefined) return malformed("not JSON");
   const others = Object.entries(fields.headers).filter(([name]) => !isProtocolHeader(name));

@@ -19,7 +19,8 @@ export function openRequest(parts: ServiceParts, body: Uint8Array): OpenedReques
   });
   if (opened.kind === "opened") return { envelope: opened.envelope };
   if (opened.kind === "refused") {
-    reports.notVerified(opened.reason);
+    const { reason, messageId, sourceServiceId } = opened;
+    reports.notVerified({ messageId, sourceServiceId }, reason);
     return { status: 401 };
   }
   reports.malformed(opened.reason);

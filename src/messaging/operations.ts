@@ -2,7 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
+import { expireWithin, type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { OutboxState } from "../queue/message.js";
 import type { CallOptions, Page } from "../queue/work-store.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -34,6 +34,8 @@ export interface InboxStats {
 export interface ServiceMaintenance {
   /** Expired leases and messages of the outbox. */
   readonly expired: MaintenanceResult;
+  /** Failed messages that are Expired now. `onDead` was told. */
+  readonly failed: MaintenanceResult;
   /** Sent messages that were deleted after their retention. */
   readonly sent: MaintenanceResult;
   /** Records of handled messages that were deleted after their retention. */
@@ -47,8 +49,9 @@ export interface Operations {
   list(filter?: SentFilter): Promise<Page<SentMessage>>;
   get(messageId: string, options?: CallOptions): Promise<SentMessage | null>;
   /**
-   * Sends a Failed or Expired message again, with all its retries and no expiry. Returns whether there was one. A receiver
-   * that handled the message and has forgotten it since, after its inbox retention, handles it again.
+   * Sends a Failed or Expired message again, with all its retries and the service's `ttlMs` from now on. Returns whether
+   * there was one. A receiver that handled the message and has forgotten it since, after its inbox retention, handles it
+   * again.
    */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
   maintain(budget: Budget): Promise<ServiceMaintenance>;
@@ -111,18 +114,19 @@ export function serviceOperations(parts: ServiceParts): Operations {
     },
 
     async retry(messageId, call = {}) {
-      const { changed } = await outbox.replay([{ id: messageId }], call);
+      const { changed } = await outbox.replay([{ id: messageId }], { ...call, ttlMs: settings.ttlMs });
       if (changed.length > 0) wake();
       return changed.length > 0;
     },
 
     async maintain(budget) {
       const expired = await reapWithin(outbox, budget);
+      const failed = await expireWithin(outbox, budget);
       const sent = await purgeWithin(outbox, budget, { retentionMs: settings.sentRetentionMs });
       const handled = await purgeWithin(inbox, budget, { retentionMs: settings.inboxRetentionMs });
       const [outboxStats, inboxStats] = [await outbox.stats(), await inbox.stats()];
       reports.sizes(outboxStats.counts.Ready, inboxStats.counts.Done);
-      return { expired, sent, inbox: handled };
+      return { expired, failed, sent, inbox: handled };
     },
   };
 }

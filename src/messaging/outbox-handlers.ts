@@ -4,7 +4,6 @@ import { PermanentFailure, permanentFailure, RetryAfter } from "../dispatch/sett
 import { RefusedMessage } from "../publishers/refused-message.js";
 import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/reasons.js";
-import { attemptError } from "./attempt-error.js";
 import type { Deliver } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
 import type { HandleResponse } from "./responses.js";
@@ -51,13 +50,12 @@ export function outboxHandlers(
         // Not tried, because the circuit breaker is open; or cut off, because the function's time is up.
         if (error instanceof RetryAfter || signal.aborted) throw error;
         const reason = sendError(error);
-        const text = attemptError(now(), reason);
         const retry = message.attempt + 1;
-        if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(text);
+        if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(reason);
         reports.sendFailed(outgoing, retry, maxRetries, reason);
-        throw new SendFailed(text);
+        throw new SendFailed(reason);
       }
-      reports.sent(outgoing, performance.now() - startedAt);
+      reports.sent(outgoing, performance.now() - startedAt, message.attempt);
     };
 
   return Object.fromEntries(

@@ -1,5 +1,5 @@
 import { guardedLogger, type Logger, silentLogger, withFields } from "../base/logger.js";
-import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/metrics.js";
 
 /** A message on its way out, for logs and metrics. */
 export interface Outgoing {
@@ -17,13 +17,33 @@ export interface Incoming {
 
 const noMetrics: Metrics = { count() {}, duration() {} };
 
+/** The counters and gauges of the specification, each with our own name for it. */
+const ownNames = {
+  rf_outbox_pending_count: "oncebox.messages.pending",
+  rf_outbox_retry_count: "oncebox.messages.retries",
+  rf_outbox_failed_count: "oncebox.messages.failed",
+  rf_outbox_expired_count: "oncebox.messages.expired",
+  rf_inbox_duplicate_count: "oncebox.messages.duplicates",
+  rf_inbox_size: "oncebox.messages.inbox_size",
+} as const;
+
 /**
- * What a service writes to its log and counts. The names with `rf_` are those of the specification; those with
- * `messaging.` follow OpenTelemetry. Nothing here gets a payload.
+ * What a service writes to its log and counts. The names with `rf_` are those of the specification. Those with `oncebox.`
+ * are ours, and those with `messaging.` follow OpenTelemetry. Nothing here gets a payload.
  */
 export function serviceReports(serviceId: string, options: { logger?: Logger; metrics?: Metrics }) {
   const logger = withFields(guardedLogger(options.logger ?? silentLogger), { service: serviceId });
-  const metrics = options.metrics === undefined ? noMetrics : guardedMetrics(options.metrics);
+  const metrics = guardedMetrics(options.metrics ?? noMetrics);
+  /** Under both names. */
+  const measure = (
+    kind: "count" | "gauge" | "histogram",
+    name: keyof typeof ownNames,
+    value: number,
+    attributes: MetricAttributes,
+  ): void => {
+    metrics[kind](name, value, attributes);
+    metrics[kind](ownNames[name], value, attributes);
+  };
   const outgoing = ({ destination, endpoint }: Outgoing) => ({ destination, endpoint });
   const incoming = ({ sourceServiceId, endpoint }: Incoming) => ({ source: sourceServiceId, endpoint });
   const operation = (name: string, destination: string) => ({
@@ -38,24 +58,25 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
     enqueued(message: Outgoing): void {
       logger.info("Outbox: message enqueued", { ...message });
     },
-    sent(message: Outgoing, durationMs: number): void {
-      logger.info("Outbox: message sent", { ...message, durationMs: Math.round(durationMs) });
+    sent(message: Outgoing, durationMs: number, retries: number): void {
+      logger.info("Outbox: message sent successfully", { ...message, durationMs: Math.round(durationMs) });
+      measure("histogram", "rf_outbox_retry_count", retries, outgoing(message));
     },
     sendTook(message: Outgoing, ms: number): void {
       metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
       metrics.duration("messaging.client.operation.duration", ms, operation("send", message.destination));
     },
     sendFailed(message: Outgoing, retry: number, maxRetries: number, error: string): void {
-      logger.warn("Outbox: send failed", { ...message, retryCount: retry, maxRetries, error });
-      metrics.count("rf_outbox_retry_count", 1, outgoing(message));
+      logger.warn("Outbox: message send failed", { ...message, retryCount: retry, maxRetries, error });
     },
-    failed(message: Outgoing, maxRetries: number, error: string): void {
+    failed(message: Outgoing, retries: number, maxRetries: number, error: string): void {
       logger.error("Outbox: message permanently failed", { ...message, maxRetries, error });
-      metrics.count("rf_outbox_failed_count", 1, outgoing(message));
+      measure("histogram", "rf_outbox_retry_count", retries, outgoing(message));
+      measure("count", "rf_outbox_failed_count", 1, outgoing(message));
     },
     expired(message: Outgoing): void {
       logger.error("Outbox: message expired", { ...message });
-      metrics.count("rf_outbox_expired_count", 1, outgoing(message));
+      measure("count", "rf_outbox_expired_count", 1, outgoing(message));
     },
 
     processed(message: Incoming, ms: number): void {
@@ -65,22 +86,22 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
     },
     duplicate(message: Incoming): void {
       logger.warn("Inbox: duplicate detected", { ...message });
-      metrics.count("rf_inbox_duplicate_count", 1, incoming(message));
+      measure("count", "rf_inbox_duplicate_count", 1, incoming(message));
     },
     notProcessed(message: Incoming, error: string): void {
       logger.error("Inbox: message not processed", { ...message, error });
     },
-    /** Fields of a message whose signature is wrong are not trusted, so they are not written. */
-    notVerified(reason: string): void {
-      logger.warn("Inbox: HMAC verification failed", { reason });
+    /** Its id and source are what the message claims. They have the form of an id and of a name, and nothing proves them. */
+    notVerified(message: Omit<Incoming, "endpoint">, reason: string): void {
+      logger.warn("Inbox: HMAC verification failed", { ...message, reason });
     },
     malformed(reason: string): void {
       logger.warn("Inbox: malformed message refused", { reason });
     },
 
     sizes(pending: number, inboxSize: number): void {
-      metrics.gauge?.("rf_outbox_pending_count", pending, {});
-      metrics.gauge?.("rf_inbox_size", inboxSize, {});
+      measure("gauge", "rf_outbox_pending_count", pending, {});
+      measure("gauge", "rf_inbox_size", inboxSize, {});
     },
   };
 }

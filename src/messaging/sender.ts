@@ -5,7 +5,7 @@ import { optionalCount, refuseUnknown, requireDuration } from "../queue/argument
 import type { SqlExecutor } from "../sql/driver.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { MessageType } from "./envelope.js";
-import { isProtocolHeader } from "./envelope-fields.js";
+import { headerProblem, wireLimits } from "./envelope-fields.js";
 import { mostRetries } from "./retry-options.js";
 import { serialisePayload } from "./serialise-payload.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -55,14 +55,20 @@ export function createSender(parts: ServiceParts): Sender {
 
   const enqueue: Sender["enqueue"] = async (message, options) => {
     const { destination, endpoint, messageType, text } = message;
-    const { correlationId, partitionKey, signal, maxRetries, ttlMs = settings.ttlMs } = options;
+    const {
+      correlationId,
+      partitionKey,
+      signal,
+      maxRetries = settings.retry.maxRetries,
+      ttlMs = settings.ttlMs,
+    } = options;
     const tx = transactionFor(options.tx);
     const headers = {
       ...options.headers,
       ...message.headers,
       [headerNames.messageType]: messageType,
       [headerNames.source]: serviceId,
-      ...(maxRetries === undefined ? {} : { [headerNames.maxRetries]: String(maxRetries) }),
+      [headerNames.maxRetries]: String(maxRetries),
     };
     const messageId = await outbox.enqueue(
       {
@@ -121,12 +127,12 @@ export function checkOptions(options: SendOptions, inboxRetentionMs: number): vo
 }
 
 export function checkHeaders(headers: SendOptions["headers"]): void {
-  const wrong = Object.keys(headers ?? {}).filter(
-    (name) => isProtocolHeader(name) || name.startsWith("rf-") || name !== name.toLowerCase(),
-  );
+  const wrong = Object.entries(headers ?? {})
+    .filter(([name, value]) => name.startsWith("rf-") || headerProblem(name, value) !== undefined)
+    .map(([name]) => name);
   if (wrong.length > 0)
     throw new InvalidArgumentError(
-      `headers: ${wrong.join(", ")}. Names are in lower case and do not begin with "rf-".`,
+      `headers: ${wrong.join(", ")}. Names are in lower case (a-z, 0-9, ".", "_", "-") and do not begin with "rf-"; values are texts of at most ${wireLimits.headerValue} characters without control characters. A receiver would refuse others.`,
     );
 }
 

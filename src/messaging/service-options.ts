@@ -115,6 +115,11 @@ export interface ServiceOptions<
   readonly schema?: string;
   /** Wakes the worker when another process or a caller's own transaction has committed a message. */
   readonly wakeUp?: WakeUpSource;
+  /**
+   * The same by PostgreSQL's NOTIFY, without a `wakeUp`: `init` adds the triggers and `start` listens. Not by default,
+   * because PostgreSQL lets notifying transactions commit only one at a time.
+   */
+  readonly notify?: boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
   /** For tests: the time instead of the database's. */
@@ -140,6 +145,7 @@ export const knownOptions = [
   "breaker",
   "schema",
   "wakeUp",
+  "notify",
   "logger",
   "metrics",
   "clock",

@@ -3,10 +3,11 @@ import { defined } from "../base/defined.js";
 import { safeReason } from "../base/safe-reason.js";
 import { sleep } from "../base/wait.js";
 import type { Dispatcher } from "../dispatch/dispatcher.js";
-import { createWorker, type Worker } from "../dispatch/worker.js";
+import { createWorker, type WakeUpSource, type Worker } from "../dispatch/worker.js";
 import { InvalidOperationError } from "../errors.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { Operations } from "./operations.js";
+import { outboxQueue } from "./outbox-queue.js";
 import type { ServiceParts } from "./service-parts.js";
 
 export interface ServiceWorker {
@@ -18,10 +19,11 @@ export interface ServiceWorker {
 
 /** For a server: sends messages as they come, and cleans up at intervals. */
 export function serviceWorker(
-  { outbox, settings, options, reports }: ServiceParts,
+  parts: ServiceParts,
   dispatcher: Dispatcher<OutboxMessage>,
   { maintain }: Pick<Operations, "maintain">,
 ): ServiceWorker {
+  const { outbox, settings, options, reports } = parts;
   const { pollMs, cleanupMs } = settings;
   let running: { readonly worker: Worker; stop(): Promise<void> } | undefined;
 
@@ -44,7 +46,7 @@ export function serviceWorker(
         pollMs,
         idlePollMs: pollMs,
         logger: reports.logger,
-        ...defined({ wakeUp: options.wakeUp }),
+        ...defined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
       });
       const cleaning = cleanUp(stopping.signal);
       running = {
@@ -62,4 +64,9 @@ export function serviceWorker(
     },
     wake: () => running?.worker.wake(),
   };
+}
+
+function wakeUpByCommit(parts: ServiceParts): WakeUpSource | undefined {
+  const { options, outboxDb, reports } = parts;
+  return options.notify ? outboxDb.notifications?.wakeUp(outboxQueue(parts), reports.logger) : undefined;
 }

@@ -1,13 +1,12 @@
 import type { OutboxMessage } from "../queue/message.js";
-import { reasons } from "../sql/reasons.js";
-import { readAttemptError } from "./attempt-error.js";
+import { saysExpired } from "../sql/reasons.js";
+import { shownHeaders } from "../sql/sent-view.js";
 import type { Envelope, MessageType } from "./envelope.js";
 
 /** The headers by which a service keeps what the outbox has no column for. */
 export const headerNames = {
-  messageType: "rf-message-type",
+  ...shownHeaders,
   source: "rf-source",
-  maxRetries: "rf-max-retries",
   /** Sent: the message id of the command that a response is for. */
   inReplyTo: "rf-in-reply-to",
   /** Sent: the sender waits for the acknowledgement and wants no Response message. */
@@ -67,13 +66,15 @@ export function sentStateOf(message: OutboxMessage, now: Date): SentState {
     case "Done":
       return "Sent";
     case "Failed":
-      return message.lastError === reasons.expired || isExpired(message, now) ? "Expired" : "Failed";
+      return saysExpired(message.lastError) || isExpired(message, now) ? "Expired" : "Failed";
   }
 }
 
+/** How the dispatcher names the errors by which this service ends an attempt. */
+const thrown = /^(SendFailed|PermanentFailure): /;
+
 export function toSentMessage(message: OutboxMessage, usualRetries: number, now: Date): SentMessage {
   const state = sentStateOf(message, now);
-  const { at, error } = readAttemptError(message.lastError);
   const maxRetries = maxRetriesOf(message, usualRetries);
   return {
     messageId: message.messageId,
@@ -84,8 +85,8 @@ export function toSentMessage(message: OutboxMessage, usualRetries: number, now:
     retryCount: Math.min(message.attempt, maxRetries), // the attempt after the last retry counts as well
     maxRetries,
     nextRetryAt: state === "Pending" && message.attempt > 0 ? message.nextAttemptAt : null,
-    lastAttemptAt: message.processedAt ?? at,
-    lastError: error,
+    lastAttemptAt: message.lastAttemptAt,
+    lastError: message.lastError?.replace(thrown, "") ?? null,
     createdAt: message.createdAt,
     sentAt: message.processedAt,
     expiresAt: message.expiresAt,

@@ -1,14 +1,18 @@
 import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError } from "../errors.js";
-import { requireName } from "../queue/arguments.js";
+import { requireBatchSize, requireName } from "../queue/arguments.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
+import { newOwnerToken } from "../queue/owner-token.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
+import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { type MessageContent, withContent } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
+import { reasons } from "../sql/reasons.js";
+import { rowNumber } from "../sql/row-number.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 
 /** A message to send. */
@@ -26,6 +30,24 @@ export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState,
   /** Enqueues in the caller's transaction, or in one of its own. Returns the new message's id. */
   enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
   enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
+  /**
+   * Calls `onDead` for Failed messages whose expiry has passed since, one batch of them, and waits for it. Their `lastError`
+   * says so then. Each is told once; again five minutes later when a process ends while it tells. Without this call a
+   * message that has failed is told once, as failed.
+   */
+  expireFailed(options?: ExpireOptions): Promise<ExpireResult>;
+}
+
+export interface ExpireOptions extends CallOptions {
+  /** Messages in one batch; 200 by default. */
+  readonly batchSize?: number;
+}
+
+export interface ExpireResult {
+  /** Messages whose expiry was told. */
+  readonly expired: number;
+  /** There may be more. */
+  readonly more: boolean;
 }
 
 export type OutboxOptions = StoreOptions<OutboxKey>;
@@ -78,8 +100,24 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     return Array.isArray(input) ? ids : ids[0]!;
   };
 
-  return { ...store, enqueue: enqueue as Outbox["enqueue"] };
+  return {
+    ...store,
+    enqueue: enqueue as Outbox["enqueue"],
+    async expireFailed({ batchSize = defaults.reapBatchSize, signal } = {}) {
+      requireBatchSize(batchSize);
+      const owner = newOwnerToken();
+      const params = { owner, lease_ms: tellingMs, limit: batchSize };
+      const rows = await internals.executeIn(undefined, statements.expireDead, params, { signal });
+      const messages = rows.map((row) => ({ ...outboxShape.keyOf(row), seq: rowNumber(row.seq) }));
+      await internals.announceDead(messages, reasons.expired);
+      await store.release(owner, messages, { signal });
+      return { expired: messages.length, more: messages.length >= batchSize };
+    },
+  };
 }
+
+/** After this time another process tells of the messages again. */
+const tellingMs = 5 * 60_000;
 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");

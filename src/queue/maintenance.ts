@@ -1,10 +1,14 @@
 import type { Budget } from "../base/budget.js";
 import type { QueueMessage } from "./message.js";
 import { withDeadline } from "./store-deadline.js";
-import type { PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
+import type { CallOptions, PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
 
 type Reaping = Pick<WorkStore<never, QueueMessage, string>, "reapExpired">;
 type Purging = Pick<WorkStore<never, QueueMessage, string>, "purgeDone">;
+/** Of an outbox. */
+interface Expiring {
+  expireFailed(options: CallOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
+}
 
 export interface MaintenanceResult {
   readonly done: number;
@@ -24,40 +28,51 @@ const hasTime = (budget: Budget): boolean => !budget.signal.aborted && budget.re
 const inTime = <T>(budget: Budget, what: string, call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
   withDeadline(budget.remainingMs() - returnMs, what, call, budget.signal);
 
-/** Ends expired leases and expired messages in batches, while there is time. */
-export async function reapWithin(
-  store: Reaping,
+/** Runs batches while there is time and more to do. */
+async function batches(
   budget: Budget,
-  options: Pick<ReapOptions, "batchSize"> = {},
+  what: string,
+  runBatch: (signal: AbortSignal) => Promise<MaintenanceResult>,
 ): Promise<MaintenanceResult> {
   let done = 0;
   let dead = 0;
   while (hasTime(budget)) {
-    const batch = await inTime(budget, "A reap", (signal) =>
-      store.reapExpired({ ...options, maxBatches: 1, signal }),
-    );
-    done += batch.reaped;
+    const batch = await inTime(budget, what, runBatch);
+    done += batch.done;
     dead += batch.dead;
     if (!batch.more) return { done, dead, more: false };
   }
   return { done, dead, more: true };
 }
 
+/** Ends expired leases and expired messages in batches, while there is time. */
+export const reapWithin = (
+  store: Reaping,
+  budget: Budget,
+  options: Pick<ReapOptions, "batchSize"> = {},
+): Promise<MaintenanceResult> =>
+  batches(budget, "A reap", async (signal) => {
+    const { reaped, dead, more } = await store.reapExpired({ ...options, maxBatches: 1, signal });
+    return { done: reaped, dead, more };
+  });
+
 /** Deletes messages that were done before the retention, in batches, while there is time. */
-export async function purgeWithin(
+export function purgeWithin(
   store: Purging,
   budget: Budget,
   options: Pick<PurgeOptions, "batchSize" | "retentionMs"> = {},
 ): Promise<MaintenanceResult> {
-  let done = 0;
   let after: number | undefined;
-  while (hasTime(budget)) {
-    const batch = await inTime(budget, "A purge", (signal) =>
-      store.purgeDone({ ...options, maxBatches: 1, after, signal }),
-    );
-    done += batch.purged;
-    after = batch.cursor ?? undefined;
-    if (!batch.more) return { done, dead: 0, more: false };
-  }
-  return { done, dead: 0, more: true };
+  return batches(budget, "A purge", async (signal) => {
+    const { purged, more, cursor } = await store.purgeDone({ ...options, maxBatches: 1, after, signal });
+    after = cursor ?? undefined;
+    return { done: purged, dead: 0, more };
+  });
 }
+
+/** Tells of Failed messages that have expired, in batches, while there is time. */
+export const expireWithin = (store: Expiring, budget: Budget): Promise<MaintenanceResult> =>
+  batches(budget, "An expiry", async (signal) => {
+    const { expired, more } = await store.expireFailed({ signal });
+    return { done: expired, dead: 0, more };
+  });

@@ -17,6 +17,8 @@ export interface QueueMessage {
   readonly lockedUntil: Date | null;
   readonly owner: string | null;
   readonly lastError: string | null;
+  /** When the last attempt ended: done, abandoned, failed, or lost with its lease and reaped. */
+  readonly lastAttemptAt: Date | null;
   readonly processedAt: Date | null;
   readonly processedBy: string | null;
   /**

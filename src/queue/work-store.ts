@@ -93,6 +93,11 @@ export interface Page<Message> {
   readonly cursor: number | null;
 }
 
+export interface ReplayOptions extends CallOptions {
+  /** The messages expire this long after the replay. By default they do not. */
+  readonly ttlMs?: number | undefined;
+}
+
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
   /** Messages that could be claimed right now. */
@@ -191,8 +196,8 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   stats(options?: CallOptions): Promise<QueueStats<State>>;
   /** `oldestDueAgeMs` of `stats`, without counting: cheap enough for every minute, however many messages are kept. */
   oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
-  /** Dead messages become claimable again, with attempt 0 and no expiry. */
-  replay(messages: readonly Key[], options?: CallOptions): Promise<Settlement<Key>>;
+  /** Dead messages become claimable again, with attempt 0 and without their old expiry. */
+  replay(messages: readonly Key[], options?: ReplayOptions): Promise<Settlement<Key>>;
 }
 
 /** Called for every message that becomes dead, after the commit. An error that it throws is logged. */

@@ -1,3 +1,5 @@
+import type { Logger } from "../base/logger.js";
+import type { WakeUpSource } from "../dispatch/worker.js";
 import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
 import type { QueueNames } from "./names.js";
 import type { Fault } from "./transient-retry.js";
@@ -19,6 +21,7 @@ import type { Fault } from "./transient-retry.js";
  * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
  * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
+ * | dead, its expiry is told | dead; last_error; owner; locked_until is when another process may tell it |                              |
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -98,6 +101,11 @@ export interface OutboxStatements extends QueueStatements {
   readonly enqueueMany: SqlStatement;
   /** As enqueueMany, when some have a partition key: they join their partition queues in this order */
   readonly enqueueKeyed: SqlStatement;
+  /**
+   * Leases dead messages past their expiry that say nothing of it yet, or whose earlier lease of this kind has ended, and
+   * writes the expiry into their errors → seq and the key columns. `release` ends the lease.
+   */
+  readonly expireDead: SqlStatement;
 }
 
 export interface QueueStatementOptions {
@@ -181,11 +189,28 @@ export interface ReceivingDatabase {
   close(): Promise<void>;
 }
 
+/** A queue, named as for `createInbox` and `createOutbox`. */
+export interface NotifyQueue {
+  readonly kind: "inbox" | "outbox";
+  readonly schema?: string;
+  readonly table?: string;
+}
+
+/** How a database wakes workers by a commit, also by one of other code and other processes. */
+export interface CommitNotifications {
+  /** From now on commits notify. Run it where you migrate; it may be repeated. */
+  enable(queue: NotifyQueue): Promise<void>;
+  /** Listens on a connection of its own. */
+  wakeUp(queue: NotifyQueue, logger: Logger): WakeUpSource;
+}
+
 /** An open database: a dialect and its driver. Made by `oncebox/postgres`, `oncebox/sqlserver` and `oncebox/sqlite`. */
 export interface Database extends ReceivingDatabase {
   readonly dialect: Dialect;
   /** Runs `work` alone among all processes that migrate this schema, in a transaction where DDL allows one. */
   exclusively<T>(schema: string, work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /** Only PostgreSQL has it. */
+  readonly notifications?: CommitNotifications;
 }
 
 export type Rows = readonly SqlRow[];

@@ -72,6 +72,7 @@ function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | und
     lockedUntil: time(dialect, row.locked_until),
     owner: owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null,
     lastError: text(rare.last_error),
+    lastAttemptAt: time(dialect, row.processed_at ?? rare.last_attempt_at),
     processedAt: time(dialect, row.processed_at),
     processedBy: text(row.processed_by),
     crashes: Number(rare.crashes ?? 0),

@@ -4,6 +4,12 @@ export const reasons = {
   expired: "It was not handled before its expiresAt.",
 } as const;
 
+/** The text between why a dead message expired and the error that it died of. */
+export const beforeThat = " Before that: ";
+
+/** Whether an error says that its message has expired, alone or before an earlier error. */
+export const saysExpired = (error: string | null): boolean => error?.includes(reasons.expired) ?? false;
+
 /** Of a row with the verdict `expired` or `exhausted`. */
 export const reasonOf = (verdict: unknown): string =>
   verdict === "expired" ? reasons.expired : reasons.leaseExpired;

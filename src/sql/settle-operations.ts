@@ -74,10 +74,11 @@ export function settleOperations<
     },
 
     async replay(messages, call = {}) {
+      if (call.ttlMs !== undefined) requireDuration(call.ttlMs, "ttlMs");
       const result = await settle(messages, call, {
         verb: "replay",
         statement: statements.replay,
-        params: {},
+        params: { ttl_ms: call.ttlMs ?? null },
       });
       if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
       return result;

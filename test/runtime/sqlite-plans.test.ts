@@ -28,6 +28,7 @@ describe("how SQLite reads a large queue", () => {
 
   const options = { reviveDead: false, blockOnDead: false };
   const inbox = sqliteDialect.inbox(sqliteDialect.names("inbox", "", "Inbox"), options);
+  const outbox = sqliteDialect.outbox(sqliteDialect.names("outbox", "", "Outbox"), options);
   const plan = (text: string) =>
     (handle.prepare(`explain query plan ${toAnonymous(text).text}`).all() as { detail: string }[]).map(
       ({ detail }) => detail,
@@ -56,6 +57,14 @@ describe("how SQLite reads a large queue", () => {
     for (const statement of Object.values(others)) {
       const details = textsOf(statement).flatMap(plan);
       expect([statement.name, details.filter(readsAll)]).toEqual([statement.name, []]);
+    }
+  });
+
+  it("MSG-04 expired messages, dead and alive, are found by their expiry, whatever else is kept", () => {
+    for (const statement of [outbox.reap, outbox.expireDead]) {
+      const details = textsOf(statement).flatMap(plan);
+      expect(details).toContainEqual(expect.stringMatching(/USING INDEX OutboxExpiry .*expires_at<\?/));
+      expect(details.filter((detail) => /^SCAN (m|s|Outbox|OutboxState)$/.test(detail))).toEqual([]);
     }
   });
 

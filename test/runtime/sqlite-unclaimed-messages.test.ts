@@ -149,6 +149,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
       counts: { Seen: 0, Processing: 4, Done: 0, Dead: 0 },
       due: 2,
       oldestDueAgeMs: 5_000,
+      expired: 0,
     });
     const listIds = async (filter: Parameters<Inbox["list"]>[0]) =>
       idsOf((await inbox.list(filter)).messages);
@@ -327,6 +328,7 @@ describe("unclaimed messages on SQLite: due at once, and without a state row unt
         counts: { Seen: 0, Processing: 4, Done: 0, Dead: 0 },
         due: 1,
         oldestDueAgeMs: 1_000,
+        expired: 0,
       });
       now = start + 60_000;
       expect((await inbox.stats()).due).toBe(4);

@@ -25,6 +25,7 @@ export const message = (seq: number, fields: Partial<QueueMessage> = {}): QueueM
   lockedUntil: null,
   owner: null,
   lastError: null,
+  lastAttemptAt: null,
   processedAt: null,
   processedBy: null,
   crashes: 0,

@@ -1,13 +1,17 @@
+import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
 import { postgresDialect } from "./dialect.js";
+import { wakeUpOnNotify } from "./listen.js";
+import { enableNotify } from "./notify.js";
 import { connectPostgres, type PostgresOptions } from "./open.js";
 import { type PgQueryable, pgQuery } from "./pg-query.js";
 
+export type { NotifyQueue } from "../dialect.js";
 export { postgresDialect } from "./dialect.js";
 export { type WakeUpOptions, wakeUpOnNotify } from "./listen.js";
-export { disableNotify, enableNotify, type NotifyQueue } from "./notify.js";
+export { disableNotify, enableNotify } from "./notify.js";
 export type { PostgresOptions } from "./open.js";
 
 /**
@@ -18,7 +22,7 @@ export type { PostgresOptions } from "./open.js";
  */
 export function openPostgres(options: PostgresOptions): Database {
   const opened = connectPostgres(options);
-  return {
+  const db: Database = {
     ...opened,
     dialect: postgresDialect,
     exclusively: (schema, work) =>
@@ -26,7 +30,13 @@ export function openPostgres(options: PostgresOptions): Database {
         await tx.query(lock, { key: `oncebox:${schema}` });
         return work(tx);
       }),
+    notifications: {
+      enable: (queue) => enableNotify(db, queue),
+      wakeUp: (queue, logger) =>
+        wakeUpOnNotify({ ...queue, logger, ...defined({ url: options.url, config: options.config }) }),
+    },
   };
+  return db;
 }
 
 const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtextextended(:key::text, 0))");

@@ -5,8 +5,9 @@ import { describeThrown } from "../../dispatch/settlement.js";
 import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import type { NotifyQueue } from "../dialect.js";
 import { pgListener } from "./client.js";
-import { channelOf, type NotifyQueue, namesOf } from "./notify.js";
+import { channelOf, namesOf } from "./notify.js";
 
 export interface WakeUpOptions extends NotifyQueue {
   /** The server itself: a connection through a pooler that shares connections between transactions cannot listen. */

@@ -1,17 +1,10 @@
 import { createHash } from "node:crypto";
-import type { Database } from "../dialect.js";
+import type { Database, NotifyQueue } from "../dialect.js";
 import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { type QueueNames, requireIdentifier } from "../names.js";
 import { postgresDialect } from "./dialect.js";
-
-/** The queue, named as for `migrate` and `createInbox` or `createOutbox`. */
-export interface NotifyQueue {
-  readonly kind: "inbox" | "outbox";
-  readonly schema?: string;
-  readonly table?: string;
-}
 
 export function namesOf({ kind, schema, table }: NotifyQueue): QueueNames {
   const { defaults, names } = postgresDialect;

@@ -27,6 +27,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   crashes smallint not null default 0,
   -- true for a message with a partition key, else null, which takes no room
   keyed boolean,
+  -- not of a done message: there it is processed_at
+  last_attempt_at timestamptz,
   last_error text
 )
 -- vacuum before dead row versions pile up
@@ -134,7 +136,8 @@ select
   m.correlation_id as "CorrelationId",
   d.processed_at as "ProcessedAt",
   m.deliveries as "Deliveries",
-  m.partition_key as "PartitionKey"
+  m.partition_key as "PartitionKey",
+  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt"
 ${messages(n)}`;
 
 const outboxView = (n: QueueNames) => `create or replace view ${n.view} as
@@ -161,7 +164,9 @@ select
   m.correlation_id as "CorrelationId",
   m.due_at as "DueTimeUtc",
   case when s.seq is null then m.expires_at else s.expires_at end as "ExpiresAt",
-  m.partition_key as "PartitionKey"
+  m.partition_key as "PartitionKey",
+  coalesce(d.processed_at, s.last_attempt_at) as "LastAttemptAt",
+  m.headers as "Headers"
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
@@ -175,6 +180,7 @@ ${sentQuery({
   from: n.view,
   destination: (topic) => `split_part(${topic}, '/', 1)`,
   endpoint: (topic) => `substr(${topic}, strpos(${topic}, '/') + 1)`,
+  header: (headers, name) => `${headers}::json ->> ${literal(name)}`,
   now: "now()",
 })}`,
 ];

@@ -9,7 +9,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
-import { reasons } from "../reasons.js";
+import { beforeThat, reasons } from "../reasons.js";
 import { now } from "./expressions.js";
 import { doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
@@ -45,7 +45,7 @@ const row = (
 ) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
   ${epoch("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
-  coalesce(s.last_error, d.last_error) as last_error, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
+  coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")}, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
 /**
@@ -65,7 +65,7 @@ function claimedRow(n: QueueNames): string {
     ...(inbox ? ["m.hash is null", "m.deliveries = 1"] : []),
   ].join(" and ");
   const rareColumns = [
-    "'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'headers', m.headers",
+    `'attempt', s.attempt, 'crashes', s.crashes, 'last_error', s.last_error, 'last_attempt_at', ${epochMs("s.last_attempt_at")}, 'headers', m.headers`,
     `'correlation_id', m.correlation_id, 'partition_key', m.partition_key, 'due_at', ${epochMs("m.due_at")}, 'expires_at', ${epochMs("s.expires_at")}`,
     ...(inbox
       ? [
@@ -156,7 +156,8 @@ from finished`,
     locked_until = null,
     reclaimable_at = null,
     visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
-    last_error = coalesce(i.error, s.last_error)
+    last_error = coalesce(i.error, s.last_error),
+    last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end
   from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, attempts int)
   where s.seq = i.seq and ${ownedBy("s")}
   returning s.seq, s.status = ${status.dead} as dead, s.keyed
@@ -169,7 +170,8 @@ where ${removeDead("abandoned", "leaving.dead")}`,
       "fail",
       `with failed as (
   update ${n.state} s
-  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error
+  set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
+    last_attempt_at = ${now}
   where s.seq = ${seqs} and ${ownedBy("s")}
   returning s.seq, s.keyed
 )
@@ -211,7 +213,8 @@ returning s.seq`,
     crashes = s.crashes + (${hasLease})::int,
     owner = null,
     locked_until = null,
-    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
+    last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
+    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at)
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -314,7 +317,8 @@ where ${claimable}`,
       `with replayed as (
   update ${n.state} s
   set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
-    attempt = 0, crashes = 0, reclaimable_at = null, visible_at = ${now}, expires_at = null
+    attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now},
+    expires_at = ${now} + ${ms(":ttl_ms::float8")}
   where s.seq = ${seqs} and s.status = ${status.dead}
   returning s.seq, s.keyed
 )
@@ -350,6 +354,7 @@ where seq is not null`,
 }
 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
+  const saysNothing = `position(${literal(reasons.expired)} in coalesce(s.last_error, '')) = 0`;
   // The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing.
   const enqueue = (newMessages: string) => `with added as (
   insert into ${n.message} (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
@@ -383,6 +388,27 @@ insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select seq, case when partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(due_at, created_at),
   expires_at, case when partition_key is not null then true end
 from added`,
+    ),
+    expireDead: statement(
+      "expire dead",
+      `with ended as (
+  select s.seq
+  from ${n.state} s
+  where s.status = ${status.dead} and s.expires_at <= ${now}
+    and case when s.locked_until is null then ${saysNothing} else s.locked_until <= ${now} end
+  limit (select :limit::int)
+  for update skip locked
+), expired as (
+  update ${n.state} s
+  set owner = :owner::uuid,
+    locked_until = ${now} + ${lease},
+    last_error = case when ${saysNothing} then concat_ws(${literal(beforeThat)}, ${literal(reasons.expired)}, s.last_error) else s.last_error end
+  where s.seq = any (array(select seq from ended))
+  returning s.seq
+)
+select e.seq, m.id
+from expired e
+join ${n.message} m on m.seq = e.seq`,
     ),
   };
 }

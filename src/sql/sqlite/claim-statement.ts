@@ -144,6 +144,7 @@ ${row(n, {
     attempt: claimed.attempt,
     crashes: claimed.crashes,
     last_error: claimed.lastError,
+    last_attempt_at: "s.last_attempt_at",
     expires_at: "s.expires_at",
   }),
   verdict: `case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' end`,

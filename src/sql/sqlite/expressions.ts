@@ -72,6 +72,9 @@ export const awaitsDelivery = `(status = ${status.seen} or (status = ${status.he
 export const isWaiting = `(status in (${status.ready}, ${status.blocked})
     or (status = ${status.held} and locked_until is null and visible_at < ${endOfTime}))`;
 
+/** The rows of the index of expiries. A query uses the index only where it has this condition word for word. */
+export const hasExpiry = `expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.dead})`;
+
 /** The status of the message that an upsert found; null when it is unclaimed. */
 export const foundStatus = (n: QueueNames) =>
   `(select s.status from ${n.state} s where s.seq = ${n.message}.seq)`;

@@ -1,9 +1,10 @@
 import { type QueueStatements, status } from "../dialect.js";
+import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
-import { reasons } from "../reasons.js";
+import { beforeThat, reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
-import { keysOf, limit, now, stepSeqs, whole } from "./expressions.js";
+import { hasExpiry, keysOf, lease, limit, now, stepSeqs, whole } from "./expressions.js";
 import { leaveAllDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -22,7 +23,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = s.crashes + (${hasLease}),
   owner = null,
   locked_until = null,
-  last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end
+  last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
+  last_attempt_at = coalesce(s.locked_until, s.last_attempt_at)
 where s.seq in (
   select seq from (
     select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit ${limit}
@@ -30,8 +32,7 @@ where s.seq in (
   union all
   select seq from (
     select seq from ${n.state}
-    where expires_at <= ${now} and expires_at is not null
-      and status in (${status.ready}, ${status.held}, ${status.blocked}) and locked_until is null
+    where expires_at <= ${now} and ${hasExpiry} and status <> ${status.dead} and locked_until is null
     limit ${limit}
   )
   limit ${limit}
@@ -69,3 +70,25 @@ where seq in (
 from json_each(:rows) r`,
   ),
 });
+
+const saysNothing = `instr(coalesce(s.last_error, ''), ${literal(reasons.expired)}) = 0`;
+
+export const expireDead = (n: QueueNames): SqlStatement =>
+  steps(
+    "expire dead",
+    `update ${n.state} as s
+set owner = :owner,
+  locked_until = ${now} + ${lease},
+  last_error = case
+    when ${saysNothing} then ${literal(reasons.expired)} || coalesce(${literal(beforeThat)} || s.last_error, '')
+    else s.last_error
+  end
+where s.seq in (
+  select seq from ${n.state} s
+  where expires_at <= ${now} and ${hasExpiry} and status = ${status.dead}
+    and case when locked_until is null then ${saysNothing} else locked_until <= ${now} end
+  limit ${limit}
+)
+returning seq`,
+    `select m.seq, ${keysOf(n)} from ${n.message} m where m.seq in ${stepSeqs}`,
+  );

@@ -4,7 +4,15 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
-import { awaitsDelivery, isUnclaimed, isWaiting, messages, stateColumns, visibleAt } from "./expressions.js";
+import {
+  awaitsDelivery,
+  hasExpiry,
+  isUnclaimed,
+  isWaiting,
+  messages,
+  stateColumns,
+  visibleAt,
+} from "./expressions.js";
 import { cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
@@ -20,6 +28,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   expires_at integer,
   processed_at integer,
   processed_by text,
+  -- not of a done message: there it is processed_at
+  last_attempt_at integer,
   last_error text
 ) strict`;
 
@@ -27,7 +37,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
-  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
+  `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where ${hasExpiry}`,
 ];
 
 const createCursor = (n: QueueNames) => [
@@ -195,7 +205,8 @@ select
   m.correlation_id as CorrelationId,
   ${instant("s.processed_at")} as ProcessedAt,
   m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt
 ${messages(n)}`;
 
 const outboxView = (n: QueueNames) => `create view ${n.view} as
@@ -222,7 +233,9 @@ select
   m.correlation_id as CorrelationId,
   ${instant("m.due_at")} as DueTimeUtc,
   ${instant("s.expires_at")} as ExpiresAt,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  ${instant("coalesce(s.processed_at, s.last_attempt_at)")} as LastAttemptAt,
+  m.headers as Headers
 ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] => [
@@ -237,6 +250,7 @@ ${sentQuery({
   from: n.view,
   destination: (topic) => `substr(${topic}, 1, instr(${topic}, '/') - 1)`,
   endpoint: (topic) => `substr(${topic}, instr(${topic}, '/') + 1)`,
+  header: (headers, name) => `json_extract(${headers}, '$."${name}"')`,
   now: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')",
 })}`,
 ];

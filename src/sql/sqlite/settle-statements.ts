@@ -27,7 +27,8 @@ set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts the
   owner = null,
   locked_until = null,
   visible_at = ${now} + coalesce(${whole("round(i.delay_ms)")}, ${backoff("s.attempt + 1")}),
-  last_error = coalesce(i.error, s.last_error)
+  last_error = coalesce(i.error, s.last_error),
+  last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end
 from (
   select json_extract(value, '$.seq') as seq, json_extract(value, '$.delay_ms') as delay_ms, json_extract(value, '$.error') as error,
     json_extract(value, '$.attempts') as attempts
@@ -40,7 +41,8 @@ returning seq, status = ${status.dead} as dead`,
   fail: steps(
     "fail",
     `update ${n.state} as s
-set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error
+set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error,
+  last_attempt_at = ${now}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
     ...removeDead(n, blockOnDead),
@@ -63,7 +65,8 @@ returning seq`,
   replay: steps(
     "replay",
     `update ${n.state} as s
-set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = ${now}, expires_at = null, processed_at = null
+set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = ${now},
+  expires_at = ${now} + ${whole(":ttl_ms")}, processed_at = null
 where s.seq in ${sentSeqs} and s.status = ${status.dead}
 returning seq`,
     ...rejoin(n),

@@ -19,7 +19,7 @@ import {
   seqInBatch,
   stepSeqs,
 } from "./expressions.js";
-import { maintainStatements } from "./maintain-statements.js";
+import { expireDead, maintainStatements } from "./maintain-statements.js";
 import { leave } from "./partitions.js";
 import { readStatements } from "./read-statements.js";
 import { settleStatements } from "./settle-statements.js";
@@ -102,5 +102,6 @@ on conflict (id) do nothing`;
       readFirstSeq(n),
       enqueue(many(`${jsonOutbox}, ${field("partition_key")}`), ", partition_key"),
     ),
+    expireDead: expireDead(n),
   };
 }

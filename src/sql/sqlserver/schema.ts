@@ -24,6 +24,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- 1 for a message with a partition key, else null
   keyed bit null,
   processed_by nvarchar(100) null,
+  -- not of a done message: there it is processed_at
+  last_attempt_at datetime2(3) null,
   last_error nvarchar(max) null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
@@ -35,7 +37,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
-  `create index ${n.bare("_Dead")} on ${n.state} (seq) where status = ${status.dead}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until) where status = ${status.dead}`,
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
 
@@ -125,7 +127,8 @@ select
   m.correlation_id as CorrelationId,
   s.processed_at as ProcessedAt,
   m.deliveries as Deliveries,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
@@ -153,7 +156,9 @@ select
   m.correlation_id as CorrelationId,
   m.due_at as DueTimeUtc,
   s.expires_at as ExpiresAt,
-  m.partition_key as PartitionKey
+  m.partition_key as PartitionKey,
+  coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
+  m.headers as Headers
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
@@ -178,6 +183,7 @@ export function sentView(n: QueueNames): readonly string[] {
     from: n.view,
     destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
     endpoint: (topic) => `substring(${topic}, charindex(N'/', ${topic}) + 1, 255)`,
+    header: (headers, name) => `json_value(${headers}, '$."${name}"')`,
     now: "sysutcdatetime()",
   });
   return [

@@ -44,5 +44,6 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     enqueue: callProcedure(n, "enqueue", "Enqueue", signatures.Enqueue),
     enqueueMany: callProcedure(n, "enqueue many", "EnqueueMany", signatures.EnqueueMany),
     enqueueKeyed: callProcedure(n, "enqueue keyed", "EnqueueKeyed", signatures.EnqueueKeyed),
+    expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
   };
 }

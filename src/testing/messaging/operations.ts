@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
-import { namesOf } from "../support/database.js";
+import { columnOf, namesOf } from "../support/database.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { approved, dispatch, envelope, pairTheme } from "./support.js";
 
@@ -36,10 +36,10 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       expect(lines("info", "Outbox: message enqueued")).toMatchObject(
         [sent, failed, expired].map((messageId) => ({ messageId, ...way, service: "orders" })),
       );
-      expect(lines("info", "Outbox: message sent")).toMatchObject([
+      expect(lines("info", "Outbox: message sent successfully")).toMatchObject([
         { messageId: sent, durationMs: expect.any(Number) },
       ]);
-      expect(lines("warn", "Outbox: send failed")).toMatchObject([
+      expect(lines("warn", "Outbox: message send failed")).toMatchObject([
         { messageId: sent, retryCount: 1, maxRetries: 1, error: "Error" },
         { messageId: failed, retryCount: 1, maxRetries: 1, error: "Error" },
       ]);
@@ -72,8 +72,8 @@ export function messagingOperationsContract(harness: ContractHarness): void {
 
     it("MSG-17 a view shows the messages with their states", async () => {
       const past = () => new Date(Date.UTC(2020, 0, 1)); // the view has the database's own time
-      const { database, orders, fates } = await pair({
-        orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false },
+      const { database, orders, fates, clock } = await pair({
+        orders: { retry: { maxRetries: 0, jitterMs: 0 }, table: "viewed", breaker: false },
       });
       const old = await pair({
         orders: { retry: { maxRetries: 0 }, table: "viewed", breaker: false, clock: past },
@@ -88,13 +88,45 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       ids.push(await old.orders.send.OrderApproved("inventory", { orderId: "8" }));
       old.fates.push("lost");
       await dispatch(old.orders);
-      ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }));
+      ids.push(await orders.send.OrderApproved("inventory", { orderId: "9" }, { maxRetries: 4 }));
       const names = namesOf(database, "outbox", "viewed_outbox");
       const view = names.object(database.db.dialect.name === "postgres" ? "_sent" : "Sent");
       const rows = await database.raw(`select * from ${view}`);
-      const states = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row.State]));
-      expect(ids.map((id) => states.get(id))).toEqual(["Sent", "Failed", "Expired", "Pending"]);
-      expect(rows[0]).toMatchObject({ Destination: "inventory", Endpoint: "OrderApproved" });
+      const byId = new Map(rows.map((row) => [String(row.MessageId).toLowerCase(), row]));
+      const shown = ids.map((id) => byId.get(id)!);
+      expect(shown.map(({ State }) => State)).toEqual(["Sent", "Failed", "Expired", "Pending"]);
+      expect(rows[0]).toMatchObject({
+        MessageType: "Signal",
+        Destination: "inventory",
+        Endpoint: "OrderApproved",
+        CorrelationId: null,
+      });
+      expect(shown.map(({ RetryCount, MaxRetries }) => [Number(RetryCount), Number(MaxRetries)])).toEqual([
+        [0, 0],
+        [0, 0],
+        [0, 0],
+        [0, 4],
+      ]);
+      const time = (value: unknown) =>
+        value === null ? null : new Date(value instanceof Date ? value : String(value));
+      expect(shown.map(({ LastAttemptAt }) => time(LastAttemptAt))).toEqual([clock(), clock(), past(), null]);
+      expect(shown.map(({ SentAt }) => time(SentAt))).toEqual([clock(), null, null, null]);
+      expect(shown.map(({ NextRetryAt }) => NextRetryAt)).toEqual([null, null, null, null]);
+      expect(shown.map(({ LastError }) => LastError)).toEqual([
+        null,
+        "PermanentFailure: Error",
+        "PermanentFailure: Error",
+        null,
+      ]);
+
+      fates.push("lost");
+      await dispatch(orders);
+      const [retried] = await database.raw(
+        `select * from ${view} where ${columnOf(database.db, "MessageId")} = '${ids[3]}'`,
+      );
+      expect(retried).toMatchObject({ State: "Pending" });
+      expect(Number(retried!.RetryCount)).toBe(1);
+      expect(time(retried!.NextRetryAt)).toEqual(new Date(clock().getTime() + 2_000));
     });
 
     it("MSG-02 MSG-18 a started service sends by itself, woken by the commit, and stops with everything settled", async () => {

@@ -1,8 +1,12 @@
 import { expect, it } from "vitest";
+import { timeBudget } from "../../base/budget.js";
+import { reasons } from "../../sql/reasons.js";
 import type { ContractHarness } from "../harness.js";
 import { dispatch, type Pair, pairTheme } from "./support.js";
 
 const quiet = { receive: { OrderApproved: () => {} } };
+
+const budget = () => timeBudget(60_000);
 
 /** What is in the outbox of `orders`. */
 const sent = async ({ orders }: Pair) => (await orders.list()).messages;
@@ -187,6 +191,95 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await orders.outboxStats()).counts).toMatchObject({ Failed: 0, Expired: 1 });
     });
 
+    it("MSG-04 MSG-17 a Failed message is told as Failed and, past its TTL, once as Expired; a retry gives it a new TTL", async () => {
+      const made = await pair({ orders: { retry: { maxRetries: 0 }, breaker: false }, inventory: quiet });
+      const { orders, fates, clock, dead, metrics } = made;
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" }, { ttlMs: 60_000 });
+      fates.push("lost");
+      clock.advance(1_000);
+      await dispatch(orders);
+      const failedAt = clock();
+      await expect.poll(() => dead).toHaveLength(1);
+      clock.advance(59_000);
+      const first = await orders.maintain(budget());
+      expect(first.failed).toEqual({ done: 1, dead: 0, more: false });
+      expect((await orders.maintain(budget())).failed).toMatchObject({ done: 0 });
+      const lastError = `${reasons.expired} Before that: PermanentFailure: Error`;
+      const told = { messageId: id, payload: { orderId: "7" }, lastAttemptAt: failedAt };
+      expect(dead).toMatchObject([
+        { ...told, state: "Failed", lastError: "Error" },
+        { ...told, state: "Expired", lastError },
+      ]);
+      expect(metrics.filter(({ name }) => name === "rf_outbox_expired_count")).toHaveLength(1);
+      expect((await orders.list({ state: "Expired" })).messages).toMatchObject([
+        { messageId: id, lastError },
+      ]);
+
+      expect(await orders.retry(id)).toBe(true);
+      const retried = { state: "Pending", retryCount: 0, nextRetryAt: null };
+      expect(await orders.get(id)).toMatchObject({
+        ...retried,
+        expiresAt: new Date(clock().getTime() + 24 * 60 * 60_000),
+      });
+      fates.push("lost");
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({ state: "Failed", lastError: "Error" });
+      clock.advance(24 * 60 * 60_000);
+      await orders.maintain(budget());
+      expect(dead.map(({ state }) => state)).toEqual(["Failed", "Expired", "Failed", "Expired"]);
+    });
+
+    it("MSG-17 list shows type, retries, their maximum and every time", async () => {
+      const made = await pair({
+        orders: { retry: { maxRetries: 2, jitterMs: 0 }, breaker: false },
+        inventory: quiet,
+      });
+      const { orders, fates, clock } = made;
+      const createdAt = clock();
+      const expiresAt = new Date(createdAt.getTime() + 60_000);
+      const signal = await orders.send.OrderApproved("inventory", { orderId: "7" }, { ttlMs: 60_000 });
+      const command = { item: "chair" };
+      const other = await orders.send.ReserveStock("inventory", command, { maxRetries: 7, ttlMs: 60_000 });
+      fates.push({ acknowledged: true, duplicateDetected: false }, "lost");
+      clock.advance(1_000);
+      await dispatch(orders);
+      const at = clock();
+      const messages = [...(await sent(made))].sort((a, b) => a.maxRetries - b.maxRetries);
+      const common = {
+        correlationId: null,
+        destination: "inventory",
+        lastAttemptAt: at,
+        createdAt,
+        expiresAt,
+      };
+      expect(messages).toEqual([
+        {
+          ...common,
+          messageId: signal,
+          messageType: "Signal",
+          endpoint: "OrderApproved",
+          state: "Sent",
+          retryCount: 0,
+          maxRetries: 2,
+          nextRetryAt: null,
+          lastError: null,
+          sentAt: at,
+        },
+        {
+          ...common,
+          messageId: other,
+          messageType: "Command",
+          endpoint: "ReserveStock",
+          state: "Pending",
+          retryCount: 1,
+          maxRetries: 7,
+          nextRetryAt: new Date(at.getTime() + 2_000),
+          lastError: "Error",
+          sentAt: null,
+        },
+      ]);
+    });
+
     it("MSG-12 MSG-22 what cannot be sent is refused when it is sent, without quoting it, and nothing is stored", async () => {
       const made = await pair();
       const { send } = made.orders;
@@ -205,6 +298,9 @@ export function sendingContract(harness: ContractHarness): void {
       await refused(undefined, /undefined/);
       await refused({ orderId: "x".repeat(1_100_000) }, /1100\d+ bytes; at most 1048576/);
       await refused({ orderId: "7" }, /rf-hmac/, { headers: { "rf-hmac": "forged" } });
+      for (const value of ["secret-value\n", "\0", "\ud800", "x".repeat(8_193)])
+        await refused({ orderId: "7" }, /headers: x-odd\. /, { headers: { "x-odd": value } });
+      await refused({ orderId: "7" }, /headers: X-Odd, a b\. /, { headers: { "X-Odd": "1", "a b": "2" } });
       await refused({ orderId: "7" }, /ttlMs must be at most inboxRetentionMs/, { ttlMs: 25 * 3_600_000 });
       await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
         /"nobody" is not a destination.*orders, inventory/,

@@ -85,6 +85,8 @@ export function viewsContract(harness: ContractHarness): void {
       expect(lower(leased!.OwnerToken)).toBe(owner);
       expect(time(leased!.LockedUntil)).toBe(held!.lockedUntil!.getTime());
       expect([Number(leased!.Attempt), Number(dead!.Attempt), dead!.LastError]).toEqual([0, 1, "410"]);
+      const now = clock().getTime();
+      expect(shown.map((row) => time(row.LastAttemptAt))).toEqual([null, null, null, now, now]);
     });
 
     it("OBX-094 the view shows the outbox under the specification's names", async () => {
@@ -125,6 +127,8 @@ export function viewsContract(harness: ContractHarness): void {
       expect(done!.ProcessedBy).toBe("worker");
       expect(time(done!.ProcessedAt)).toBe(clock().getTime());
       expect([Number(dead!.RetryCount), dead!.LastError]).toEqual([1, "410"]);
+      const now = clock().getTime();
+      expect(shown.map((row) => time(row.LastAttemptAt))).toEqual([null, null, now, now]);
     });
 
     it("OBX-094 ADD-03 the view shows the expiry that counts: none after a replay", async () => {

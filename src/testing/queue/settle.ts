@@ -67,6 +67,52 @@ export function settleTests(context: QueueContext): void {
     expect(await store.claim({ owner: newOwnerToken() })).toEqual([]);
   };
 
+  describe("the time of the last attempt", () => {
+    it("MSG-17 is that of the abandon, the failure, the end of a lost lease or the ack, and a replay keeps it", async () => {
+      const { store, owner, clock, held, stored } = await queue();
+      const [message] = await held(1);
+      const last = async () => (await stored(message!)).lastAttemptAt;
+      expect(message!.lastAttemptAt).toBeNull();
+      expect(await last()).toBeNull();
+
+      clock.advance(1_000);
+      const abandonedAt = clock();
+      await store.abandon(owner, [message!], { delayMs: 1_000 });
+      expect(await last()).toEqual(abandonedAt);
+      clock.advance(1_000);
+      const [again] = await store.claim({ owner, leaseMs: 10_000 });
+      expect(again!.lastAttemptAt).toEqual(abandonedAt);
+
+      clock.advance(500);
+      await store.abandon(owner, [{ message: again!, delayMs: 500, costsAttempt: false }]); // it was not tried
+      expect(await last()).toEqual(abandonedAt);
+      clock.advance(500);
+      const [lost] = await store.claim({ owner, leaseMs: 10_000 });
+      clock.advance(10_500);
+      expect(await store.reapExpired()).toMatchObject({ reaped: 1 });
+      expect(await last()).toEqual(lost!.lockedUntil);
+
+      clock.advance(60_000);
+      await store.fail(owner, await store.claim({ owner }), "410");
+      const failedAt = clock();
+      expect(await last()).toEqual(failedAt);
+      expect((await store.list()).messages[0]!.lastAttemptAt).toEqual(failedAt);
+      clock.advance(1_000);
+      await store.replay([message!]);
+      expect(await last()).toEqual(failedAt);
+      await store.ack(owner, await store.claim({ owner }));
+      expect(await stored(message!)).toMatchObject({ lastAttemptAt: clock(), processedAt: clock() });
+    });
+
+    it("MSG-17 a message that expires before its first attempt has none", async () => {
+      const { store, clock, stored } = await queue();
+      const key = await store.addOne({ topic: "t", payload: "", expiresAt: new Date(clock().getTime() + 1) });
+      clock.advance(1);
+      expect(await store.reapExpired()).toMatchObject({ dead: 1 });
+      expect(await stored(key)).toMatchObject({ state: states.dead, lastAttemptAt: null });
+    });
+  });
+
   describe("ack", () => {
     it("IBX-044 OBX-030 OBX-031 makes the messages Done, and records when", async () => {
       const { store, owner, clock, held, stored } = await queue();

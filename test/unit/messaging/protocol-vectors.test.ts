@@ -28,7 +28,7 @@ describe("the test vectors of the protocol", () => {
 
   it.each(vectors.rejected)("MSG-06 MSG-08 $outcome: $name", (vector) => {
     const { outcome: kind, reason } = vector;
-    expect(openEnvelope(bytesOf(vector), opening)).toEqual({ kind, reason });
+    expect(openEnvelope(bytesOf(vector), opening)).toMatchObject({ kind, reason });
   });
 
   it("MSG-06 MSG-08 vectors that need no parsing have the same outcome when a transport carries the fields apart", () => {
@@ -38,7 +38,7 @@ describe("the test vectors of the protocol", () => {
     const refused = vectors.rejected.filter(({ outcome }) => outcome === "refused");
     expect(refused.length).toBeGreaterThan(20);
     for (const { body, reason } of refused) {
-      expect(openFields(fieldsOf(body!), opening)).toEqual({ kind: "refused", reason });
+      expect(openFields(fieldsOf(body!), opening)).toMatchObject({ kind: "refused", reason });
     }
   });
 

@@ -7,6 +7,7 @@ import {
   type ServiceOptions,
   signal,
 } from "../../../src/messaging/index.js";
+import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
 const db = openSqlite({ file: ":memory:" });
@@ -44,6 +45,22 @@ describe("the definition of a service", () => {
     expect(() => createService(null as never)).toThrow(/the options must be an object/);
     expect(problems({ destinations: null, receive: { ReserveStock: () => ({}) } })).toEqual([]);
     expect(() => createService({ ...right, ttlMs: 0 })).toThrow(/The service "orders" cannot be created/);
+  });
+
+  it("MSG-18 notify is for an outbox on PostgreSQL, and for a service without a wakeUp", () => {
+    const postgres = openPostgres({ url: "postgres://nobody@127.0.0.1:1/none" });
+    const wakeUp = async () => async () => {};
+    expect(problems({ notify: false })).toEqual([]);
+    expect(problems({ notify: true, db: postgres })).toEqual([]);
+    expect(problems({ notify: true, db: { outbox: postgres, inbox: db } })).toEqual([]);
+    expect(problems({ notify: true, db: { outbox: db, inbox: postgres }, wakeUp })).toEqual([
+      "notify needs an outbox on PostgreSQL; give a wakeUp instead, or neither",
+      "give notify or wakeUp, not both",
+    ]);
+    expect(problems({ notify: "yes" })).toEqual(["notify must be true or false"]);
+    expect(problems({ notify: true, db: null })).toContain(
+      "notify needs an outbox on PostgreSQL; give a wakeUp instead, or neither",
+    );
   });
 
   it("MSG-12 all problems are in one error", () => {

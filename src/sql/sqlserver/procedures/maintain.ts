@@ -1,9 +1,18 @@
 import { status } from "../../dialect.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
-import { reasons } from "../../reasons.js";
-import { addMs, asInt, unicodeLiteral } from "../expressions.js";
+import { beforeThat, reasons } from "../../reasons.js";
+import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
-import { atomically, isDying, isLost, pickFrom, seekEach, skipLocked, stateTable } from "./procedure.js";
+import {
+  atomically,
+  isDying,
+  isLost,
+  pickFrom,
+  prepareLease,
+  seekEach,
+  skipLocked,
+  stateTable,
+} from "./procedure.js";
 import { columns } from "./rows.js";
 
 export function reap(n: QueueNames): string {
@@ -30,7 +39,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   crashes = ${s}.crashes + ${asInt(lost)},
   owner = null,
   locked_until = null,
-  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end
+  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at)
 output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
 from (
   select top (@limit) u.seq
@@ -61,6 +71,40 @@ select r.seq as seq, ${columns("m", keyColumns(n))},
   end as verdict
 from @reaped r
 inner join ${n.message} m on m.seq = r.seq;`;
+}
+
+/** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
+export function expireDead(n: QueueNames): string {
+  const s = stateTable(n);
+  const expired = unicodeLiteral(reasons.expired);
+  const saysNothing = (t: string) =>
+    `charindex(${expired} ${binary}, coalesce(${t}.last_error, N'') ${binary}) = 0`;
+  const untold = (t: string) =>
+    `${t}.status = ${status.dead} and ${t}.expires_at <= @now and ((${t}.locked_until is null and ${saysNothing(t)}) or ${t}.locked_until <= @now)`;
+  return `${prepareLease}
+declare @expired table (seq bigint not null primary key);
+
+update ${n.state}
+set owner = @owner,
+  locked_until = @lease_end,
+  last_error = case
+    when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'')
+    else ${s}.last_error
+  end
+output inserted.seq into @expired (seq)
+from (
+  select top (@limit) r.seq
+  from ${pickFrom(n, "_Dead")}
+  where ${untold("r")}
+  order by r.seq
+) p, ${n.state} with (${skipLocked})
+where ${s}.seq = p.seq and ${untold(s)}
+${seekEach};
+
+select e.seq as seq, ${columns("m", keyColumns(n))}
+from @expired e
+inner join ${n.message} m on m.seq = e.seq
+${seekEach};`;
 }
 
 // Walks the primary key in windows. An index of Done rows would be paid for by every ack. Done is final, so the window may

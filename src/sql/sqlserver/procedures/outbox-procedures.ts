@@ -4,6 +4,7 @@ import { binary } from "../expressions.js";
 import { columnList, keyedOutboxColumns, outboxColumns } from "../json-functions.js";
 import { lockArrivals, pendingArrivalsTable } from "../partitions.js";
 import { signatures } from "../signatures.js";
+import { expireDead } from "./maintain.js";
 import { firstStatus, keyed, messagesTable, parametersAsRow } from "./message-parameters.js";
 import { atomically, type Procedure, procedure } from "./procedure.js";
 import { queueProcedures } from "./queue-procedures.js";
@@ -67,5 +68,6 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
       `${messagesTable(n, outboxColumns, "_MessagesFromJson")}\n\n${enqueue(n, "@messages i")}`,
     ),
     procedure(n, "EnqueueKeyed", signatures.EnqueueKeyed, enqueueKeyed(n)),
+    procedure(n, "ExpireDead", signatures.ExpireDead, expireDead(n)),
   ];
 }

@@ -30,13 +30,15 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
       "Fail",
       settle(
         n,
-        `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error`,
+        `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error,
+  last_attempt_at = @now`,
         owned(s),
         callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1"),
       ),
     ),
-    // It stays held, so the next claim takes it before the messages that have never been claimed.
-    make("Release", settle(n, "owner = null, locked_until = null, visible_at = @now", owned(s))),
+    // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
+    // expiry was told stays dead.
+    make("Release", settle(n, "owner = null, locked_until = null, visible_at = @now", `${s}.owner = @owner`)),
     make(
       "Renew",
       `${prepareLease}
@@ -61,7 +63,8 @@ ${settle(
       settle(
         n,
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
-  attempt = 0, crashes = 0, visible_at = @now, expires_at = null, processed_at = null`,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null`,
         `${s}.status = ${status.dead}`,
         rejoinPartition(n, "@changed", "c.keyed = 1"),
       ),

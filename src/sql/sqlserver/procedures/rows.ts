@@ -11,7 +11,7 @@ export const leaseColumns = [
   "status",
 ];
 
-const outcomeColumns = ["last_error", "processed_at", "processed_by"];
+const outcomeColumns = ["last_error", "last_attempt_at", "processed_at", "processed_by"];
 
 const messageColumns = (n: QueueNames) => [
   "topic",

@@ -31,7 +31,8 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   owner = null,
   locked_until = null,
   visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
-  last_error = coalesce(i.error, ${s}.last_error)
+  last_error = coalesce(i.error, ${s}.last_error),
+  last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end
 output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
 from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (rowlock)
 where ${s}.seq = i.seq and ${owned(s)}
