@@ -17,7 +17,7 @@ const startedAt: number[] = [];
 
 async function service(): Promise<Receiver> {
   const { service, db } = await openReceiver(url, schema, () => void startedAt.push(monotonicMs()));
-  const listener = await listen({ address, fetch: service.receiver.fetch });
+  const listener = await listen({ address, receiver: service.receiver });
   return {
     address: listener.address,
     async close() {

@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
+import { type PlainRoute, webRoute } from "../base/plain-http.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -37,8 +38,10 @@ import { type ServiceWorker, serviceWorker } from "./service-worker.js";
 import type { TransportResponse } from "./transport.js";
 
 export interface ServiceReceiver {
-  /** For hosts that speak HTTP: verifies, deduplicates and handles a message. */
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
   fetch(request: Request): Promise<Response>;
+  /** The same for `listen`. */
+  readonly respond: PlainRoute;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }
@@ -93,6 +96,7 @@ export function createService<
   const handleResponse = responseHandler(parts);
   const request = requester(parts, sender, deliver);
   const receive = createReceive(parts, sender, handleResponse);
+  const respond = receiverHttp(parts, receive);
   const operations = serviceOperations(parts);
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: outboxHandlers(parts, deliver, handleResponse),
@@ -129,7 +133,7 @@ export function createService<
       Combined<Messages>,
       Destination
     >,
-    receiver: { receive, fetch: receiverHttp(parts, receive) },
+    receiver: { receive, respond, fetch: webRoute(respond) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     dispatch: (budget) => dispatcher.run(outbox, budget),
