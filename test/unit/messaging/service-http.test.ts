@@ -155,10 +155,18 @@ describe("the receiver by HTTP", () => {
     expect(await answerTo(signed(approved(), { secret: secretOf(9) }))).toBe("401 ");
     expect(await answerTo("{}")).toBe("400 ");
     expect(await answerTo("x".repeat(2_001))).toBe("413 ");
-    expect(await answerTo("x".repeat(100_000), address, "POST", true)).toBe("413 ");
     expect(await answerTo(message, `${address}/more`)).toBe("404 ");
     expect(await answerTo("", address, "GET")).toBe("405 ");
     expect(await answerTo(message)).toBe(accepted(true));
+
+    const large = request(address, { method: "POST", agent });
+    const refusing = once(large, "response") as Promise<[IncomingMessage]>;
+    large.write(Buffer.alloc(20_000_000));
+    const [refusal] = await refusing; // before its end
+    expect(refusal.resume().statusCode).toBe(413);
+    const finished = once(large, "finish");
+    large.end();
+    await finished;
 
     const cutOff = request(address, { method: "POST", headers: { "content-length": 1_000 } });
     cutOff.on("error", () => {}); // it is destroyed
