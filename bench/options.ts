@@ -14,6 +14,7 @@ export const scenarioNames = [
   "cold-start",
   "slow-neighbour",
   "killed-worker",
+  "messaging",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
@@ -46,6 +47,9 @@ export interface Sizes {
   /** Fleets of workers that lose one. */
   readonly kills: number;
   readonly killedWhile: readonly KilledWhile[];
+  /** Messages to another service in one round: several at once, and one after the other. */
+  readonly messagesPerRound: Readonly<Record<DatabaseName, number>>;
+  readonly singleMessages: number;
 }
 
 /** What handlers do while one of their workers is killed. */
@@ -87,6 +91,8 @@ const full: Sizes = {
   quickMessages: 100,
   kills: 3,
   killedWhile: [quickHandlers, slowHandlers],
+  messagesPerRound: { sqlite: 1_000, postgres: 600 },
+  singleMessages: 100,
 };
 
 const quick: Sizes = {
@@ -106,6 +112,8 @@ const quick: Sizes = {
   quickMessages: 20,
   kills: 1,
   killedWhile: [quickHandlers],
+  messagesPerRound: { sqlite: 400, postgres: 200 },
+  singleMessages: 40,
 };
 
 export interface BenchOptions {

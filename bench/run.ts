@@ -10,6 +10,7 @@ import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
 import { idlePoll } from "./scenarios/idle-poll.js";
 import { killedWorker } from "./scenarios/killed-worker.js";
+import { messaging } from "./scenarios/messaging.js";
 import { partitions } from "./scenarios/partitions.js";
 import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
@@ -31,6 +32,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "cold-start": coldStart,
   "slow-neighbour": slowNeighbour,
   "killed-worker": killedWorker,
+  messaging,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

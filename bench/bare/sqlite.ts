@@ -12,7 +12,7 @@ export interface SqliteBinding {
 }
 
 /** The same as oncebox's: a commit survives a crash of the process. */
-const pragmas = `pragma busy_timeout = 5000;
+export const pragmas = `pragma busy_timeout = 5000;
 pragma journal_mode = wal;
 pragma synchronous = normal;
 pragma cache_size = -8000;

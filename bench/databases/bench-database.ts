@@ -24,6 +24,13 @@ export interface FunctionsTarget {
   close(): Promise<void>;
 }
 
+/** For the tables of another process: an empty file, or the name of a schema that the process creates. */
+export interface Place {
+  readonly url: string;
+  readonly schema: string;
+  close(): Promise<void>;
+}
+
 /** A database to measure on. Everything it opens is empty and has a schema or a file of its own. */
 export interface BenchDatabase {
   readonly title: string;
@@ -31,6 +38,7 @@ export interface BenchDatabase {
   openBareIngest(connections: number): Promise<BareIngest>;
   openBareQueue(pending: number): Promise<BareQueue>;
   openForFunctions(): Promise<FunctionsTarget>;
+  newPlace(): Place;
   /** Other queues on such a database. */
   readonly peers: readonly PeerName[];
   startPeer(name: PeerName): Promise<StartedPeer>;

@@ -57,6 +57,10 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
       const env = { ONCEBOX_DATABASE_URL: url, BENCH_SCHEMA: schema };
       return droppingAfter({ env, close: () => db.close() }, schema);
     },
+    newPlace() {
+      const schema = newSchema();
+      return { url, schema, close: () => dropped(schema) };
+    },
     peers: ["pg-boss", "graphile-worker"],
     async startPeer(name) {
       const schema = newSchema();

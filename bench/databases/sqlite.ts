@@ -40,6 +40,7 @@ export async function openSqliteBench(): Promise<BenchDatabase> {
       await runSql(db, "create table bare (id text primary key, payload text not null)");
       return { env: { ONCEBOX_DATABASE_URL: `sqlite:${file}` }, close: () => db.close() };
     },
+    newPlace: () => ({ url: `sqlite:${newFile()}`, schema: "", close: async () => {} }),
     peers: ["plainjob"],
     startPeer: (name) => startPeer(name, newFile()),
     async countRoundTrips(opened, work) {

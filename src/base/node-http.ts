@@ -49,7 +49,9 @@ export async function respondTo(
   framework?: FrameworkRequest,
 ): Promise<void> {
   const gone = new AbortController();
-  outgoing.once("close", () => gone.abort());
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) gone.abort();
+  });
   let request: Request;
   try {
     request = requestFromNode(incoming, gone.signal, framework);
@@ -57,10 +59,20 @@ export async function respondTo(
     outgoing.writeHead(400).end(); // the host, path or method is not valid
     return;
   }
+  await respondBy(incoming, outgoing, failed, async () => sendResponse(await route(request), outgoing));
+}
+
+/** Runs what responds to a request. `failed` is told of what it throws, and the client gets status 500. */
+export async function respondBy(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  failed: (error: unknown) => void,
+  respond: () => Promise<void>,
+): Promise<void> {
   try {
-    await sendResponse(await route(request), outgoing);
+    await respond();
   } catch (error) {
-    if (gone.signal.aborted) return; // the client has disconnected
+    if (outgoing.destroyed) return; // the client has disconnected
     failed(error);
     if (!outgoing.headersSent) outgoing.writeHead(500);
     outgoing.end();

@@ -1,3 +1,6 @@
+import type { Readable } from "node:stream";
+import { collectBytes } from "./collect-bytes.js";
+
 export interface BodyStream {
   getReader(): {
     read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
@@ -8,8 +11,8 @@ export interface BodyStream {
 /** The part of a request that its reader uses. */
 export interface ReadableRequest {
   readonly headers: { get(name: string): string | null };
-  /** The whole body, or a stream of it. */
-  readonly body: Uint8Array | BodyStream | null;
+  /** The whole body, or a stream of the web or of Node that nobody reads yet. */
+  readonly body: Uint8Array | BodyStream | Readable | null;
 }
 
 /** Returns the body's bytes, or why it cannot. Holds no more than the limit and one chunk in memory. */
@@ -24,6 +27,7 @@ export async function readBody(
   if (request.body instanceof Uint8Array) {
     return request.body.byteLength > maxBytes ? "too large" : request.body;
   }
+  if (!("getReader" in request.body)) return collectBytes(request.body, maxBytes).catch(() => "malformed");
   const reader = request.body.getReader();
   const chunks: Uint8Array[] = [];
   let length = 0;

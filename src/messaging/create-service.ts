@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../base/plain-http.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -8,7 +9,6 @@ import { transaction } from "../middleware/transaction-middleware.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { migrate, runBatches } from "../sql/migrate.js";
-import type { Answer, IncomingRequest } from "../webhooks/http.js";
 import { checkService } from "./check-service.js";
 import { deadMessages } from "./dead-messages.js";
 import type { MessageDefinition, MessageDefinitions } from "./define-messages.js";
@@ -39,10 +39,12 @@ import { type ServiceWorker, serviceWorker } from "./service-worker.js";
 import type { TransportResponse } from "./transport.js";
 
 export interface ServiceReceiver {
-  /** For hosts that speak HTTP: verifies, deduplicates and handles a message. */
+  /** For hosts with requests of the web: verifies, deduplicates and handles a message. */
   fetch(request: Request): Promise<Response>;
-  /** The same for hosts whose own routes lead here: takes any path, and does not need Node's fetch. */
-  handle(request: IncomingRequest): Promise<Answer>;
+  /** The same for `listen`. */
+  readonly respond: PlainRoute;
+  /** The same for hosts whose own routes lead here: takes any path. */
+  handle(request: Omit<PlainRequest, "path">): Promise<PlainResponse>;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { jsonContent, type PlainResponse } from "../base/plain-http.js";
 import { safeReason } from "../base/safe-reason.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -43,10 +44,16 @@ export function hostService(open: OpenService, loggerAt: LoggerAt): ServiceHost 
         loggerAt("info").error("Inbox: service could not be created", fields);
         return refusedAnswer("unavailable");
       }
-      return service.receiver.handle(request);
+      return toAnswer(await service.receiver.handle(request));
     },
   };
 }
+
+const toAnswer = ({ status, body = "" }: PlainResponse): Answer => ({
+  status,
+  headers: body === "" ? {} : jsonContent,
+  body,
+});
 
 function madeOnce(open: OpenService, loggerAt: LoggerAt): ServiceHost["ready"] {
   const ready = memoisePromise(async () => {

@@ -1,7 +1,8 @@
-import type { Server } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Route, respondTo } from "../../base/node-http.js";
+import { respondTo } from "../../base/node-http.js";
 import { closeServer, listening } from "../../base/node-server.js";
+import { respondPlainly } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { freeSocket } from "./free-socket.js";
 import { httpTarget } from "./http-target.js";
@@ -12,10 +13,10 @@ const keepAliveMs = 65_000;
 
 /** An HTTP server on TCP, a Unix socket or a Windows pipe. */
 export async function listenHttp(settings: ListenSettings): Promise<Listener> {
-  const { fetch, stopMs, logger, address } = settings;
+  const { stopMs, logger, address } = settings;
   const { isSecure, options } = httpTarget(address);
   const failed = (error: unknown) => logger.error("receiving failed", { error: safeReason(error) });
-  const server = await createServer(settings, isSecure, fetch, failed);
+  const server = await createServer(settings, isSecure, failed);
   server.keepAliveTimeout = keepAliveMs;
   const close = () => closeServer(server, stopMs);
   if (typeof options.socketPath === "string") {
@@ -32,19 +33,21 @@ export async function listenHttp(settings: ListenSettings): Promise<Listener> {
 async function createServer(
   settings: ListenSettings,
   isSecure: boolean,
-  fetch: Route,
   failed: (error: unknown) => void,
 ): Promise<Server> {
   const http = await import("node:http");
-  const respond: import("node:http").RequestListener = (incoming, outgoing) =>
-    void respondTo(incoming, outgoing, fetch, failed);
-  if (!isSecure) return http.createServer(respond);
+  const { fetch, respond } = settings;
+  const listener: RequestListener =
+    respond === undefined
+      ? (incoming, outgoing) => void respondTo(incoming, outgoing, fetch, failed)
+      : (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed);
+  if (!isSecure) return http.createServer(listener);
   const tls = requireCertificate(settings);
   const asksForCertificate = tls.ca !== undefined;
   const https = await import("node:https");
   return https.createServer(
     { ...tls, requestCert: asksForCertificate, rejectUnauthorized: asksForCertificate },
-    respond,
+    listener,
   );
 }
 

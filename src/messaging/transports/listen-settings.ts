@@ -1,14 +1,23 @@
 import type { Logger } from "../../base/logger.js";
 import type { Route } from "../../base/node-http.js";
+import type { PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport-options.js";
 
+/** The part of a service's receiver that a listener needs. */
+export interface MessageReceiver {
+  readonly respond: PlainRoute;
+  readonly fetch: Route;
+}
+
 export interface ListenOptions {
   /** `http://127.0.0.1:4001`, `https:`, `unix:`, `pipe:`, `grpc:` or `grpcs:`. Port 0 takes a free one. */
   readonly address: string;
-  /** What responds: `service.receiver.fetch`. */
-  readonly fetch: Route;
+  /** What responds: `service.receiver`. Or give `fetch`. */
+  readonly receiver?: MessageReceiver;
+  /** A function of your own that responds, for example one around `service.receiver.fetch`. */
+  readonly fetch?: Route;
   /** For `https:` and `grpcs:`. With `ca`, clients must show a certificate that it signed. */
   readonly tls?: TlsMaterial;
   /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
@@ -18,7 +27,10 @@ export interface ListenOptions {
   readonly logger?: Logger;
 }
 
-export type ListenSettings = Required<Omit<ListenOptions, "tls">> & Pick<ListenOptions, "tls">;
+export interface ListenSettings
+  extends Required<Omit<ListenOptions, "tls" | "receiver">>,
+    Pick<ListenOptions, "tls">,
+    Partial<Pick<MessageReceiver, "respond">> {}
 
 export interface Listener {
   /** The address for senders, with the real port. */

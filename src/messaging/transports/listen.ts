@@ -1,3 +1,4 @@
+import { defined } from "../../base/defined.js";
 import { guardedLogger, silentLogger } from "../../base/logger.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
@@ -12,11 +13,15 @@ const defaults = { stopMs: 10_000, path: receivePath, logger: silentLogger } as 
  * Listens for messages on a port, a socket or a pipe.
  *
  * @example
- * const listener = await listen({ address: "unix:///tmp/rf-orders.sock", fetch: orders.receiver.fetch });
+ * const listener = await listen({ address: "unix:///tmp/rf-orders.sock", receiver: orders.receiver });
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
-  refuseUnknown(options, ["address", "fetch", "tls", "stopMs", "path", "logger"], "listen");
-  const merged = { ...defaults, ...options };
+  refuseUnknown(options, ["address", "receiver", "fetch", "tls", "stopMs", "path", "logger"], "listen");
+  const { receiver, ...others } = options;
+  const fetch = options.fetch ?? receiver?.fetch;
+  if (fetch === undefined || (options.fetch !== undefined && receiver !== undefined))
+    throw new InvalidArgumentError("listen needs what responds: receiver, or fetch, and not both.");
+  const merged = { ...defaults, ...others, fetch, ...defined({ respond: receiver?.respond }) };
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");

@@ -1,4 +1,5 @@
 import type { Agent, ClientRequest, RequestOptions } from "node:http";
+import { collectBytes } from "../../base/collect-bytes.js";
 import { reasonOf, TransportError } from "./transport-error.js";
 
 export interface HttpAnswer {
@@ -25,8 +26,7 @@ export async function postHttp(
   body: string,
   settings: PostSettings,
 ): Promise<HttpAnswer> {
-  const bytes = Buffer.from(body);
-  const first = start(target, bytes, settings, settings.agent);
+  const first = start(target, body, settings, settings.agent);
   try {
     return await first.answer;
   } catch (error) {
@@ -34,7 +34,7 @@ export async function postHttp(
     if (!isStale || first.hasResponse() || settings.signal.aborted) throw failure(error, settings);
   }
   try {
-    return await start(target, bytes, settings, false).answer; // no agent: a connection for this request only
+    return await start(target, body, settings, false).answer; // no agent: a connection for this request only
   } catch (error) {
     throw failure(error, settings);
   }
@@ -47,7 +47,7 @@ const failure = (error: unknown, { receiver }: PostSettings): TransportError =>
 
 function start(
   target: RequestOptions,
-  body: Buffer,
+  body: string,
   { request: open, signal, maxResponseBytes, receiver }: PostSettings,
   agent: Agent | false,
 ) {
@@ -55,7 +55,7 @@ function start(
     ...target.headers,
     "content-type": "application/json",
     accept: "application/json",
-    "content-length": body.byteLength,
+    "content-length": Buffer.byteLength(body),
   };
   const request = open({ ...target, method: "POST", headers, agent, signal });
   let responded = false;
@@ -68,28 +68,14 @@ function start(
         request.destroy();
         return error;
       };
-      collect(response, maxResponseBytes, tooLarge).then((bytes) => {
+      collectBytes(response, maxResponseBytes).then((bytes) => {
+        if (bytes === "too large") return reject(tooLarge());
         // A receiver may respond before it has the whole body. It might never read the rest.
         if (!request.writableFinished) request.destroy();
         resolve({ status: response.statusCode ?? 0, body: bytes });
       }, reject);
     });
-    request.end(body);
+    request.end(body); // a string, which Node sends together with the headers
   });
   return { request, answer, hasResponse: () => responded };
-}
-
-async function collect(
-  response: AsyncIterable<Buffer>,
-  limit: number,
-  tooLarge: () => Error,
-): Promise<Uint8Array> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of response) {
-    length += chunk.byteLength;
-    if (length > limit) throw tooLarge();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }

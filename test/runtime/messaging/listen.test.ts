@@ -13,6 +13,7 @@ import { httpTransport } from "../../../src/messaging/transports/http-transport.
 import { listen } from "../../../src/messaging/transports/listen.js";
 import { createTransports } from "../../../src/messaging/transports/transports.js";
 import { gate } from "../../../src/testing/support/gate.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { newMessage } from "../../../src/testing/transports/support.js";
 import { type BundledChild, bundleChild } from "../../support/bundled-child.js";
 import { runChild } from "../../support/run-child.js";
@@ -190,6 +191,24 @@ describe("listening", () => {
     expect(response.resume().statusCode).toBe(413);
   });
 
+  it("MSG-18 a receiver that throws is logged, and its sender gets status 500", async () => {
+    const log: LogLine[] = [];
+    const respond = async () => {
+      throw new TypeError("secret");
+    };
+    const listener = await listen({
+      address: "http://127.0.0.1:0",
+      receiver: { respond, fetch },
+      logger: recordingLogger(log),
+    });
+    onTestFinished(() => listener.close());
+    const failure = await failureOf(transport(), listener.address, newMessage());
+    expect(failure.message).toContain("responded with status 500");
+    expect(log).toMatchObject([
+      { level: "error", message: "receiving failed", fields: { error: "TypeError" } },
+    ]);
+  });
+
   it("MSG-09 a port in use, an unknown scheme and bad options are refused", async () => {
     const listener = await listen({ address: "http://127.0.0.1:0", fetch });
     await expect(listen({ address: listener.address, fetch })).rejects.toThrow(/EADDRINUSE/);
@@ -197,6 +216,11 @@ describe("listening", () => {
     await expect(listen({ address: "ftp://127.0.0.1", fetch })).rejects.toThrow(
       /unknown scheme ftp:.*Known: http:/,
     );
+    const receiver = { fetch, respond: async () => ({ status: 200 }) };
+    for (const what of [{}, { fetch, receiver }])
+      await expect(listen({ address: "http://127.0.0.1:0", ...what })).rejects.toThrow(
+        /receiver, or fetch, and not both/,
+      );
     await expect(listen({ address: "http://127.0.0.1:0", fetch, port: 1 } as never)).rejects.toThrow(
       /option port/,
     );

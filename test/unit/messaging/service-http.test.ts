@@ -1,6 +1,9 @@
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
+import { Agent, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { uuidV7 } from "../../../src/base/uuid-v7.js";
@@ -129,6 +132,51 @@ describe("the receiver by HTTP", () => {
     expect(await status(post(signed(approved()), at))).toBe(200);
   });
 
+  it("MSG-09 MSG-18 a listener returns the same, and its connection serves the next message", async () => {
+    const { service, log, handled } = await inventory({ maxBodyBytes: 2_000 });
+    const listener = await listen({ address: "http://127.0.0.1:0", receiver: service.receiver });
+    onTestFinished(() => listener.close());
+    const address = listener.address.replace(/:(\d+).*/, ":$1/_rf/receive");
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const answerTo = async (body: string, to = address, method = "POST", isChunked = false) => {
+      const headers = isChunked ? {} : { "content-length": Buffer.byteLength(body) };
+      const sending = request(to, { method, agent, headers });
+      const responding = once(sending, "response") as Promise<[IncomingMessage]>;
+      sending.end(body);
+      const [response] = await responding;
+      return `${response.statusCode} ${await text(response)}`;
+    };
+    const message = signed(approved());
+    const accepted = (duplicateDetected: boolean) =>
+      `200 ${JSON.stringify({ acknowledged: true, duplicateDetected, payload: null })}`;
+    expect(await answerTo(message, `${address}?a=b`)).toBe(accepted(false));
+    expect(await answerTo(message, address, "POST", true)).toBe(accepted(true));
+    expect(await answerTo(signed(approved(), { secret: secretOf(9) }))).toBe("401 ");
+    expect(await answerTo("{}")).toBe("400 ");
+    expect(await answerTo("x".repeat(2_001))).toBe("413 ");
+    expect(await answerTo(message, `${address}/more`)).toBe("404 ");
+    expect(await answerTo("", address, "GET")).toBe("405 ");
+    expect(await answerTo(message)).toBe(accepted(true));
+
+    const large = request(address, { method: "POST", agent });
+    const refusing = once(large, "response") as Promise<[IncomingMessage]>;
+    large.write(Buffer.alloc(20_000_000));
+    const [refusal] = await refusing; // before its end
+    expect(refusal.resume().statusCode).toBe(413);
+    const finished = once(large, "finish");
+    large.end();
+    await finished;
+
+    const cutOff = request(address, { method: "POST", headers: { "content-length": 1_000 } });
+    cutOff.on("error", () => {}); // it is destroyed
+    cutOff.write(message.slice(0, 10), () => cutOff.destroy());
+    const malformed = () => log.filter(({ message: line }) => line === "Inbox: malformed message refused");
+    await expect.poll(() => malformed().length, { timeout: 30_000 }).toBe(4);
+    expect(await answerTo(signed(approved()))).toBe(accepted(false));
+    expect(handled()).toBe(2);
+  });
+
   it("MSG-02 MSG-07 MSG-09 a command, its response and a request travel over HTTP and over a Unix socket", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-service-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -141,7 +189,7 @@ describe("the receiver by HTTP", () => {
     });
     const inventoryListener = await listen({
       address: addresses.inventory,
-      fetch: stock.service.receiver.fetch,
+      receiver: stock.service.receiver,
     });
     const orders = createService({
       serviceId: "orders",
@@ -154,7 +202,7 @@ describe("the receiver by HTTP", () => {
       },
     });
     await orders.init();
-    const ordersListener = await listen({ address: addresses.orders, fetch: orders.receiver.fetch });
+    const ordersListener = await listen({ address: addresses.orders, receiver: orders.receiver });
     onTestFinished(async () => {
       await orders.close();
       await ordersListener.close();
