@@ -214,7 +214,7 @@ export function describeMessageFunctions(runtime: MessageRuntime): void {
         for (const number of numbers) await cloud.send.Note("office", { number }, { tx });
       });
       delayEach(300);
-      const { functions } = await start({}, 3_000);
+      const { functions } = await start({}, 5_000);
       const report = (await functions.run("dispatch")) as DispatchResult;
       expect(report).toMatchObject({ stopped: "time", lost: 0 });
       expect(report.acked).toBeGreaterThan(0);
