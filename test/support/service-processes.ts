@@ -9,6 +9,8 @@ import { seededFractions } from "./seeded-fractions.js";
 export interface ServiceProcess {
   /** What it printed after "ready". */
   readonly address: string;
+  /** How often it was killed. */
+  readonly kills: number;
   /** SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>;
   /** Starts it again with the same arguments on the same address. */
@@ -87,9 +89,16 @@ export function serviceProcesses(atEnd: (stop: () => Promise<void>) => void): Se
   return {
     async start(file, args) {
       let [child, address] = await launch(file, [...args, ""]);
+      let kills = 0;
       const service: ServiceProcess = {
         address,
-        kill: () => kill(child),
+        get kills() {
+          return kills;
+        },
+        async kill() {
+          kills++;
+          await kill(child);
+        },
         async startAgain() {
           [child] = await launch(file, [...args, address]);
         },
