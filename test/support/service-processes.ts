@@ -23,6 +23,8 @@ export interface KillPlan {
   readonly kills: number;
   /** The longest time from one start to the next kill. The shortest is a quarter of it. */
   readonly maxPauseMs: number;
+  /** The n-th kill, from 0 on, also waits for this. It should resolve when the signal aborts. */
+  readonly waitFor?: (kill: number) => Promise<void>;
   /** Ends it earlier. */
   readonly signal: AbortSignal;
 }
@@ -106,11 +108,12 @@ export function serviceProcesses(atEnd: (stop: () => Promise<void>) => void): Se
       services.push(service);
       return service;
     },
-    async killAtRandom({ seed, kills, maxPauseMs, signal }) {
+    async killAtRandom({ seed, kills, maxPauseMs, waitFor, signal }) {
       for (let killed = 0; killed < kills; killed++) {
         const [which, wait, away] = seededFractions(seed, killed);
         // the pauses are the rhythm of the kills; nothing is asserted on them
         await pause((maxPauseMs * (1 + 3 * wait)) / 4, undefined, { signal }).catch(() => {});
+        await waitFor?.(killed);
         if (signal.aborted || isStopped) return killed;
         const victim = services[Math.floor(which * services.length)]!;
         await victim.kill();

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { OutboxStats } from "../../../src/messaging/index.js";
+import { seededFractions } from "../../support/seeded-fractions.js";
 import { serviceProcesses } from "../../support/service-processes.js";
 import { type Account, account, inventoryDoes, ordersDo } from "./account.js";
 import type { OrdersPlan } from "./child-options.js";
@@ -17,8 +18,7 @@ export interface LossyPlan {
   readonly places: OfBoth<Place>;
   readonly orders: OrdersPlan;
   readonly seed: string;
-  /** The longest time from the start of a service to the next kill. */
-  readonly maxPauseMs: number;
+  readonly kills: number;
   /** The run is given up after this time. */
   readonly longestMs: number;
   /** An empty folder. */
@@ -37,9 +37,9 @@ export interface LossyResult extends Pick<Stage, "kills" | "outcomes"> {
   readonly seconds: number;
 }
 
-const betweenLooksMs = 100;
-/** More than there is time for. */
-const mostKills = 10_000;
+const betweenLooksMs = 20;
+const betweenChecksMs = 200;
+const maxPauseMs = 50;
 
 /** Sends the messages of all orders under faults and kills, until everything is done or the time is up. */
 export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
@@ -68,18 +68,21 @@ export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
     : networkStage(transport, stagePlan));
 
   const finished = new AbortController();
-  const killing = processes.killAtRandom({
-    seed,
-    kills: mostKills,
-    maxPauseMs: plan.maxPauseMs,
-    signal: finished.signal,
-  });
+  const { signal } = finished;
+  const { kills } = plan;
   const { count } = plan.orders;
+  /** A kill at a random moment in each part of the work, so that none comes when all is done. */
+  const waitFor = async (kill: number) => {
+    const part = (kill + seededFractions(`${seed} when`, kill)[0]) / (kills + 1);
+    const least = part * inventoryDoes.length * count;
+    while (!signal.aborted && (await tables.inventory.count()) < least) await pause(betweenLooksMs);
+  };
+  const killing = processes.killAtRandom({ seed, kills, maxPauseMs, waitFor, signal });
   while (performance.now() - startedAt < plan.longestMs) {
     const { orders: sent, inventory: responses } = await states();
     const isAllSent = sent.Sent === ordersDo.length * count && responses.Sent === count;
     if (isAllSent) break;
-    await pause(betweenLooksMs);
+    await pause(betweenChecksMs);
   }
   const seconds = (performance.now() - startedAt) / 1_000;
   finished.abort();

@@ -21,6 +21,7 @@ export interface ServiceSetup {
 const settings = {
   retry: { maxRetries: 500, baseMs: 50, maxMs: 500, jitterMs: 50 },
   pollMs: 50,
+  concurrency: 20,
   leaseMs: 1_500,
   timeoutMs: 5_000,
   handlerTimeoutMs: 5_000,
