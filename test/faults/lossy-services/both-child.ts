@@ -9,7 +9,7 @@ import { placeOrders } from "./place-orders.js";
 import { createInventory, createOrders } from "./services.js";
 import { openTables } from "./tables.js";
 
-const { places, orders: plan, notes: file, seed } = childOptions<BothChildOptions>();
+const { places, orders: count, notes: file, seed } = childOptions<BothChildOptions>();
 const notes = openNotes(file);
 const starts = readNotes(file)("start");
 notes.add("start");
@@ -31,4 +31,4 @@ for (const service of [orders, inventory]) {
   service.start();
 }
 process.stdout.write("ready inprocess\n");
-await placeOrders(orders, tables.orders, plan);
+await placeOrders(orders, tables.orders, count);

@@ -1,11 +1,5 @@
 import type { Place } from "./tables.js";
 
-export interface OrdersPlan {
-  readonly count: number;
-  /** Between two orders. */
-  readonly pauseMs: number;
-}
-
 /** The first argument of a service process, in JSON. */
 export interface ServiceChildOptions {
   readonly service: "orders" | "inventory";
@@ -14,14 +8,16 @@ export interface ServiceChildOptions {
   readonly peer: string;
   /** Where the process listens when it starts for the first time. */
   readonly listenAt: string;
-  readonly orders: OrdersPlan;
+  /** How many orders are placed. */
+  readonly orders: number;
   readonly notes: string;
 }
 
 /** The first argument of a process with both services, in JSON. */
 export interface BothChildOptions {
   readonly places: Readonly<Record<"orders" | "inventory", Place>>;
-  readonly orders: OrdersPlan;
+  /** How many orders are placed. */
+  readonly orders: number;
   readonly notes: string;
   readonly seed: string;
 }

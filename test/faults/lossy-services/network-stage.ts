@@ -15,7 +15,7 @@ const nowhere: LoopbackAddress = { port: 1 };
 
 /** Two processes. What one sends to the other goes through a proxy, on both ways. */
 export async function networkStage(scheme: NetworkScheme, plan: StagePlan): Promise<Stage> {
-  const { places, orders: ordersPlan, seed, folder, notes, processes, atEnd } = plan;
+  const { places, orders: count, seed, folder, notes, processes, atEnd } = plan;
 
   const proxyBefore = async (service: ServiceName, target: LoopbackAddress) => {
     const faultPlan = { seed: `${seed} to ${service}` };
@@ -32,7 +32,7 @@ export async function networkStage(scheme: NetworkScheme, plan: StagePlan): Prom
   const start = (service: ServiceName, peer: string) => {
     const listenAt = addressAt(scheme, scheme === "unix" ? { path: join(folder, service) } : { port: 0 });
     const place = places[service];
-    const options: ServiceChildOptions = { service, place, peer, listenAt, orders: ordersPlan, notes };
+    const options: ServiceChildOptions = { service, place, peer, listenAt, orders: count, notes };
     return processes.start(child, [JSON.stringify(options)]);
   };
 

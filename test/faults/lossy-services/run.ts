@@ -5,7 +5,6 @@ import type { OutboxStats } from "../../../src/messaging/index.js";
 import { seededFractions } from "../../support/seeded-fractions.js";
 import { serviceProcesses } from "../../support/service-processes.js";
 import { type Account, account, inventoryDoes, ordersDo } from "./account.js";
-import type { OrdersPlan } from "./child-options.js";
 import { inProcessStage } from "./in-process-stage.js";
 import { type NetworkScheme, networkStage } from "./network-stage.js";
 import { readNotes } from "./notes.js";
@@ -16,7 +15,7 @@ import { openTables, type Place } from "./tables.js";
 export interface LossyPlan {
   readonly transport: NetworkScheme | "inprocess";
   readonly places: OfBoth<Place>;
-  readonly orders: OrdersPlan;
+  readonly orders: number;
   readonly seed: string;
   readonly kills: number;
   /** The run is given up after this time. */
@@ -43,7 +42,7 @@ const maxPauseMs = 50;
 
 /** Sends the messages of all orders under faults and kills, until everything is done or the time is up. */
 export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
-  const { transport, places, seed, folder, atEnd } = plan;
+  const { transport, places, orders: count, seed, folder, atEnd } = plan;
   const tables = { orders: openTables(places.orders), inventory: openTables(places.inventory) };
   atEnd(() => tables.orders.db.close());
   atEnd(() => tables.inventory.db.close());
@@ -61,7 +60,7 @@ export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
   const notes = join(folder, "notes");
   writeFileSync(notes, "");
   const processes = serviceProcesses(atEnd);
-  const stagePlan = { places, orders: plan.orders, seed, folder, notes, processes, atEnd };
+  const stagePlan = { places, orders: count, seed, folder, notes, processes, atEnd };
   const startedAt = performance.now();
   const stage = await (transport === "inprocess"
     ? inProcessStage(stagePlan)
@@ -70,7 +69,6 @@ export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
   const finished = new AbortController();
   const { signal } = finished;
   const { kills } = plan;
-  const { count } = plan.orders;
   /** A kill at a random moment in each part of the work, so that none comes when all is done. */
   const waitFor = async (kill: number) => {
     const part = (kill + seededFractions(`${seed} when`, kill)[0]) / (kills + 1);

@@ -6,7 +6,7 @@ import { placeOrders } from "./place-orders.js";
 import { createInventory, createOrders, type ServiceSetup } from "./services.js";
 import { openTables } from "./tables.js";
 
-const { service, place, peer, listenAt, orders: plan, notes } = childOptions<ServiceChildOptions>();
+const { service, place, peer, listenAt, orders: count, notes } = childOptions<ServiceChildOptions>();
 const tables = openTables(place);
 const secrets = [Buffer.from("a secret of both services").toString("base64")];
 const setup: ServiceSetup = { tables, peer: { address: peer, secrets }, notes: openNotes(notes) };
@@ -16,4 +16,4 @@ const running = orders ?? createInventory(setup);
 const listener = await listen({ address: givenAddress() || listenAt, fetch: running.receiver.fetch });
 running.start();
 process.stdout.write(`ready ${listener.address}\n`);
-if (orders !== undefined) await placeOrders(orders, tables, plan);
+if (orders !== undefined) await placeOrders(orders, tables, count);

@@ -1,6 +1,5 @@
 import type { Outcome } from "../../support/lossy/line.js";
 import type { ServiceProcesses } from "../../support/service-processes.js";
-import type { OrdersPlan } from "./child-options.js";
 import type { Place } from "./tables.js";
 
 export type ServiceName = "orders" | "inventory";
@@ -8,7 +7,8 @@ export type OfBoth<T> = Readonly<Record<ServiceName, T>>;
 
 export interface StagePlan {
   readonly places: OfBoth<Place>;
-  readonly orders: OrdersPlan;
+  /** How many orders are placed. */
+  readonly orders: number;
   readonly seed: string;
   /** An empty folder, for sockets. */
   readonly folder: string;
