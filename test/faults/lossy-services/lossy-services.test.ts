@@ -15,8 +15,8 @@ const messages = Number(process.env.ONCEBOX_TEST_MESSAGES ?? 300);
 const isLong = messages > 1_000;
 const count = messages / messagesOfOrder;
 const shape = isLong
-  ? { orders: count, kills: 40, longestMs: 900_000 }
-  : { orders: count, kills: 6, longestMs: 60_000 };
+  ? { orders: count, kills: 40, longestMs: 1_800_000 }
+  : { orders: count, kills: 6, longestMs: 120_000 };
 /** Of each service. The seed decides which one is killed. */
 const leastKills = isLong ? 10 : 3;
 const timeoutMs = shape.longestMs + 60_000;
