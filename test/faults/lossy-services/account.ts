@@ -1,6 +1,7 @@
 import { correlationOf, reservationOf } from "./orders.js";
 import type { Entry } from "./tables.js";
 
+/** The first few of each. */
 export interface Account {
   readonly missing: readonly string[];
   /** Done more than once. */
@@ -21,14 +22,19 @@ export function account(
     whats.map((what) => textOf({ what: what(order), order, correlation: correlationOf(order) })),
   );
   const known = new Set(expected);
+  const repeated = [...done]
+    .filter(([, times]) => times > 1)
+    .map(([text, times]) => `${text}: ${times} times`);
   return {
-    missing: expected.filter((text) => !done.has(text)),
-    twice: [...done].filter(([, times]) => times > 1).map(([text, times]) => `${text}: ${times} times`),
-    unexpected: [...done.keys()].filter((text) => !known.has(text)),
+    missing: expected.filter((text) => !done.has(text)).slice(0, shown),
+    twice: repeated.slice(0, shown),
+    unexpected: [...done.keys()].filter((text) => !known.has(text)).slice(0, shown),
   };
 }
 
 export const ordersDo = [() => "placed", reservationOf] as const;
 export const inventoryDoes = [() => "OrderApproved", () => "ReserveStock"] as const;
+
+const shown = 10;
 
 const textOf = ({ what, order, correlation }: Entry): string => `${what} for ${order} (${correlation})`;

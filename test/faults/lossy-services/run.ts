@@ -8,6 +8,7 @@ import { type Account, account, inventoryDoes, ordersDo } from "./account.js";
 import { inProcessStage } from "./in-process-stage.js";
 import { type NetworkScheme, networkStage } from "./network-stage.js";
 import { readNotes } from "./notes.js";
+import { messagesOfOrder } from "./orders.js";
 import { createInventory, createOrders } from "./services.js";
 import type { OfBoth, Stage } from "./stage.js";
 import { openTables, type Place } from "./tables.js";
@@ -78,7 +79,7 @@ export async function runLossy(plan: LossyPlan): Promise<LossyResult> {
   const killing = processes.killAtRandom({ seed, kills, maxPauseMs, waitFor, signal });
   while (performance.now() - startedAt < plan.longestMs) {
     const { orders: sent, inventory: responses } = await states();
-    const isAllSent = sent.Sent === ordersDo.length * count && responses.Sent === count;
+    const isAllSent = sent.Sent === messagesOfOrder * count && responses.Sent === count;
     if (isAllSent) break;
     await pause(betweenChecksMs);
   }
