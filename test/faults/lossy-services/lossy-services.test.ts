@@ -16,9 +16,9 @@ const isLong = messages > 1_000;
 const count = messages / messagesOfOrder;
 const shape = isLong
   ? { orders: count, kills: 40, longestMs: 1_800_000 }
-  : { orders: count, kills: 6, longestMs: 120_000 };
+  : { orders: count, kills: 5, longestMs: 120_000 };
 /** Of each service. The seed decides which one is killed. */
-const leastKills = isLong ? 10 : 3;
+const leastKills = isLong ? 10 : 2;
 const timeoutMs = shape.longestMs + 60_000;
 
 describe(`${messages} messages between two services that lose a fifth of their calls and are killed at random`, () => {
