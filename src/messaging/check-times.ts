@@ -9,6 +9,7 @@ import { type AnyServiceOptions, settingsOf } from "./service-options.js";
 const durations = [
   "ttlMs",
   "pollMs",
+  "leaseMs",
   "timeoutMs",
   "handlerTimeoutMs",
   "sentRetentionMs",

@@ -104,6 +104,7 @@ export function createService<
     handlers: outboxHandlers(parts, deliver, handleResponse),
     batchSize: settings.batchSize,
     concurrency: settings.concurrency,
+    leaseMs: settings.leaseMs,
     retry: policyOf(settings.retry),
     ...defined({ metrics: given.metrics }),
   });

@@ -43,6 +43,8 @@ export interface ServiceSettings {
   readonly batchSize: number;
   /** Messages that are sent at once: 10 by default. */
   readonly concurrency: number;
+  /** How long messages wait whose process was killed while it was sending them: 30 s by default. */
+  readonly leaseMs: number;
   /** The longest time of one delivery: 30 s by default. */
   readonly timeoutMs: number;
   /** The longest time of a handler of an incoming message: 30 s by default. */
@@ -71,6 +73,7 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
   pollMs: 1_000,
   batchSize: 50,
   concurrency: 10,
+  leaseMs: 30_000,
   timeoutMs: 30_000,
   handlerTimeoutMs: 30_000,
   sentRetentionMs: 7 * 24 * 60 * 60_000,

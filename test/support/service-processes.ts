@@ -9,6 +9,8 @@ import { seededFractions } from "./seeded-fractions.js";
 export interface ServiceProcess {
   /** What it printed after "ready". */
   readonly address: string;
+  /** How often it was killed. */
+  readonly kills: number;
   /** SIGKILL; resolves when the process has ended. */
   kill(): Promise<void>;
   /** Starts it again with the same arguments on the same address. */
@@ -21,6 +23,8 @@ export interface KillPlan {
   readonly kills: number;
   /** The longest time from one start to the next kill. The shortest is a quarter of it. */
   readonly maxPauseMs: number;
+  /** The n-th kill, from 0 on, also waits for this. It should resolve when the signal aborts. */
+  readonly waitFor?: (kill: number) => Promise<void>;
   /** Ends it earlier. */
   readonly signal: AbortSignal;
 }
@@ -87,9 +91,16 @@ export function serviceProcesses(atEnd: (stop: () => Promise<void>) => void): Se
   return {
     async start(file, args) {
       let [child, address] = await launch(file, [...args, ""]);
+      let kills = 0;
       const service: ServiceProcess = {
         address,
-        kill: () => kill(child),
+        get kills() {
+          return kills;
+        },
+        async kill() {
+          kills++;
+          await kill(child);
+        },
         async startAgain() {
           [child] = await launch(file, [...args, address]);
         },
@@ -97,11 +108,12 @@ export function serviceProcesses(atEnd: (stop: () => Promise<void>) => void): Se
       services.push(service);
       return service;
     },
-    async killAtRandom({ seed, kills, maxPauseMs, signal }) {
+    async killAtRandom({ seed, kills, maxPauseMs, waitFor, signal }) {
       for (let killed = 0; killed < kills; killed++) {
         const [which, wait, away] = seededFractions(seed, killed);
         // the pauses are the rhythm of the kills; nothing is asserted on them
         await pause((maxPauseMs * (1 + 3 * wait)) / 4, undefined, { signal }).catch(() => {});
+        await waitFor?.(killed);
         if (signal.aborted || isStopped) return killed;
         const victim = services[Math.floor(which * services.length)]!;
         await victim.kill();

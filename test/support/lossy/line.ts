@@ -48,7 +48,11 @@ interface Held {
  * Does to each exchange what is decided for its number, for every protocol the same. A request that is held back until
  * others pass goes on after `maxHoldMs`, because its sender waits.
  */
-export function createLine(decide: (index: number) => Decision, maxHoldMs: number): Line {
+export function createLine(
+  decide: (index: number) => Decision,
+  maxHoldMs: number,
+  onOutcome?: (outcome: Outcome) => void,
+): Line {
   const counts = Object.fromEntries([...faults, "none", "away"].map((name) => [name, 0])) as Record<
     Outcome,
     number
@@ -57,6 +61,10 @@ export function createLine(decide: (index: number) => Decision, maxHoldMs: numbe
   const running = new Set<Promise<void>>();
   let arrived = 0;
   let isClosed = false;
+  const count = (outcome: Outcome): void => {
+    counts[outcome]++;
+    onOutcome?.(outcome);
+  };
 
   /** Waits until so many others have passed, or the time is over. Returns how many have. */
   async function hold(others: number, ms: number): Promise<number> {
@@ -137,15 +145,10 @@ export function createLine(decide: (index: number) => Decision, maxHoldMs: numbe
     },
     counts,
     run(exchange) {
-      const done = perform(exchange, decide(arrived++)).then(
-        (outcome) => {
-          counts[outcome]++;
-        },
-        () => {
-          counts.away++;
-          exchange.cut();
-        },
-      );
+      const done = perform(exchange, decide(arrived++)).then(count, () => {
+        count("away");
+        exchange.cut();
+      });
       running.add(done);
       done.finally(() => running.delete(done));
     },

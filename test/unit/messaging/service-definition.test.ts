@@ -147,6 +147,7 @@ describe("the definition of a service", () => {
     const names = [
       "ttlMs",
       "pollMs",
+      "leaseMs",
       "timeoutMs",
       "handlerTimeoutMs",
       "sentRetentionMs",

@@ -54,7 +54,11 @@ it("MSG-16 services are killed at random a bounded number of times, and run agai
   ];
   const before = await Promise.all(both.map((service) => note(service, "before")));
   const { signal } = new AbortController();
-  expect(await services.killAtRandom({ seed: "both", kills: 4, maxPauseMs: 20, signal })).toBe(4);
+  const waits: number[] = [];
+  const waitFor = async (kill: number) => void waits.push(kill);
+  expect(await services.killAtRandom({ seed: "both", kills: 4, maxPauseMs: 20, waitFor, signal })).toBe(4);
+  expect(waits).toEqual([0, 1, 2, 3]);
+  expect(both[0]!.kills + both[1]!.kills).toBe(4);
   const after = await Promise.all(both.map((service) => note(service, "after")));
   for (const [i, pid] of after.entries()) {
     expect(pid).toBeGreaterThan(0);

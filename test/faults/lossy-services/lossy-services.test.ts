@@ -1,0 +1,93 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { faults } from "../../support/lossy/decide-fault.js";
+import { postgresHarness } from "../../support/postgres-harness.js";
+import { inProcessFaults } from "./lossy-in-process.js";
+import { messagesOfOrder } from "./orders.js";
+import { type LossyPlan, type LossyResult, runLossy } from "./run.js";
+import type { OfBoth } from "./stage.js";
+import type { Place } from "./tables.js";
+
+/** 10,000 on each transport with `npm run test:messaging`. */
+const messages = Number(process.env.ONCEBOX_TEST_MESSAGES ?? 300);
+const isLong = messages > 1_000;
+const count = messages / messagesOfOrder;
+const shape = isLong
+  ? { orders: count, kills: 40, longestMs: 1_800_000 }
+  : { orders: count, kills: 5, longestMs: 120_000 };
+/** Of each service. The seed decides which one is killed. */
+const leastKills = isLong ? 10 : 2;
+const timeoutMs = shape.longestMs + 60_000;
+
+describe(`${messages} messages between two services that lose a fifth of their calls and are killed at random`, () => {
+  for (const transport of ["http", "unix", "grpc", "inprocess"] as const)
+    it(
+      `MSG-09 MSG-16 ${transport} on SQLite: each is handled exactly once, and so is each response`,
+      async () => {
+        const folder = await newFolder();
+        const place = (name: string) => ({ file: join(folder, `${name}.db`) });
+        const places = { orders: place("orders"), inventory: place("inventory") };
+        verify(transport, "SQLite", await run(transport, places, folder));
+      },
+      timeoutMs,
+    );
+
+  it.runIf(isLong)(
+    "MSG-09 MSG-16 http on PostgreSQL: each is handled exactly once, and so is each response",
+    async () => {
+      const url = inject("postgresUrl");
+      const place = async () => {
+        const { schema, close } = await postgresHarness(url).open();
+        onTestFinished(close);
+        return { url, schema: schema! };
+      };
+      const places = { orders: await place(), inventory: await place() };
+      verify("http", "PostgreSQL", await run("http", places, await newFolder()));
+    },
+    timeoutMs,
+  );
+});
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "oncebox-lossy-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+const run = (transport: LossyPlan["transport"], places: OfBoth<Place>, folder: string) =>
+  runLossy({ ...shape, transport, places, folder, seed: "services", atEnd: onTestFinished });
+
+function verify(transport: LossyPlan["transport"], database: string, result: LossyResult): void {
+  console.log(`${transport} on ${database}: ${summary(result)}`);
+  const { accounts, states, outcomes, kills, dead } = result;
+  const exactlyOnce = { missing: [], twice: [], unexpected: [] };
+  expect(accounts).toEqual({ orders: exactlyOnce, inventory: exactlyOnce });
+  const nothingElse = { Pending: 0, Sending: 0, Failed: 0, Expired: 0 };
+  expect(states.orders).toEqual({ ...nothingElse, Sent: messages });
+  expect(states.inventory).toEqual({ ...nothingElse, Sent: count });
+  expect(dead).toBe(0);
+  // otherwise the run showed nothing
+  const kinds = transport === "inprocess" ? inProcessFaults : faults;
+  expect(kinds.filter((kind) => outcomes[kind] === 0)).toEqual([]);
+  expect(Math.min(kills.orders, kills.inventory)).toBeGreaterThanOrEqual(leastKills);
+}
+
+/** `entries` of the sender are its orders and the responses. */
+function summary({ entries, duplicates, retries, outcomes, kills, seconds, states }: LossyResult): string {
+  const { none, away, ...suffered } = outcomes;
+  const lost = Object.values(suffered).reduce((sum, n) => sum + n, 0);
+  const kinds = Object.entries(suffered).map(([kind, n]) => `${kind} ${n}`);
+  return [
+    `${states.orders.Sent} sent`,
+    `${entries.inventory} processed`,
+    `${entries.orders - count} responses handled`,
+    `duplicates caught: ${duplicates.inventory} messages, ${duplicates.orders} responses`,
+    `${lost} faults in ${lost + none + away} calls (${kinds.join(", ")})`,
+    `${away} calls to a service that was away`,
+    `${retries} retries`,
+    `kills: orders ${kills.orders}, inventory ${kills.inventory}`,
+    `${seconds.toFixed(1)} s`,
+  ].join("; ");
+}

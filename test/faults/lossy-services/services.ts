@@ -1,0 +1,74 @@
+import {
+  createService,
+  type DestinationOptions,
+  type ReceiveContext,
+  type ServiceOptions,
+  type ServiceSettings,
+} from "../../../src/messaging/index.js";
+import type { Notes } from "./notes.js";
+import { messages, reservationOf } from "./orders.js";
+import type { Tables } from "./tables.js";
+
+export interface ServiceSetup {
+  readonly tables: Tables;
+  /** The other service. */
+  readonly peer: DestinationOptions;
+  readonly transports?: NonNullable<ServiceOptions["transports"]>;
+  readonly notes?: Notes;
+}
+
+/** What a killed or cut-off service waits for is short, so that a run is. Retries are enough for every fault. */
+const settings = {
+  retry: { maxRetries: 500, baseMs: 50, maxMs: 500, jitterMs: 50 },
+  pollMs: 50,
+  concurrency: 20,
+  leaseMs: 1_500,
+  timeoutMs: 5_000,
+  handlerTimeoutMs: 5_000,
+} satisfies Partial<ServiceSettings>;
+
+const common = ({ tables, transports, notes }: ServiceSetup, serviceId: string) => ({
+  ...settings,
+  serviceId,
+  db: tables.db,
+  messages,
+  ...tables.schema,
+  ...(transports === undefined ? {} : { transports }),
+  breaker: { failures: 5, openMs: 100, maxOpenMs: 500 },
+  onDead: () => notes?.add("dead", serviceId),
+  metrics: {
+    count(name: string) {
+      if (name === "rf_inbox_duplicate_count") notes?.add("duplicate", serviceId);
+      if (name === "rf_outbox_retry_count") notes?.add("retry", serviceId);
+    },
+    duration() {},
+  },
+});
+
+/** Sends both messages of each order, and keeps the responses. */
+export const createOrders = (setup: ServiceSetup) =>
+  createService({
+    ...common(setup, "orders"),
+    destinations: { inventory: setup.peer },
+    onResponse: {
+      async ReserveStock({ reservation }, { tx, correlationId }) {
+        const order = Number(correlationId?.split(" ")[1]);
+        await setup.tables.enter(tx, { what: reservation, order, correlation: String(correlationId) });
+      },
+    },
+  });
+
+/** Keeps what it receives, and responds to commands. */
+export const createInventory = (setup: ServiceSetup) => {
+  const received =
+    (what: string) =>
+    async ({ order }: { order: number }, { tx, correlationId }: ReceiveContext) => {
+      await setup.tables.enter(tx, { what, order, correlation: String(correlationId) });
+      return { reservation: reservationOf(order) };
+    };
+  return createService({
+    ...common(setup, "inventory"),
+    destinations: { orders: setup.peer },
+    receive: { OrderApproved: received("OrderApproved"), ReserveStock: received("ReserveStock") },
+  });
+};
