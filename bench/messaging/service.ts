@@ -20,7 +20,7 @@ export async function openSender(url: string, schema: string, address: string, s
     logger: {
       ...silent,
       info(message) {
-        if (message === "Outbox: message sent") sent();
+        if (message === "Outbox: message sent successfully") sent();
       },
       error: console.error,
     },
