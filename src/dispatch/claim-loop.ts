@@ -16,7 +16,7 @@ import {
 import { describeThrown } from "./settlement.js";
 
 /** Results that cannot be stored, for example during a fail-over, are handled again: a run makes no more of them than this. */
-const longestSettlingBatches = 4;
+const mostSettlingBatches = 4;
 
 /** Claims when there is room for more messages and a claim may find some. */
 export function claimMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): void {
@@ -44,7 +44,7 @@ function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>)
   const now = performance.now();
   if (untilPollMs(run, now) > 0 || untilBlockedMs(run, now) <= 0) return false;
   const { concurrency, batchSize } = run.config;
-  if (run.settling.size >= longestSettlingBatches * batchSize) return false;
+  if (run.settling.size >= mostSettlingBatches * batchSize) return false;
   const usableMs = run.time.usableMs();
   let startable = 0;
   for (const held of run.waiting) if (isStartable(run, held, usableMs)) startable++;

@@ -23,6 +23,7 @@ const returned = (n: QueueNames) => `select seq, visible_at from ${n.state}
     order by visible_at, seq
     limit ${limit}`;
 
+/** A message that may have killed its process twice. */
 const suspect = (n: QueueNames) => `select seq from ${n.state} s
   where s.status = ${status.held} and s.visible_at <= ${now} and s.crashes + (${hasLease}) >= ${crashesBeforeAlone}
   order by s.visible_at, s.seq
@@ -69,8 +70,10 @@ const onlyUnclaimed = (n: QueueNames) => `not exists (${returned(n)}) and not ex
 /** Row numbers as a JSON array, unless only unclaimed messages are due. A message with two crashes is claimed alone. */
 const pickedSeqs = (n: QueueNames) => `case
   when ${onlyUnclaimed(n)} then '[]'
-  when exists (${suspect(n)}) then json_array((${suspect(n)}))
-  else (select json_group_array(seq) from (${inOrder(n)}))
+  else coalesce(
+    (select json_array(seq) from (${suspect(n)})),
+    (select json_group_array(seq) from (${inOrder(n)}))
+  )
 end`;
 
 /** The values that a claim writes into the state `s`, or into that of an unclaimed message. */
