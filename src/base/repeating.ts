@@ -7,7 +7,7 @@ export interface Repeating {
   stop(): Promise<void>;
 }
 
-/** Runs `job` at once and then at an interval, never twice at the same time. It stands in for a function's timer. */
+/** Runs `job` at once and then at an interval, never twice at the same time. */
 export function repeating(everyMs: number, job: (signal: AbortSignal) => Promise<void>): Repeating {
   const stopping = new AbortController();
   let waking = new AbortController();

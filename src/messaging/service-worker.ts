@@ -1,7 +1,7 @@
 import { timeBudget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
+import { repeating } from "../base/repeating.js";
 import { safeReason } from "../base/safe-reason.js";
-import { sleep } from "../base/wait.js";
 import type { Dispatcher } from "../dispatch/dispatcher.js";
 import { createWorker, type WakeUpSource, type Worker } from "../dispatch/worker.js";
 import { InvalidOperationError } from "../errors.js";
@@ -28,18 +28,14 @@ export function serviceWorker(
   let running: { readonly worker: Worker; stop(): Promise<void> } | undefined;
 
   const cleanUp = async (signal: AbortSignal): Promise<void> => {
-    while (!signal.aborted) {
-      await maintain(timeBudget(cleanupMs, signal)).catch((error: unknown) => {
-        if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
-      });
-      await sleep(cleanupMs, signal).catch(() => {}); // stopped
-    }
+    await maintain(timeBudget(cleanupMs, signal)).catch((error: unknown) => {
+      if (!signal.aborted) reports.logger.error("clean-up failed", { error: safeReason(error) });
+    });
   };
 
   return {
     start() {
       if (running !== undefined) throw new InvalidOperationError("The service has been started already.");
-      const stopping = new AbortController();
       const worker = createWorker({
         dispatcher,
         store: outbox,
@@ -48,12 +44,11 @@ export function serviceWorker(
         logger: reports.logger,
         ...defined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
       });
-      const cleaning = cleanUp(stopping.signal);
+      const cleaning = repeating(cleanupMs, cleanUp);
       running = {
         worker,
         async stop() {
-          stopping.abort();
-          await Promise.all([worker.stop(), cleaning]);
+          await Promise.all([worker.stop(), cleaning.stop()]);
         },
       };
     },

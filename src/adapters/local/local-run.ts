@@ -9,12 +9,12 @@ import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
 import { respondTo } from "../../base/node-http.js";
 import { closeServer, listening } from "../../base/node-server.js";
+import { type Repeating, repeating } from "../../base/repeating.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { wakeUps } from "../../dispatch/wake-ups.js";
 import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
-import { type Repeating, repeating } from "./repeating.js";
 
 export interface LocalRunOptions {
   readonly environment: Environment;
