@@ -154,23 +154,28 @@ describe("the Bicep files for Azure", () => {
     expect(names.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
   });
 
-  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", async () => {
-    const settings = propertiesOf(only("Microsoft.Web/sites/config")) as Record<string, string>;
-    const values: Record<string, string> = {
-      vaultUrl: "https://kv.vault.azure.net/",
-      sqlServer: "sql.database.windows.net",
-      sqlDatabase: "oncebox",
-      clientId: "00000000-0000-0000-0000-00000000c11d",
-      storageName: "stoncebox",
-      reapMinutes: "10",
-      ...queueNames(),
-    };
-    const env = Object.fromEntries(
+  const values: Record<string, string> = {
+    vaultUrl: "https://kv.vault.azure.net/",
+    sqlServer: "sql.database.windows.net",
+    sqlDatabase: "oncebox",
+    clientId: "00000000-0000-0000-0000-00000000c11d",
+    storageName: "stoncebox",
+    reapMinutes: "10",
+  };
+  /** The environment that a variable of functions.bicep with settings makes. */
+  const environmentOf = (variable: string): Record<string, string> => {
+    const known = { ...values, ...queueNames() };
+    const settings = file("functions.bicep").variables[variable] as Record<string, string>;
+    return Object.fromEntries(
       Object.entries(settings).map(([name, text]) => [
         name,
-        values[text] ?? text.replace(/\$\{(\w+)\}/g, (_, variable: string) => values[variable]!),
+        known[text] ?? text.replace(/\$\{(\w+)\}/g, (_, one: string) => known[one]!),
       ]),
     );
+  };
+
+  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", async () => {
+    const env = environmentOf("settings");
     const { databaseUrl, sources } = await readEnvironment(env);
     expect(sources?.stripe?.secrets).toEqual([
       { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
