@@ -75,14 +75,25 @@ export const describeInit = (name: string, install: Install) =>
       expect(await invoke("cleanup", {})).toMatchObject({ inbox: { done: 0 } });
     });
 
-    it("FUN-09 FUN-10 for Azure: it builds, and the host runs its function app", async () => {
-      const folder = await built("azure", "--database", "postgres");
+    it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
+      const folder = await built("azure", "--database", "postgres", "--service");
       const app = await unpacked(join(folder, "build/azure/app.zip"));
       folders.push(app);
-      const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: "whsec_scenarios" };
+      const token = "a-token-of-the-service";
+      const env = {
+        ONCEBOX_DATABASE_URL: database.url,
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        INBOX_SERVICE_TOKENS: token,
+      };
       const host = await startFunctionsHost(app, env, 60_000);
       try {
         expect((await host.webhook(stripeWebhook("evt_azure"))).status).toBe(200);
+        const begun = await fetch(`${host.url}/v1/inbox/try-begin`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${token}` },
+          body: JSON.stringify({ key: "azure" }),
+        });
+        expect(await begun.json()).toMatchObject({ status: "Acquired" });
         expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
         expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 } });
         expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 } });
