@@ -7,6 +7,8 @@ import type { OpenApp } from "./open-app.js";
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
   readonly outbox: MaintenanceResult;
+  /** The keys of the app's service, if it has one. */
+  readonly service?: MaintenanceResult;
 }
 
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
