@@ -11,14 +11,14 @@ import { inInvocation, invocationLogger } from "./invocation-logger.js";
 /** By function, because each has one route. The service itself finds out what a path names. */
 const routes = { "inbox-service": "v1/inbox/{*path}", "inbox-service-document": "v1/openapi.json" } as const;
 
-export function registerInboxService(app: () => Promise<App>, { auth = "bearer" }: AppService): void {
+export function registerInboxService(app: () => Promise<App>, { auth }: AppService): void {
   const respond = async (request: HttpRequest): Promise<PlainResponse> => {
     let running: App;
     try {
       running = await app();
     } catch (error) {
       // The next request tries again, in case a secret store was away.
-      return unavailableService(auth, invocationLogger("info"), safeReason(error));
+      return unavailableService(auth ?? "bearer", invocationLogger("info"), safeReason(error));
     }
     const { method, url, headers, body } = request;
     return running.service!.respond({ method, path: new URL(url).pathname, headers, body });
