@@ -38,7 +38,7 @@ export function describeServiceFunctions(runtime: ServiceRuntime): void {
     const started = async (env: Readonly<Record<string, string>>) => {
       const functions = await runtime.start({ INBOX_SERVICE_TOKENS: tokens.join("\n"), ...env });
       closing.push(() => functions.stop());
-      const document = await (await fetch(`${functions.url}/v1/openapi.json`)).json();
+      const document = JSON.parse(await (await fetch(`${functions.url}/v1/openapi.json`)).text());
       const client = (token: string = tokens[0]) =>
         serviceClient(functions.url, documentChecks(document), token);
       return { ...client(), client, logs: functions.logs };

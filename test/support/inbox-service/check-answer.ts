@@ -1,7 +1,28 @@
+import type { ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 
-type Json = Readonly<Record<string, any>>;
+/** The parts of an OpenAPI document that are compared. */
+export interface OpenApiDocument {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentOperation>>>>;
+  readonly components: { readonly responses: Readonly<Record<string, DocumentAnswer>> };
+}
+
+interface DocumentOperation {
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, DocumentAnswer | Reference>>;
+}
+
+interface DocumentAnswer {
+  readonly headers?: Readonly<Record<string, unknown>>;
+  readonly content?: Content;
+}
+
+type Content = Readonly<Record<string, { readonly schema: Partial<Reference> }>>;
+
+interface Reference {
+  readonly $ref: string;
+}
 
 export interface DocumentChecks {
   /** Throws when the document does not have this answer, or the answer is not as the document says. */
@@ -17,23 +38,23 @@ export interface CheckedAnswer {
 }
 
 /** Compares answers with an OpenAPI document, by a validator of JSON Schema 2020-12, which OpenAPI 3.1 uses. */
-export function documentChecks(document: Json): DocumentChecks {
+export function documentChecks(document: OpenApiDocument): DocumentChecks {
   const ajv = new Ajv2020({ strict: false, allErrors: true });
   (formats as unknown as (to: Ajv2020) => void)(ajv);
   ajv.addSchema(document, "document");
-  const validatorOf = ({ $ref }: Json) => ajv.compile({ $ref: `document${$ref}` });
-  const resolved = (part: Json): Json =>
-    part.$ref === undefined
-      ? part
-      : (part.$ref as string)
-          .slice(2)
-          .split("/")
-          .reduce<Json>((at, name) => at[name], document);
+  const validators = new Map<string, ValidateFunction>();
+  const validatorOf = ($ref: string): ValidateFunction => {
+    const validator = validators.get($ref) ?? ajv.compile({ $ref: `document${$ref}` });
+    validators.set($ref, validator);
+    return validator;
+  };
+  const resolved = (part: DocumentAnswer | Reference): DocumentAnswer =>
+    "$ref" in part ? document.components.responses[part.$ref.split("/").at(-1)!]! : part;
 
   return {
     answer(method, path, { status, headers, body }) {
       const what = `${method} ${path} ${status}`;
-      const operation = document.paths[templateOf(document, path)]?.[method.toLowerCase()];
+      const operation = document.paths[templateOf(document, method, path)]?.[method.toLowerCase()];
       const found = operation?.responses[status];
       if (found === undefined) throw new Error(`The document has no ${what}.`);
       const { content, headers: announced = {} } = resolved(found);
@@ -45,16 +66,20 @@ export function documentChecks(document: Json): DocumentChecks {
       }
       const [type] = Object.keys(content);
       if (headers.get("content-type") !== type) throw new Error(`${what} is not ${type}.`);
-      const schema = content[type!].schema as Json;
-      if (schema.$ref === undefined) return;
-      const validate = validatorOf(schema);
+      const { $ref } = content[type!]!.schema;
+      if ($ref === undefined) return;
+      const validate = validatorOf($ref);
       if (!validate(JSON.parse(body))) throw new Error(`${what}: ${ajv.errorsText(validate.errors)}`);
     },
     accepts: (path, body) =>
-      validatorOf(document.paths[path].post.requestBody.content["application/json"].schema)(body) as boolean,
+      validatorOf(document.paths[path]!.post!.requestBody!.content["application/json"]!.schema.$ref!)(
+        body,
+      ) as boolean,
   };
 }
 
 /** `/v1/inbox/{key}` is every path that is not listed by itself. */
-const templateOf = (document: Json, path: string): string =>
-  document.paths[path] === undefined && path.startsWith("/v1/inbox/") ? "/v1/inbox/{key}" : path;
+const templateOf = (document: OpenApiDocument, method: string, path: string): string =>
+  document.paths[path]?.[method.toLowerCase()] === undefined && path.startsWith("/v1/inbox/")
+    ? "/v1/inbox/{key}"
+    : path;

@@ -18,9 +18,10 @@ export function describeInboxService(harness: ContractHarness): void {
     });
 
     const opened = async () => {
-      const { db, schema, close } = await harness.open();
+      const { db: own, schema, reopen, close } = await harness.open();
       closing.push(close);
-      await migrate(db, defined({ schema }));
+      await migrate(own, defined({ schema }));
+      const db = reopen();
       const log = collectLog();
       let seconds = 0;
       const clock = () => new Date(start + seconds * 1_000);
