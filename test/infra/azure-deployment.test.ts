@@ -17,6 +17,7 @@ import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { readEnvironment } from "../../src/config/environment.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { startAzurite } from "../runtime/azure/azurite.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { localTls } from "../runtime/azure/local-tls.js";
@@ -269,7 +270,7 @@ describe("the Bicep files for Azure", () => {
       const [, ms] = /name == "inbox-service MaxDurationMs" and value > (\d+)$/.exec(
         query("inbox-service-slow"),
       )!;
-      expect(Number(ms)).toBeLessThan(30_000); // the shortest lease
+      expect(Number(ms)).toBeLessThan(inboxServiceDefaults.minLeaseSeconds * 1_000);
       expect(query("inbox-service-at-limit")).toContain('name == "inbox-service Count"');
       // The same fields as the others, because one loop makes them all.
       const [first] = file("alerts.bicep").variables.rules as readonly BicepObject[];

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commands } from "../../src/cli/run.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { root } from "./aws-stack.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
@@ -60,6 +61,8 @@ describe.each(["docs/deploy-aws.md", "docs/deploy-azure.md"])("%s", (name) => {
       `printf '%s\\n%s' "$TOKEN" "$NEW_TOKEN"`,
       `printf %s "$NEW_TOKEN"`,
     ]);
+    expect(inboxServiceDefaults.tokensMaxAgeMs).toBe(5 * 60_000);
+    expect(service).toContain("fetch them again every five minutes");
     expect(found(service, /(\/dev\/stdin|--config -)/g)).toHaveLength(puts.length);
     expect(service.replace(/^printf .*?\|/gm, "")).not.toMatch(/\$(NEW_)?TOKEN/);
   });
