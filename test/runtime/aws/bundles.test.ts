@@ -42,7 +42,7 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["cleanup", "consume", "dispatch", "reap", "webhook"];
+    const names = ["cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
     expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
   });
 
@@ -67,7 +67,7 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup"]) {
+      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service"]) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {
@@ -102,6 +102,18 @@ describe("bundles for Lambda", () => {
       );
       expect([...new Set(contents)]).toEqual(["src/tenants/fan-out/tenant-batch.ts"]);
     }
+  });
+
+  it("SVC-07 FUN-09 only its own function holds the inbox service; the clean-up's holds the keys' store, and no other does", () => {
+    const service = /src\/service\//;
+    for (const metafile of built.values()) {
+      const partsIn = (name: string) => contentsOf(metafile, name).filter((file) => service.test(file));
+      expect(["webhook", "consume", "dispatch", "reap"].flatMap(partsIn)).toEqual([]);
+      expect(partsIn("cleanup").filter((file) => file.includes("/http/"))).toEqual([]);
+      expect(partsIn("inbox-service")).toContain("src/service/http/create-inbox-service.ts");
+    }
+    const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
+    expect(size).toBeLessThanOrEqual(235 * kilobyte);
   });
 
   it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
