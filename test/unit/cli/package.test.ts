@@ -20,19 +20,30 @@ describe("oncebox package and the inbox service", () => {
     return { code, text: lines.join("\n") };
   };
 
+  /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */
+  const bundled = async (names: readonly string[], service?: boolean) => {
+    const folder = await mkdtemp(join(parent, "app-"));
+    const functions = join(folder, "functions/aws");
+    await mkdir(functions, { recursive: true });
+    for (const name of names) {
+      await writeFile(join(functions, `${name}.ts`), "export const handler = () => undefined;\n");
+    }
+    const outFolder = join(folder, "build");
+    const asked = service === undefined ? {} : { service };
+    await bundleFunctions({ cloud: "aws", database: "postgres", folder, outFolder, ...asked });
+    return (await readdir(outFolder)).filter((name) => name.endsWith(".mjs")).sort();
+  };
+
+  it("SVC-03 FUN-10 on AWS its function is bundled only when it is asked for", async () => {
+    const all = ["webhook", "inbox-service"];
+    expect(await bundled(all)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, false)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, true)).toEqual(["inbox-service.mjs", "webhook.mjs"]);
+  });
+
   it("FUN-10 on AWS it is refused when the app has no file for it", async () => {
-    const folder = join(parent, "app");
-    await mkdir(join(folder, "functions/aws"), { recursive: true });
-    await writeFile(join(folder, "functions/aws/webhook.ts"), "export const handler = () => undefined;\n");
-    const bundled = bundleFunctions({
-      cloud: "aws",
-      database: "postgres",
-      folder,
-      outFolder: join(parent, "out"),
-      service: true,
-    });
-    await expect(bundled).rejects.toThrow(
-      `${join(folder, "functions/aws")} has no inbox-service.ts. oncebox init aws --service writes one.`,
+    await expect(bundled(["webhook"], true)).rejects.toThrow(
+      /functions.aws has no inbox-service\.ts\. oncebox init aws --service writes one\.$/,
     );
   });
 
