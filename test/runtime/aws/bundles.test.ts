@@ -195,6 +195,31 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
+  it("SVC-07 FUN-09 the function of an app without a service answers 503, and logs what to add", async () => {
+    const event = httpEvent({ rawPath: "/v1/inbox/try-begin", body: '{"key":"a"}' });
+    const { answer, logged } = await invoke(["postgres", "inbox-service"], nowhere, event);
+    expect(answer).toMatchObject({
+      statusCode: 503,
+      headers: { "retry-after": "1", "oncebox-auth": "bearer" },
+    });
+    expect(logged).toContain("This app has no service. Add one");
+  });
+
+  it("SVC-07 FUN-09 the function of the inbox service does not load Node's fetch", async () => {
+    const app = join(root, "test/runtime/inbox-service-app.ts");
+    const entryPoints = [join(root, "functions/aws/inbox-service.ts")];
+    const outFolder = join(folder, "service");
+    await bundle({ database: "postgres", app, entryPoints, external: ["@aws-sdk/*"], outFolder });
+    const token = "bundle-token-0123456789";
+    const headers = { authorization: `Bearer ${token}` };
+    const event = httpEvent({ rawPath: "/v1/inbox/try-begin", body: '{"key":"a"}', headers });
+    const env = { SCENARIO_SCHEMA: "x", INBOX_SERVICE_TOKENS: token };
+    const { answer, loaded, logged } = await invoke(["service", "inbox-service"], nowhere, event, env);
+    expect(answer).toMatchObject({ statusCode: 503, body: expect.stringContaining('"Unavailable"') });
+    expect(logged).toMatch(/"inbox service","operation":"try-begin","outcome":"Unavailable","status":503/);
+    expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
+  });
+
   it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 260 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
     const metafile = await bundle({
       database: "postgres",
