@@ -11,9 +11,11 @@ import {
   newOwnerToken,
   timeBudget,
 } from "../../src/index.js";
+import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../../src/testing/index.js";
 import { root } from "./aws-stack.js";
+import { liveAKeysLife } from "./key-life.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
 const day = 86_400_000;
@@ -111,6 +113,11 @@ describe("the functions' user on PostgreSQL", () => {
     clock.advance(31 * day);
     expect((await outbox.purgeDone()).purged).toBe(1);
     expect((await inbox.stats()).counts.Dead).toBe(1);
+  });
+
+  it("SVC-08 FUN-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
+    const clock = testClock();
+    await liveAKeysLife(createSqlInboxStore(db, { clock }), clock);
   });
 
   it("FUN-10 can do nothing else", async () => {

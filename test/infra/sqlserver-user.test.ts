@@ -11,6 +11,7 @@ import {
   newOwnerToken,
   timeBudget,
 } from "../../src/index.js";
+import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
@@ -18,19 +19,21 @@ import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
+import { liveAKeysLife } from "./key-life.js";
 
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
 
 /** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
-  const { names, receiving, inbox, outbox, pollStatement, defaults } = sqlServerDialect;
+  const { names, receiving, inbox, keys, outbox, pollStatement, defaults } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
   const inboxNames = names("inbox", defaults.schema, defaults.inbox);
   const outboxNames = names("outbox", defaults.schema, defaults.outbox);
   const statements = [
     receiving(inboxNames, options),
     inbox(inboxNames, options),
+    keys(inboxNames),
     outbox(outboxNames, options),
     [pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
@@ -202,5 +205,10 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect((await outbox.replay([out[1]!])).changed).toHaveLength(1);
     expect((await inbox.stats()).counts.Dead).toBe(1);
     expect(await inbox.oldestDueAgeMs()).toBeGreaterThan(0);
+  });
+
+  it("SVC-08 FUN-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
+    const clock = testClock();
+    await liveAKeysLife(createSqlInboxStore(db, { clock, schema: admin.schema! }), clock);
   });
 });
