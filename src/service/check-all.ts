@@ -2,8 +2,8 @@ import { InvalidArgumentError } from "../errors.js";
 import { problemOf } from "../messaging/problem-of.js";
 
 /** Runs all checks of an options object, and throws one error with all that they find. */
-export function checkAll(what: string, checks: readonly (() => void)[]): void {
-  const problems = checks.flatMap(problemOf);
+export function checkAll(what: string, checks: readonly (() => unknown)[]): void {
+  const problems = checks.flatMap((check) => problemOf(() => void check()));
   if (problems.length > 0) throw new InvalidArgumentError(`${what}: ${problems.join("; ")}.`);
 }
 

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { isGuid } from "../base/guid.js";
 import { InvalidArgumentError } from "../errors.js";
-import { nameProblem, requireDuration } from "../queue/arguments.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions } from "../queue/work-store.js";
 import {
@@ -9,13 +8,12 @@ import {
   type FinishResult,
   type KeyReport,
   type LeasingInboxStore,
-  longestOwner,
   type ReleaseResult,
   type RenewResult,
   type TryBeginOptions,
   type TryBeginResult,
 } from "./inbox-store.js";
-import { requireKey } from "./key.js";
+import { optionalOwner, requireKey, requireLeaseId, requireLeaseMs } from "./key.js";
 
 /** A lease that is asked for, checked. */
 export interface WantedLease {
@@ -55,7 +53,7 @@ export function checkedInboxStore(operations: KeyOperations, timeoutMs: number):
     run: (id: string, signal: AbortSignal) => Promise<T>,
   ): Promise<T> =>
     call(key, options, async (signal) => {
-      requireText(leaseId, "leaseId");
+      requireLeaseId(leaseId);
       return run(leaseId.toLowerCase(), signal);
     });
 
@@ -66,7 +64,7 @@ export function checkedInboxStore(operations: KeyOperations, timeoutMs: number):
       call(key, options, async (signal) => operations.tryBegin(key, wantedLease(options), signal)),
     renew: (key, leaseId, leaseMs, options) =>
       underLease(key, leaseId, options, async (id, signal) => {
-        requireDuration(leaseMs, "leaseMs");
+        requireLeaseMs(leaseMs);
         return operations.renew(key, id, Math.ceil(leaseMs), signal);
       }),
     finish: (key, leaseId, options) =>
@@ -79,22 +77,9 @@ export function checkedInboxStore(operations: KeyOperations, timeoutMs: number):
 }
 
 function wantedLease(options: TryBeginOptions): WantedLease {
-  const { leaseMs = defaultLeaseMs, leaseId = randomUUID(), owner = null } = options;
-  requireDuration(leaseMs, "leaseMs");
+  const { leaseMs = defaultLeaseMs, leaseId = randomUUID() } = options;
+  requireLeaseMs(leaseMs);
+  const owner = optionalOwner(options.owner);
   if (!isGuid(leaseId)) throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
-  if (owner !== null) requireOwner(owner);
   return { leaseId: leaseId.toLowerCase(), leaseMs: Math.ceil(leaseMs), owner };
-}
-
-function requireOwner(owner: string): void {
-  requireText(owner, "owner");
-  if (owner.length > longestOwner)
-    throw new InvalidArgumentError(
-      `owner has ${owner.length} characters; at most ${longestOwner} can be stored.`,
-    );
-}
-
-function requireText(value: unknown, name: string): void {
-  const problem = nameProblem(value);
-  if (problem !== undefined) throw new InvalidArgumentError(`${name} ${problem}`);
 }

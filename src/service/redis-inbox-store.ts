@@ -6,10 +6,10 @@ import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.
 import { checkAll, requireOneOf } from "./check-all.js";
 import { checkedInboxStore, type KeyOperations } from "./checked-inbox-store.js";
 import type { FinishResult, KeyReport, LeasingInboxStore, ReleaseResult } from "./inbox-store.js";
+import { defaultRetentionMs, retention } from "./key.js";
 import { type OpenRedisClient, openRedisClient, type RedisClient } from "./redis/client.js";
 import { runScript } from "./redis/run-script.js";
 import { type RedisScript, scripts } from "./redis/scripts.js";
-import { defaultRetentionMs, requireRetention } from "./retention.js";
 
 export interface RedisInboxStoreOptions {
   /** `redis://…` or `rediss://…`. The store opens a client of its own, and closes it. */
@@ -108,7 +108,7 @@ function checked(options: RedisInboxStoreOptions) {
   checkAll(what, [
     () => requireOneOf(options, ["url", "client"]),
     () => requireName(filled.prefix, "prefix"),
-    () => requireRetention(filled.retentionMs),
+    () => retention(filled.retentionMs),
     () => requireDuration(filled.timeoutMs, "timeoutMs"),
   ]);
   return filled;

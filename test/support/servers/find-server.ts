@@ -16,8 +16,8 @@ export interface ServerRecipe {
   readonly programs: readonly string[];
   /** Arguments and environment of the program, for a port and a folder of its own. */
   readonly run: (port: number, folder: string) => Promise<RunSettings> | RunSettings;
-  readonly image: string;
-  readonly imagePort: number;
+  /** For Docker. */
+  readonly image?: { readonly name: string; readonly port: number };
   readonly url: (address: string) => string;
 }
 
@@ -32,12 +32,13 @@ export async function findServer(recipe: ServerRecipe): Promise<(() => Promise<S
   if (given) return async () => ({ url: given, stop: async () => {} });
   const program = recipe.programs.map(onPath).find((path) => path !== undefined);
   if (program !== undefined) return () => startBinary(program, recipe);
-  return (await dockerRuns()) ? () => startContainer(recipe) : undefined;
+  const { image } = recipe;
+  return image !== undefined && (await dockerRuns()) ? () => startContainer(image, recipe.url) : undefined;
 }
 
 /** For the title of a suite. */
-export const needs = ({ variable, programs }: ServerRecipe): string =>
-  `needs ${variable}, ${programs.join(" or ")} on the PATH, or Docker`;
+export const needs = ({ variable, programs, image }: ServerRecipe): string =>
+  `needs ${[variable, `${programs.join(" or ")} on the PATH`, ...(image ? ["Docker"] : [])].join(", or ")}`;
 
 /** Debian's own folder of RabbitMQ first: its program on the PATH takes no environment. */
 function onPath(program: string): string | undefined {
@@ -54,11 +55,14 @@ function isExecutable(file: string): boolean {
   }
 }
 
-async function startContainer({ image, imagePort, url }: ServerRecipe): Promise<StartedServer> {
+async function startContainer(
+  { name, port }: NonNullable<ServerRecipe["image"]>,
+  url: ServerRecipe["url"],
+): Promise<StartedServer> {
   const { GenericContainer } = await import("testcontainers");
-  const container = await new GenericContainer(image).withExposedPorts(imagePort).start();
+  const container = await new GenericContainer(name).withExposedPorts(port).start();
   return {
-    url: url(`${container.getHost()}:${container.getMappedPort(imagePort)}`),
+    url: url(`${container.getHost()}:${container.getMappedPort(port)}`),
     async stop() {
       await container.stop();
     },

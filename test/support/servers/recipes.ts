@@ -18,8 +18,7 @@ export const redisServer: ServerRecipe = {
       "yes",
     ],
   }),
-  image: "valkey/valkey:8",
-  imagePort: 6379,
+  image: { name: "valkey/valkey:8", port: 6379 },
   url: (address) => `redis://${address}`,
 };
 
@@ -27,8 +26,7 @@ export const mongoServer: ServerRecipe = {
   variable: "ONCEBOX_TEST_MONGO_URL",
   programs: ["mongod"],
   run: (port, folder) => ({ args: ["--bind_ip", "127.0.0.1", "--port", String(port), "--dbpath", folder] }),
-  image: "mongo:8",
-  imagePort: 27_017,
+  image: { name: "mongo:8", port: 27_017 },
   url: (address) => `mongodb://${address}/oncebox`,
 };
 
@@ -36,8 +34,7 @@ export const natsServer: ServerRecipe = {
   variable: "ONCEBOX_TEST_NATS_URL",
   programs: ["nats-server"],
   run: (port, folder) => ({ args: ["-a", "127.0.0.1", "-p", String(port), "-js", "-sd", folder] }),
-  image: "nats:2",
-  imagePort: 4222,
+  image: { name: "nats:2", port: 4222 },
   url: (address) => `nats://${address}`,
 };
 
@@ -63,7 +60,6 @@ export const rabbitServer: ServerRecipe = {
       },
     };
   },
-  image: "rabbitmq:4",
-  imagePort: 5672,
+  image: { name: "rabbitmq:4", port: 5672 },
   url: (address) => `amqp://guest:guest@${address}`,
 };
