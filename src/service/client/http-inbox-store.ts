@@ -48,6 +48,12 @@ export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInb
     });
   const post = (name: string, body: Fields, signal: AbortSignal): Promise<Fields> =>
     send({ path: `v1/inbox/${name}`, body }, signal);
+  /** A lease id that the service cannot have made holds nothing. */
+  const postHeld = (name: string, body: Fields, signal: AbortSignal): Promise<Fields> =>
+    post(name, body, signal).catch((error: unknown) => {
+      if (error instanceof InboxServiceError && error.field === "leaseId") return { status: "LeaseLost" };
+      throw error;
+    });
 
   const operations: KeyOperations = {
     async isProcessed(key, signal) {
@@ -67,9 +73,10 @@ export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInb
       return readTryBegin(await post("try-begin", { ...fields, leaseSeconds: seconds(leaseMs) }, signal));
     },
     renew: async (key, leaseId, leaseMs, signal) =>
-      renewOf(await post("renew", { key, leaseId, leaseSeconds: seconds(leaseMs) }, signal)),
-    finish: async (key, leaseId, signal) => finishOf(await post("mark-processed", { key, leaseId }, signal)),
-    release: async (key, leaseId, signal) => releaseOf(await post("release", { key, leaseId }, signal)),
+      renewOf(await postHeld("renew", { key, leaseId, leaseSeconds: seconds(leaseMs) }, signal)),
+    finish: async (key, leaseId, signal) =>
+      finishOf(await postHeld("mark-processed", { key, leaseId }, signal)),
+    release: async (key, leaseId, signal) => releaseOf(await postHeld("release", { key, leaseId }, signal)),
     async inspect(key, signal) {
       // A URL has no path "." or "..": they mean folders, however they are encoded.
       const isFolder = key === "." || key === "..";

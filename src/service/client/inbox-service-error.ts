@@ -8,6 +8,8 @@ export class InboxServiceError extends Error implements OnceboxErrorInfo {
   readonly status: number | null;
   /** The same call may succeed later. The client has repeated it as often as it may. */
   readonly isTransient: boolean;
+  /** Which field of the request the service refused, if it said so. */
+  readonly field: string | null;
   /** How long the service wants callers to wait, if it said so. */
   readonly retryAfterMs: number | null;
 
@@ -15,6 +17,7 @@ export class InboxServiceError extends Error implements OnceboxErrorInfo {
     super(message, details.cause === undefined ? {} : { cause: details.cause });
     this.status = details.status ?? null;
     this.isTransient = details.isTransient;
+    this.field = details.field ?? null;
     this.retryAfterMs = details.retryAfterMs ?? null;
   }
 }
@@ -22,6 +25,7 @@ export class InboxServiceError extends Error implements OnceboxErrorInfo {
 export interface InboxServiceErrorDetails {
   readonly status?: number;
   readonly isTransient: boolean;
+  readonly field?: string | null;
   readonly retryAfterMs?: number | null;
   readonly cause?: unknown;
 }

@@ -70,20 +70,21 @@ function refusal(
   token: string | undefined,
 ): InboxServiceError {
   const isTransient = status === 200 || status === 408 || status === 429 || status >= 500;
-  return new InboxServiceError(`The inbox service at ${host} ${said(status, fields, token)}`, {
+  const { message, field } = (fields?.error ?? {}) as Fields;
+  return new InboxServiceError(`The inbox service at ${host} ${said(status, message, token)}`, {
     status,
+    field: typeof field === "string" ? field : null,
     isTransient, // a 200 without a status is an answer that was cut
     retryAfterMs: retryAfterMs(headers.get("retry-after")),
   });
 }
 
-function said(status: number, fields: Fields | undefined, token: string | undefined): string {
+function said(status: number, message: unknown, token: string | undefined): string {
   if (status === 401)
     return token === undefined
       ? "wants a bearer token: give the client a token."
       : "does not know the token that the client was given.";
   if (status === 200) return "answered 200 with a body that is not of the contract. Check the URL.";
-  const { message } = (fields?.error ?? {}) as { readonly message?: unknown };
   return `answered ${status}${typeof message === "string" ? `: ${message.slice(0, 300)}` : "."}`;
 }
 

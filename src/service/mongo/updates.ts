@@ -28,39 +28,45 @@ const isHeldAt = (now: Expression): Expression => ({
   $gt: [{ $ifNull: ["$leaseUntil", new Date(0)] }, now],
 });
 
-/** The document changes as a whole or not at all: `changes` apply where `condition` holds. */
-const changedIf = (condition: Expression, changes: Readonly<Record<string, Expression>>): Pipeline => [
-  { $replaceWith: { $cond: [condition, { $mergeObjects: ["$$ROOT", changes] }, "$$ROOT"] } },
+const nothing: Expression = literal({});
+const merged = (...changes: readonly Expression[]): Pipeline => [
+  { $replaceWith: { $mergeObjects: ["$$ROOT", ...changes] } },
 ];
 
-/** Leases a free or new key. The document afterwards tells who holds it: the lease id was made for this call. */
-export const begin = (lease: WantedLease, now: Expression, retentionMs: number): Pipeline =>
-  changedIf(
-    { $not: [{ $or: [isProcessed, isHeldAt(now)] }] },
-    {
-      leaseId: literal(lease.leaseId),
-      leaseUntil: later(now, lease.leaseMs),
-      owner: literal(lease.owner),
-      attempts: { $add: [{ $ifNull: ["$attempts", 0] }, 1] },
-      firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
-      lastSeenAt: now,
-      expiresAt: later(now, lease.leaseMs + retentionMs),
-    },
-  );
+/**
+ * Leases a free or new key. The document afterwards tells who holds it: the lease id was made for this call. A processed key
+ * that is asked for is kept for another retention, since its broker still delivers it.
+ */
+export function begin(lease: WantedLease, now: Expression, retentionMs: number): Pipeline {
+  const leased = {
+    leaseId: literal(lease.leaseId),
+    leaseUntil: later(now, lease.leaseMs),
+    owner: literal(lease.owner),
+    attempts: { $add: [{ $ifNull: ["$attempts", 0] }, 1] },
+    firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
+    expiresAt: later(now, lease.leaseMs + retentionMs),
+  };
+  const kept = { expiresAt: later(now, retentionMs) };
+  const ifFree = { $cond: [isHeldAt(now), nothing, leased] };
+  return merged({ lastSeenAt: now }, { $cond: [isProcessed, kept, ifFree] });
+}
 
-/** The first processing counts: a repeated mark does not extend the retention. */
+/** The first processing counts: a repeated mark changes nothing. */
 export const mark = (now: Expression, retentionMs: number): Pipeline =>
-  changedIf(
-    { $not: [isProcessed] },
-    {
-      processedAt: now,
-      leaseId: null,
-      leaseUntil: null,
-      firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
-      lastSeenAt: { $ifNull: ["$lastSeenAt", now] },
-      expiresAt: later(now, retentionMs),
-    },
-  );
+  merged({
+    $cond: [
+      isProcessed,
+      nothing,
+      {
+        processedAt: now,
+        leaseId: null,
+        leaseUntil: null,
+        firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
+        lastSeenAt: { $ifNull: ["$lastSeenAt", now] },
+        expiresAt: later(now, retentionMs),
+      },
+    ],
+  });
 
 /** Selects the key while this lease holds it. The updates below are for documents that it selects. */
 export const heldBy = (key: string, leaseId: string, now: Expression) => ({

@@ -41,14 +41,18 @@ return 1`),
 
   /** leaseId, leaseMs, owner or empty, retentionMs → status, end of the lease. The same lease id gets the same lease. */
   tryBegin: script(`local f = redis.call('HMGET', KEYS[1], 'processed', 'lease', 'until')
-if f[1] then return {'Processed'} end
+redis.call('HSET', KEYS[1], 'last', ms(now))
+if f[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[5])
+  return {'Processed'}
+end
 if f[2] and tonumber(f[3]) > now then
   return {f[2] == ARGV[2] and 'Acquired' or 'Busy', f[3]}
 end
 local ends = ms(now + tonumber(ARGV[3]))
 redis.call('HSETNX', KEYS[1], 'first', ms(now))
 redis.call('HINCRBY', KEYS[1], 'attempts', 1)
-redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'until', ends, 'last', ms(now))
+redis.call('HSET', KEYS[1], 'lease', ARGV[2], 'until', ends)
 if ARGV[4] == '' then
   redis.call('HDEL', KEYS[1], 'owner')
 else

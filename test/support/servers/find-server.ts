@@ -24,6 +24,8 @@ export interface ServerRecipe {
 export interface RunSettings {
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** A command that ends what the program leaves behind, with the same environment. */
+  readonly afterwards?: readonly [program: string, ...args: string[]];
 }
 
 /** How to start the server, or undefined where it cannot be had: then its suites are skipped by name. */

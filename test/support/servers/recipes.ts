@@ -45,6 +45,7 @@ export const rabbitServer: ServerRecipe = {
     const [distribution, names] = [await freePort(), await freePort()];
     return {
       args: [],
+      afterwards: ["epmd", "-kill"], // Erlang's name server, which outlives the broker
       env: {
         HOME: folder,
         RABBITMQ_NODENAME: `oncebox${port}@localhost`,

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -14,10 +14,11 @@ const startMs = 60_000;
 export async function startBinary(program: string, recipe: ServerRecipe): Promise<StartedServer> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-server-"));
   const port = await freePort();
-  const { args, env } = await recipe.run(port, folder);
+  const { args, env: own, afterwards } = await recipe.run(port, folder);
+  const env = { ...process.env, ...own };
   const child = spawn(program, args, {
     cwd: folder,
-    env: { ...process.env, ...env },
+    env,
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -30,6 +31,7 @@ export async function startBinary(program: string, recipe: ServerRecipe): Promis
   const stop = async (): Promise<void> => {
     child.kill("SIGTERM");
     await ended;
+    if (afterwards !== undefined) spawnSync(afterwards[0], afterwards.slice(1), { env });
     await rm(folder, { recursive: true, force: true });
   };
   try {
