@@ -17,8 +17,8 @@ export interface KeptLease {
   readonly lost: () => void;
 }
 
-/** After a renewal that failed. The lease may still be renewed before it ends. */
-const retryMs = 1_000;
+/** After a renewal that failed, the next one comes sooner: a lease of 30 s has 20 s left then. */
+const retryMs = (renewEveryMs: number): number => Math.min(renewEveryMs / 4, 1_000);
 
 /**
  * Renews a lease until the returned function is called. The lease counts from the moment the request was sent, on this
@@ -47,7 +47,7 @@ async function renewUntil(lease: KeptLease, stop: AbortSignal): Promise<void> {
     if (stop.aborted) return;
     if (status === "LeaseLost") return lost();
     if (status === "Renewed") endsAt = sentAt + leaseMs;
-    waitMs = status === "Renewed" ? renewEveryMs : Math.min(renewEveryMs, retryMs);
+    waitMs = status === "Renewed" ? renewEveryMs : retryMs(renewEveryMs);
   }
 }
 

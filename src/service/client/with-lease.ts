@@ -24,7 +24,7 @@ export type LeasedOutcome<T> =
   | { readonly status: "Processed" }
   | { readonly status: "Busy"; readonly expiresAt: Date | null };
 
-/** A lease is renewed when a third of it is over, so two renewals may fail. */
+/** A lease is renewed when a third of it is over, so that there is time to repeat a renewal that failed. */
 const renewals = 3;
 
 /**
