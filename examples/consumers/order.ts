@@ -1,4 +1,4 @@
-import type { ConsumedMessage, ConsumeContext } from "oncebox/service";
+import type { ConsumeContext, ConsumedMessage } from "oncebox/service";
 
 /** What the consumers pass to the handler. */
 export interface Order extends ConsumedMessage {

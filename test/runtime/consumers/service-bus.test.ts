@@ -19,7 +19,8 @@ describe("examples/consumers: Service Bus, Microsoft's SDK against an AMQP 1.0 p
     let subscription: { close(): Promise<void> } | undefined;
     return {
       async send({ messageId, body, idempotencyKey }) {
-        const applicationProperties = idempotencyKey === undefined ? {} : { "Idempotency-Key": idempotencyKey };
+        const applicationProperties =
+          idempotencyKey === undefined ? {} : { "Idempotency-Key": idempotencyKey };
         await sender.sendMessages({ messageId, body, applicationProperties });
       },
       async consume(store, handle) {

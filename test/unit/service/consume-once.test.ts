@@ -58,7 +58,9 @@ describe("consumeOnce", () => {
   it("SVC-02 names that would make two consumers share keys are refused, all in one error", () => {
     const bad = { bus: "a:b", group: "", alias: "x".repeat(200) };
     expect(() => consumeOnce(store, bad, () => {})).toThrow(/bus .*":".*; group .*; .* leave room/);
-    expect(() => consumeOnce(store, { ...consumer, ttl: 1 } as never, () => {})).toThrow(/unknown option ttl/);
+    expect(() => consumeOnce(store, { ...consumer, ttl: 1 } as never, () => {})).toThrow(
+      /unknown option ttl/,
+    );
   });
 
   for (const kind of ["a store with leases", "a plain store"] as const) {

@@ -3,7 +3,10 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { closeServer, listening } from "../../../src/base/node-server.js";
-import { createHttpInboxStore, type HttpInboxStoreOptions } from "../../../src/service/client/http-inbox-store.js";
+import {
+  createHttpInboxStore,
+  type HttpInboxStoreOptions,
+} from "../../../src/service/client/http-inbox-store.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { startProxy } from "../../support/cuttable-proxy.js";
 import { sqliteService } from "../../support/inbox-service/sqlite-service.js";
@@ -168,7 +171,9 @@ describe("the client of the inbox service", () => {
   });
 
   it("SVC-09 no redirect is followed: another host must not get the token", async () => {
-    const store = await answering((_, response) => response.writeHead(307, { location: "/v1/inbox/x" }).end());
+    const store = await answering((_, response) =>
+      response.writeHead(307, { location: "/v1/inbox/x" }).end(),
+    );
     await expect(store.isProcessed("k")).rejects.toMatchObject({ status: 307 });
   });
 
@@ -190,7 +195,9 @@ describe("the client of the inbox service", () => {
 
   it("SVC-09 refuses bad options, all in one error, and does not quote the token", () => {
     const bad = { url: "ftp://host", token: "with a space", timeoutMs: 0, attemptMs: -1 };
-    expect(() => createHttpInboxStore(bad)).toThrow(/url must be .*; token must be .*; timeoutMs .*; attemptMs /);
+    expect(() => createHttpInboxStore(bad)).toThrow(
+      /url must be .*; token must be .*; timeoutMs .*; attemptMs /,
+    );
     expect(() => createHttpInboxStore(bad)).not.toThrow(/with a space/);
     expect(() => createHttpInboxStore({ url: "http://h", ttl: 1 } as never)).toThrow(/unknown option ttl/);
     expect(() => createHttpInboxStore({ url: "http://user:secret@h" })).toThrow(/without user/);
