@@ -12,8 +12,10 @@ export {
   consumeOnce,
 } from "./consume-once.js";
 export type { ConsumedMessage, ConsumerName } from "./consumer-key.js";
-export { createInboxService, type InboxService } from "./http/create-inbox-service.js";
-export type { InboxServiceOptions } from "./http/service-options.js";
+export type { InboxService } from "./http/create-inbox-service.js";
+export { createInboxService } from "./http/create-inbox-service.js";
+export type { InboxServiceOptions, InboxServiceSettings } from "./http/service-options.js";
+export { inboxServiceDefaults } from "./http/service-options.js";
 export { InboxKeyBusyError } from "./inbox-key-busy-error.js";
 export * from "./inbox-store.js";
 export {
