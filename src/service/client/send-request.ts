@@ -40,15 +40,16 @@ export async function sendRequest(
     signal.throwIfAborted();
     throw unreachable(base, error);
   });
-  const fields = await fieldsOf(response);
+  const bytes = await readBody(response, maxAnswerBytes);
   signal.throwIfAborted(); // a body that was cut by the abort
+  if (bytes === "malformed") throw unreachable(base, new Error("the answer was cut off"));
+  const fields = fieldsOf(bytes);
   if (response.status === 200 && typeof fields?.status === "string") return fields;
   throw refusal(base, response, fields, token);
 }
 
-async function fieldsOf(response: Response): Promise<Fields | undefined> {
-  const bytes = await readBody(response, maxAnswerBytes);
-  if (typeof bytes === "string") return undefined;
+function fieldsOf(bytes: Uint8Array | "too large"): Fields | undefined {
+  if (bytes === "too large") return undefined;
   try {
     const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
     return typeof parsed === "object" && parsed !== null ? (parsed as Fields) : undefined;
@@ -69,12 +70,12 @@ function refusal(
   fields: Fields | undefined,
   token: string | undefined,
 ): InboxServiceError {
-  const isTransient = status === 200 || status === 408 || status === 429 || status >= 500;
+  const isTransient = status === 408 || status === 429 || status >= 500;
   const { message, field } = (fields?.error ?? {}) as Fields;
   return new InboxServiceError(`The inbox service at ${host} ${said(status, message, token)}`, {
     status,
     field: typeof field === "string" ? field : null,
-    isTransient, // a 200 without a status is an answer that was cut
+    isTransient,
     retryAfterMs: retryAfterMs(headers.get("retry-after")),
   });
 }
