@@ -1,6 +1,6 @@
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
-import { refuseUnknown } from "../../queue/arguments.js";
+import { refuseUnknown, requireInterval } from "../../queue/arguments.js";
 import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { checkAll } from "../check-all.js";
 import { defaultLeaseMs, type LeasingInboxStore, type TryBeginOptions } from "../inbox-store.js";
@@ -8,6 +8,8 @@ import { requireLeaseMs } from "../key.js";
 import { keepLease } from "./keep-lease.js";
 
 export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
+  /** A third of the lease by default. */
+  readonly renewEveryMs?: number | undefined;
   readonly logger?: Logger | undefined;
 }
 
@@ -41,9 +43,10 @@ export async function withLease<T>(
   work: (lease: HeldLease) => T | Promise<T>,
   options: WithLeaseOptions = {},
 ): Promise<LeasedOutcome<T>> {
-  refuseUnknown(options, ["owner", "leaseMs", "signal", "logger"], "withLease");
+  refuseUnknown(options, ["owner", "leaseMs", "renewEveryMs", "signal", "logger"], "withLease");
   const { owner, leaseMs = defaultLeaseMs, signal: outer } = options;
-  checkAll("withLease", [() => requireLeaseMs(leaseMs)]);
+  const { renewEveryMs = leaseMs / renewals } = options;
+  checkAll("withLease", [() => requireLeaseMs(leaseMs), () => requireInterval(renewEveryMs, "renewEveryMs")]);
   const logger = guardedLogger(options.logger ?? silentLogger);
   const begunAt = performance.now();
   const begun = await store.tryBegin(key, { owner, leaseMs, signal: outer });
@@ -52,7 +55,6 @@ export async function withLease<T>(
   const { leaseId } = begun;
   const losing = new AbortController();
   const lost = (): void => losing.abort(new LeaseLostError());
-  const renewEveryMs = leaseMs / renewals;
   const stopRenewing = keepLease({ store, key, leaseId, leaseMs, begunAt, renewEveryMs, logger, lost });
   const signal = outer === undefined ? losing.signal : AbortSignal.any([losing.signal, outer]);
   let result: T;
