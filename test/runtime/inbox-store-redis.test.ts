@@ -3,6 +3,7 @@ import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../src/service/inbox-store.js";
 import { createRedisInboxStore } from "../../src/service/redis-inbox-store.js";
+import { startProxy } from "../support/cuttable-proxy.js";
 import { findServer, needs, type StartedServer } from "../support/servers/find-server.js";
 import { redisServer } from "../support/servers/recipes.js";
 import { freePort } from "../support/servers/start-binary.js";
@@ -103,12 +104,24 @@ describe.skipIf(start === undefined)(`the inbox store on Redis (${needs(redisSer
     }
   });
 
-  it("SVC-10 a repeated try-begin with the same lease id gets the same lease", async () => {
-    const leaseId = randomUUID();
-    const first = await store.tryBegin("k", { leaseId });
-    expect(await store.tryBegin("k", { leaseId: leaseId.toUpperCase() })).toEqual(first);
-    expect(await store.tryBegin("k", { leaseId: randomUUID() })).toMatchObject({ status: "Busy" });
-    expect(await store.inspect("k")).toMatchObject({ attempts: 1 });
+  it("SVC-10 a try-begin whose answer was lost is sent again by the driver, and finds its own lease", async () => {
+    const { hostname, port } = new URL(server.url);
+    const proxy = await startProxy(hostname, Number(port));
+    const own = createRedisInboxStore({ url: `redis://127.0.0.1:${proxy.port}`, prefix });
+    try {
+      await own.isProcessed("another"); // it is connected
+      proxy.cutAfter({ responseBytes: 0 });
+      const begun = own.tryBegin("k");
+      await proxy.allClosed();
+      expect(await store.inspect("k")).toMatchObject({ status: "Leased", attempts: 1 });
+      await proxy.mend();
+      const { leaseId } = (await begun) as { readonly leaseId: string };
+      expect(await store.inspect("k")).toMatchObject({ attempts: 1 });
+      expect(await store.finish("k", leaseId)).toEqual({ status: "Processed" });
+    } finally {
+      await own.close();
+      await proxy.cut();
+    }
   });
 });
 
