@@ -115,7 +115,7 @@ describe("the functions' user on PostgreSQL", () => {
     expect((await inbox.stats()).counts.Dead).toBe(1);
   });
 
-  it("SVC-08 FUN-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
+  it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
     const clock = testClock();
     await liveAKeysLife(createSqlInboxStore(db, { clock }), clock);
   });

@@ -207,7 +207,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await inbox.oldestDueAgeMs()).toBeGreaterThan(0);
   });
 
-  it("SVC-08 FUN-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
+  it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
     const clock = testClock();
     await liveAKeysLife(createSqlInboxStore(db, { clock, schema: admin.schema! }), clock);
   });
