@@ -2,7 +2,7 @@ import { abortAfter } from "../base/abort-after.js";
 import { safeReason } from "../base/safe-reason.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { sleep } from "../base/wait.js";
-import { RetryAfter } from "../dispatch/settlement.js";
+import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidOperationError } from "../errors.js";
 import { isMessageFault } from "../publishers/refused-message.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
@@ -49,7 +49,8 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
         return (await deliver(destination, message, signal)).payload;
       } catch (error) {
         signal.throwIfAborted();
-        if (attempt > maxRetries) throw failed(destination, message.endpoint, error);
+        if (attempt > maxRetries || error instanceof PermanentFailure)
+          throw failed(destination, message.endpoint, error);
         await sleep(error instanceof RetryAfter ? error.delayMs : backoffMs(policy, attempt), signal);
       }
     }

@@ -3,6 +3,7 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { currentScope } from "../middleware/current-transaction.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import { requireExecutor } from "../sql/require-executor.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { MessageType } from "./envelope.js";
 import { headerProblem, wireLimits } from "./envelope-fields.js";
@@ -113,7 +114,8 @@ export function createSender(parts: ServiceParts): Sender {
 
 export function checkOptions(options: SendOptions, inboxRetentionMs: number): void {
   refuseUnknown(options, known, "send");
-  const { maxRetries, ttlMs } = options;
+  const { tx, maxRetries, ttlMs } = options;
+  if (tx !== undefined) requireExecutor(tx);
   optionalCount(maxRetries, "maxRetries", 0);
   if ((maxRetries ?? 0) > mostRetries)
     throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);

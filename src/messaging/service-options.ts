@@ -90,6 +90,11 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
 export interface SeparateDatabases {
   readonly outbox: Database;
   readonly inbox: Database;
+  /**
+   * The outboxes of the instances of this service that send to its other destinations. A response is accepted when its
+   * command is in one of the outboxes.
+   */
+  readonly otherOutboxes?: readonly Database[];
 }
 
 export interface ServiceOptions<

@@ -8,7 +8,12 @@ import type { MessageDefinition } from "./define-messages.js";
 import { type Reports, serviceReports, warningsOf } from "./reports.js";
 import { policyOf } from "./retry-options.js";
 import type { ServiceDestination } from "./service-destinations.js";
-import { type AnyServiceOptions, type Settings, settingsOf } from "./service-options.js";
+import {
+  type AnyServiceOptions,
+  type SeparateDatabases,
+  type Settings,
+  settingsOf,
+} from "./service-options.js";
 
 /** What the parts of a service share. */
 export interface ServiceParts {
@@ -20,6 +25,8 @@ export interface ServiceParts {
   readonly outboxDb: Database;
   readonly inboxDb: Database;
   readonly outbox: Outbox;
+  /** The outboxes of the instances that send to this service's other destinations. */
+  readonly otherOutboxes: readonly Outbox[];
   readonly inbox: Inbox;
   readonly reports: Reports;
   readonly now: () => Date;
@@ -35,7 +42,11 @@ export function serviceParts(
 ): ServiceParts {
   const { serviceId, db, schema, clock, logger, metrics } = options;
   const settings = settingsOf(options);
-  const { outbox: outboxDb, inbox: inboxDb } = "driver" in db ? { outbox: db, inbox: db } : db;
+  const {
+    outbox: outboxDb,
+    inbox: inboxDb,
+    otherOutboxes = [],
+  }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
   const reports = serviceReports(serviceId, defined({ logger, metrics }));
   const store = defined({ schema, clock, logger: warningsOf(reports.logger) });
   return {
@@ -52,6 +63,9 @@ export function serviceParts(
       retry: policyOf(settings.retry),
       ...defined({ onDead }),
     }),
+    otherOutboxes: otherOutboxes.map((other) =>
+      createOutbox(other, { ...store, table: `${settings.table}_outbox` }),
+    ),
     inbox: createInbox(inboxDb, { ...store, table: `${settings.table}_inbox` }),
     reports,
     now: clock ?? (() => new Date()),

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
+import { permanentFailure } from "../../dispatch/settlement.js";
 import { reasons } from "../../sql/reasons.js";
 import type { ContractHarness } from "../harness.js";
 import { dispatch, type Pair, pairTheme } from "./support.js";
@@ -74,6 +75,49 @@ export function sendingContract(harness: ContractHarness): void {
         { state: "Pending", ...retried, lastError: "Error" },
       ]);
       expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 2, Sent: 2 });
+    });
+
+    it("MSG-03 MSG-18 a handler's permanentFailure makes the message Failed at once, and is told", async () => {
+      let thrown = 0;
+      let isGone = true;
+      const refuse = () => {
+        thrown++;
+        if (isGone) throw permanentFailure("the order was deleted");
+      };
+      const made = await pair({
+        orders: { retry: { baseMs: 2, maxMs: 2, jitterMs: 0 } },
+        inventory: {
+          receive: {
+            OrderApproved: refuse,
+            ReserveStock: () => {
+              refuse();
+              return { reservation: "r" };
+            },
+          },
+        },
+      });
+      const { orders, inventory, wire, dead } = made;
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      await dispatch(orders);
+      const failed = {
+        state: "Failed",
+        retryCount: 1,
+        lastError: expect.stringMatching(/the order was deleted$/),
+      };
+      expect(await orders.get(id)).toMatchObject(failed);
+      await expect.poll(() => dead).toMatchObject([{ messageId: id, ...failed }]);
+      await expect(orders.request.ReserveStock("inventory", { item: "chair" })).rejects.toMatchObject({
+        code: "ONCEBOX_REQUEST_FAILED",
+        message: expect.stringContaining("the order was deleted"),
+      });
+      expect(wire).toHaveLength(2);
+      expect(thrown).toBe(2);
+      expect(await inventory.inboxStats()).toEqual({ size: 0 }); // so a retry by hand is handled
+      isGone = false;
+      expect(await orders.retry(id)).toBe(true);
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({ state: "Sent" });
+      expect(thrown).toBe(3);
     });
 
     it("MSG-03 MSG-18 five retries, after 2, 4, 8, 16 and 32 s; then Failed, told, and kept for a retry by hand", async () => {
@@ -305,6 +349,31 @@ export function sendingContract(harness: ContractHarness): void {
       await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
         /"nobody" is not a destination.*orders, inventory/,
       );
+      expect(await sent(made)).toEqual([]);
+    });
+
+    it("MSG-01 a tx that is no transaction is refused with what to give instead, before anything runs", async () => {
+      const made = await pair();
+      const { send, pushCall } = made.orders;
+      let calls = 0;
+      const pay = pushCall.InvoicePaid("inventory", () => {
+        calls++;
+        return { receipt: "r" };
+      });
+      for (const wrong of [null, {}, 7, "tx", { query: "select" }, { query() {}, connect() {} }]) {
+        const tx = wrong as never;
+        for (const sending of [
+          send.OrderApproved("inventory", { orderId: "7" }, { tx }),
+          pay({ invoice: "7" }, { tx }),
+        ])
+          await expect(sending).rejects.toMatchObject({
+            code: "ONCEBOX_INVALID_ARGUMENT",
+            message: expect.stringMatching(
+              /^tx (must be a transaction|is a driver's own connection).*fromPg/,
+            ),
+          });
+      }
+      expect(calls).toBe(0);
       expect(await sent(made)).toEqual([]);
     });
 
