@@ -5,6 +5,7 @@ import { refuseUnknown } from "../queue/arguments.js";
 import { expireWithin, type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { OutboxState } from "../queue/message.js";
 import type { CallOptions, Page } from "../queue/work-store.js";
+import { type Resend, resender } from "./resend.js";
 import type { ServiceParts } from "./service-parts.js";
 import { type SentMessage, type SentState, sentStates, topicOf, toSentMessage } from "./stored-message.js";
 
@@ -54,6 +55,15 @@ export interface Operations {
    * again.
    */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and tells how many: for a
+   * destination whose database was restored from an older back-up. Messages that the destination still knows are
+   * duplicates there. In batches; when it is aborted, what it has done stays, and it may be called again.
+   *
+   * @example
+   * await orders.resend({ destination: "inventory", since: timeOfItsBackUp });
+   */
+  readonly resend: Resend;
   maintain(budget: Budget): Promise<ServiceMaintenance>;
 }
 
@@ -118,6 +128,8 @@ export function serviceOperations(parts: ServiceParts): Operations {
       if (changed.length > 0) wake();
       return changed.length > 0;
     },
+
+    resend: resender(parts),
 
     async maintain(budget) {
       const expired = await reapWithin(outbox, budget);

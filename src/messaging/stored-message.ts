@@ -18,7 +18,7 @@ const notSent: readonly string[] = [headerNames.messageType, headerNames.source,
 /** The topic of an outbox message. A destination's name has no slash. */
 export const topicOf = (destination: string, endpoint: string): string => `${destination}/${endpoint}`;
 
-function addressOf(topic: string): { readonly destination: string; readonly endpoint: string } {
+export function addressOf(topic: string): { readonly destination: string; readonly endpoint: string } {
   const slash = topic.indexOf("/");
   return { destination: topic.slice(0, slash), endpoint: topic.slice(slash + 1) };
 }

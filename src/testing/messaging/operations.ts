@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
+import { uuidV7 } from "../../base/uuid-v7.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { columnOf, namesOf } from "../support/database.js";
 import { fieldsOf } from "../support/recording-logger.js";
@@ -149,6 +150,59 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await orders.stop();
       expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 2, Sending: 0, Pending: 0 });
       expect(await made.rows()).toEqual(["row"]);
+    });
+
+    it("MSG-21 what was sent since a receiver's back-up is sent again, handled where it was lost and a duplicate elsewhere", async () => {
+      const handled: string[] = [];
+      const record = (orderId: string) => void handled.push(orderId);
+      const made = await pair({
+        inventory: { receive: { OrderApproved: ({ orderId }) => record(orderId) } },
+        orders: { receive: { OrderApproved: ({ orderId }) => record(`own ${orderId}`) } },
+      });
+      const { orders, clock, fates, wire } = made;
+      const send = async (destination: "orders" | "inventory", orderId: string) => {
+        const id = await orders.send.OrderApproved(destination, { orderId });
+        await dispatch(orders);
+        clock.advance(1_000);
+        return id;
+      };
+      const before = await send("inventory", "before the back-up");
+      const since = clock();
+      const known = await send("inventory", "known");
+      fates.push({ acknowledged: true, duplicateDetected: false }); // nothing of it is left after the restore
+      const lost = await send("inventory", "lost");
+      await send("orders", "another destination");
+      const waiting = await orders.send.OrderApproved("inventory", { orderId: "waiting" });
+      handled.length = 0;
+      wire.length = 0;
+
+      expect(await orders.resend({ destination: "inventory", since })).toEqual({ resent: 2 });
+      expect(await orders.get(before)).toMatchObject({ state: "Sent" });
+      expect(await orders.get(known)).toMatchObject({
+        state: "Pending",
+        retryCount: 0,
+        sentAt: null,
+        expiresAt: new Date(clock().getTime() + 24 * 60 * 60_000),
+      });
+      await dispatch(orders);
+      expect(wire.map(({ messageId }) => messageId).sort()).toEqual([known, lost, waiting].sort());
+      expect(handled.sort()).toEqual(["lost", "waiting"]);
+      expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 5, Pending: 0 });
+
+      expect(await orders.resend([before, uuidV7()])).toEqual({ resent: 1 });
+      await dispatch(orders);
+      expect(handled).toHaveLength(2);
+      const refused = orders.resend as (which: unknown, options?: unknown) => Promise<unknown>;
+      await expect(refused({ destination: "nobody", since })).rejects.toThrow(
+        /"nobody" is not a destination/,
+      );
+      await expect(refused({ destination: "inventory" })).rejects.toThrow(/since must be/);
+      await expect(refused({ destination: "inventory", since, all: true })).rejects.toThrow(/all/);
+      await expect(refused(["7"])).rejects.toThrow(/message ids/);
+      await expect(refused(undefined)).rejects.toThrow(/destination, since/);
+      await expect(refused([before], { signal: AbortSignal.abort(new Error("stopped")) })).rejects.toThrow(
+        "stopped",
+      );
     });
 
     it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {
