@@ -66,7 +66,10 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
   /** For a function: sends what is due within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
-  /** Stops the worker and closes the connections to other services. The database stays open. */
+  /**
+   * Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
+   * services. The database stays open.
+   */
   close(): Promise<void>;
 }
 
@@ -90,7 +93,7 @@ export function createService<
   const wake = (): void => worker.wake();
   const parts: ServiceParts = serviceParts(given, {
     destinations: destinations.all,
-    onDead: deadMessages(() => parts),
+    dead: deadMessages(() => parts),
     wake,
   });
   const { settings, messages, outbox } = parts;
@@ -139,9 +142,14 @@ export function createService<
     receiver: { receive, ...receiverHttp(parts, receive) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
-    dispatch: (budget) => dispatcher.run(outbox, budget),
+    async dispatch(budget) {
+      const result = await dispatcher.run(outbox, budget);
+      await parts.dead.ended(budget);
+      return result;
+    },
     async close() {
       await worker.stop();
+      await parts.dead.ended();
       await destinations.close();
     },
   };

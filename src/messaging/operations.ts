@@ -78,7 +78,7 @@ const outboxStateOf: Readonly<Record<SentState, OutboxState>> = {
 
 /** What an operator or a timer does with a service. */
 export function serviceOperations(parts: ServiceParts): Operations {
-  const { outbox, inbox, settings, reports, now, wake } = parts;
+  const { outbox, inbox, settings, reports, dead, now, wake } = parts;
   const { maxRetries } = settings.retry;
 
   return {
@@ -138,6 +138,7 @@ export function serviceOperations(parts: ServiceParts): Operations {
       const handled = await purgeWithin(inbox, budget, { retentionMs: settings.inboxRetentionMs });
       const [outboxStats, inboxStats] = [await outbox.stats(), await inbox.stats()];
       reports.sizes(outboxStats.counts.Ready, inboxStats.counts.Done);
+      await dead.ended(budget);
       return { expired, failed, sent, inbox: handled };
     },
   };

@@ -1,9 +1,10 @@
 import { defined } from "../base/defined.js";
 import { createInbox, type Inbox } from "../inbox/inbox.js";
-import { createOutbox, type Outbox, type OutboxOptions } from "../outbox/outbox.js";
+import { createOutbox, type Outbox } from "../outbox/outbox.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { combinedMessages } from "./check-messages.js";
+import type { DeadMessages } from "./dead-messages.js";
 import type { MessageDefinition } from "./define-messages.js";
 import { type Reports, serviceReports, warningsOf } from "./reports.js";
 import { policyOf } from "./retry-options.js";
@@ -32,13 +33,15 @@ export interface ServiceParts {
   readonly now: () => Date;
   /** The transactions in which a message was enqueued. When one of them commits, the worker is woken. */
   readonly sentIn: WeakSet<SqlExecutor>;
+  /** The calls of `onDead`. */
+  readonly dead: DeadMessages;
   /** Makes the worker poll. Does nothing while none runs. */
   readonly wake: () => void;
 }
 
 export function serviceParts(
   options: AnyServiceOptions,
-  { destinations, onDead, wake }: Pick<ServiceParts, "destinations" | "wake"> & Pick<OutboxOptions, "onDead">,
+  { destinations, dead, wake }: Pick<ServiceParts, "destinations" | "wake" | "dead">,
 ): ServiceParts {
   const { serviceId, db, schema, clock, logger, metrics } = options;
   const settings = settingsOf(options);
@@ -61,7 +64,7 @@ export function serviceParts(
       ...store,
       table: `${settings.table}_outbox`,
       retry: policyOf(settings.retry),
-      ...defined({ onDead }),
+      onDead: dead.listener,
     }),
     otherOutboxes: otherOutboxes.map((other) =>
       createOutbox(other, { ...store, table: `${settings.table}_outbox` }),
@@ -70,6 +73,7 @@ export function serviceParts(
     reports,
     now: clock ?? (() => new Date()),
     sentIn: new WeakSet(),
+    dead,
     wake,
   };
 }

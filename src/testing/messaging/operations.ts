@@ -3,6 +3,7 @@ import { timeBudget } from "../../base/budget.js";
 import { uuidV7 } from "../../base/uuid-v7.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { columnOf, namesOf } from "../support/database.js";
+import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { approved, dispatch, envelope, pairTheme } from "./support.js";
 
@@ -150,6 +151,50 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await orders.stop();
       expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 2, Sending: 0, Pending: 0 });
       expect(await made.rows()).toEqual(["row"]);
+    });
+
+    it("MSG-04 dispatch, maintain and close wait for onDead, and not for ever", async () => {
+      const door = gate();
+      const told: string[] = [];
+      const slow = await pair({
+        orders: {
+          retry: { maxRetries: 0 },
+          breaker: false,
+          async onDead({ state }) {
+            await door.promise;
+            told.push(state);
+          },
+        },
+      });
+      slow.fates.push("lost");
+      await slow.orders.send.OrderApproved("inventory", { orderId: "fails" });
+      const dispatching = dispatch(slow.orders);
+      await expect
+        .poll(() => fieldsOf(slow.log, "error", "Outbox: message permanently failed"))
+        .toHaveLength(1);
+      const closing = slow.orders.close().then(() => told.push("closed"));
+      door.open();
+      await dispatching;
+      expect(told[0]).toBe("Failed");
+      await closing;
+      expect(told).toEqual(["Failed", "closed"]);
+
+      await slow.orders.send.OrderApproved("inventory", { orderId: "expires" }, { ttlMs: 1_000 });
+      slow.clock.advance(1_000);
+      await slow.orders.maintain(timeBudget(60_000));
+      expect(told).toEqual(["Failed", "closed", "Expired"]);
+
+      const stuck = await pair({
+        orders: { retry: { maxRetries: 0 }, handlerTimeoutMs: 20, onDead: () => new Promise(() => {}) },
+      });
+      stuck.fates.push("lost");
+      await stuck.orders.send.OrderApproved("inventory", { orderId: "7" });
+      await dispatch(stuck.orders);
+      await stuck.orders.close();
+      expect(fieldsOf(stuck.log, "error", "onDead is still running, and is not waited for")).toMatchObject([
+        { calls: 1 },
+        { calls: 1 },
+      ]);
     });
 
     it("MSG-21 what was sent since a receiver's back-up is sent again, handled where it was lost and a duplicate elsewhere", async () => {
