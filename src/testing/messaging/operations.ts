@@ -5,7 +5,8 @@ import { type ContractHarness, skipUnless } from "../harness.js";
 import { columnOf, namesOf } from "../support/database.js";
 import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
-import { approved, dispatch, envelope, pairTheme } from "./support.js";
+import { type WatchedDatabase, watched } from "../support/watched.js";
+import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
 
 export function messagingOperationsContract(harness: ContractHarness): void {
   pairTheme(harness, "operations", ({ pair }) => {
@@ -248,6 +249,39 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await expect(refused([before], { signal: AbortSignal.abort(new Error("stopped")) })).rejects.toThrow(
         "stopped",
       );
+    });
+
+    it("MSG-18 a service without destinations does not poll its outbox; one with destinations polls less and less while it is idle", async () => {
+      const made = await pair();
+      const claimsOf = (db: WatchedDatabase) => db.calls.filter((name) => name === "claim").length;
+      const handled: string[] = [];
+      const receive: TestServiceOptions["receive"] = {
+        OrderApproved: ({ orderId }) => void handled.push(orderId),
+        ReserveStock: () => ({ reservation: "r" }),
+        MakeReport: () => ({ report: "r" }),
+      };
+      const polls = { pollMs: 1, idlePollMs: 3_600_000 };
+
+      const quiet = watched(made.database.db);
+      const receiver = made.another("inventory", quiet, { ...polls, receive, destinations: {} as never });
+      receiver.start();
+      await receiver.receiver.receive(approved("received"));
+      await expect.poll(() => quiet.calls).toContain("purge"); // the clean-up runs all the same
+      await receiver.close();
+      expect(handled).toEqual(["received"]);
+      expect(claimsOf(quiet)).toBe(0);
+
+      const idle = watched(made.database.db);
+      const startedAt = performance.now();
+      const sender = made.another("orders", idle, polls);
+      sender.start();
+      await expect.poll(() => claimsOf(idle), { timeout: 30_000 }).toBeGreaterThan(6);
+      // the waits double: 1, 2, 4, … ms
+      expect(claimsOf(idle)).toBeLessThanOrEqual(Math.log2(performance.now() - startedAt) + 3);
+      const { wire } = made;
+      await sender.transaction(() => sender.send.OrderApproved("inventory", { orderId: "woken" }));
+      await expect.poll(() => wire, { timeout: 30_000 }).toHaveLength(1);
+      await sender.close();
     });
 
     it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {
