@@ -3,6 +3,7 @@ import { defined } from "../base/defined.js";
 import type { PlainRequest, PlainResponse, PlainRoute } from "../base/plain-http.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
+import { wakeUps } from "../dispatch/wake-ups.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
@@ -90,11 +91,11 @@ export function createService<
   const given = options as unknown as AnyServiceOptions;
   const destinations = serviceDestinations(given);
   checkService(given, destinations.problems);
-  const wake = (): void => worker.wake();
+  const wakes = wakeUps();
   const parts: ServiceParts = serviceParts(given, {
     destinations: destinations.all,
     dead: deadMessages(() => parts),
-    wake,
+    wake: wakes.wake,
   });
   const { settings, messages, outbox } = parts;
   const sender = createSender(parts);
@@ -112,6 +113,7 @@ export function createService<
     ...defined({ metrics: given.metrics }),
   });
   const worker = serviceWorker(parts, dispatcher, operations);
+  wakes.subscribe(worker.wake);
 
   /** One function for each endpoint of these kinds. */
   const byEndpoint = (kinds: readonly MessageDefinition["messageType"][], make: (name: string) => unknown) =>
@@ -143,7 +145,7 @@ export function createService<
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     async dispatch(budget) {
-      const result = await dispatcher.run(outbox, budget);
+      const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
       await parts.dead.ended(budget);
       return result;
     },

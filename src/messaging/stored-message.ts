@@ -71,7 +71,7 @@ export function sentStateOf(message: OutboxMessage, now: Date): SentState {
 }
 
 /** How the dispatcher names the errors by which this service ends an attempt. */
-const thrown = /^(SendFailed|PermanentFailure): /;
+const thrown = /^(SendFailed|PermanentFailure|RetryAfter): /;
 
 export function toSentMessage(message: OutboxMessage, usualRetries: number, now: Date): SentMessage {
   const state = sentStateOf(message, now);

@@ -407,6 +407,56 @@ export function sendingContract(harness: ContractHarness): void {
       expect((await sent(made)).map(({ retryCount }) => retryCount)).toEqual([1, 1, 1, 1, 1, 0, 0, 0]);
     });
 
+    it("MSG-02 while a circuit breaker is open its backlog stays put, others are sent at once, and all of it follows when the destination is back", async () => {
+      const backlog = 300;
+      const periods = 120;
+      let isAway = true;
+      const made = await pair({
+        orders: {
+          transports: {
+            own: [
+              {
+                schemes: ["inprocess:"],
+                async send(_, { serviceId }) {
+                  if (isAway && serviceId === "inventory") throw new Error("connect ECONNREFUSED");
+                  return { acknowledged: true, duplicateDetected: false };
+                },
+                async close() {},
+              },
+            ],
+          },
+        },
+      });
+      const { orders, clock } = made;
+      const send = (destination: "orders" | "inventory") =>
+        orders.send.OrderApproved(destination, { orderId: "7" }, { maxRetries: 1_000 });
+      for (let n = 0; n < backlog; n++) await send("inventory");
+      expect((await dispatch(orders)).claimed).toBe(backlog);
+      let claimed = 0;
+      for (let second = 0; second < periods; second++) {
+        clock.advance(1_000);
+        const other = await send("orders");
+        const result = await dispatch(orders);
+        claimed += result.claimed - 1;
+        expect(await orders.get(other)).toMatchObject({ state: "Sent" });
+      }
+      // one each second, and a few for each trial; the whole backlog once would be more
+      expect(claimed).toBeGreaterThan(0);
+      expect(claimed).toBeLessThan(backlog);
+      const retries = (await orders.list({ state: "Pending", limit: 1_000 })).messages;
+      expect(retries).toHaveLength(backlog);
+      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(backlog - 30);
+
+      isAway = false;
+      const before = clock();
+      for (let second = 0; second < 300; second++) {
+        clock.advance(1_000);
+        if ((await dispatch(orders)).acked > 0) break;
+      }
+      expect(clock().getTime() - before.getTime()).toBeLessThan(200_000); // the next trial
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: backlog + periods });
+    });
+
     it("MSG-01 messages with one partition key are sent in order, and wait for a retry of the first", async () => {
       const { orders, fates, wire, clock } = await pair({ inventory: quiet });
       for (const orderId of ["1", "2", "3"])
