@@ -65,6 +65,11 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
   init(): Promise<void>;
   /** Runs `work` in a transaction on the outbox's database. `send` joins it, and the worker is woken by the commit. */
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /**
+   * Calls `wake` after each commit of this service that has stored messages to send, for a dispatcher elsewhere. Returns how
+   * to unsubscribe.
+   */
+  onWake(wake: () => void): () => void;
   /** For a function: sends what is due within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
   /**
@@ -144,6 +149,7 @@ export function createService<
     receiver: { receive, ...receiverHttp(parts, receive) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
+    onWake: wakes.subscribe,
     async dispatch(budget) {
       const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
       await parts.dead.ended(budget);
