@@ -26,6 +26,7 @@ import { responseHandler } from "./responses.js";
 import { policyOf } from "./retry-options.js";
 import { createSender } from "./sender.js";
 import { serviceDestinations } from "./service-destinations.js";
+import { serviceLife } from "./service-life.js";
 import type { AnyServiceOptions, ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts } from "./service-parts.js";
 import type {
@@ -73,7 +74,7 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
   /** For a function: sends what is due within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
   /**
-   * Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
+   * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
    * services. The database stays open.
    */
   close(): Promise<void>;
@@ -118,6 +119,7 @@ export function createService<
     ...defined({ metrics: given.metrics }),
   });
   const worker = serviceWorker(parts, dispatcher, operations);
+  const life = serviceLife(parts.serviceId);
   wakes.subscribe(worker.wake);
 
   /** One function for each endpoint of these kinds. */
@@ -139,8 +141,10 @@ export function createService<
     ) as Senders<Combined<Messages>, Destination>,
     request: byEndpoint(
       ["Command"],
-      (name) => (destination: string, payload: unknown, requestOptions?: RequestOptions) =>
-        request(name, destination, payload, requestOptions),
+      (name) => async (destination: string, payload: unknown, requestOptions?: RequestOptions) => {
+        life.requireOpen();
+        return request(name, destination, payload, requestOptions);
+      },
     ) as Requesters<Combined<Messages>, Destination>,
     pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCalls<
       Combined<Messages>,
@@ -150,12 +154,18 @@ export function createService<
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
     onWake: wakes.subscribe,
+    start() {
+      life.requireOpen();
+      worker.start();
+    },
     async dispatch(budget) {
+      life.requireOpen();
       const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
       await parts.dead.ended(budget);
       return result;
     },
     async close() {
+      life.end();
       await worker.stop();
       await parts.dead.ended();
       await destinations.close();

@@ -6,6 +6,7 @@ import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/reasons.js";
 import type { Deliver } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
+import { handlerFor } from "./handler-for.js";
 import { heldBack } from "./held-back.js";
 import type { HandleResponse } from "./responses.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -25,7 +26,7 @@ export function outboxHandlers(
     { messageId, messageType, correlationId, endpoint }: Envelope,
     { payload }: TransportResponse,
   ): Promise<void> => {
-    if (messageType !== "Command" || options.onResponse?.[endpoint] === undefined) return;
+    if (messageType !== "Command" || handlerFor(options.onResponse, endpoint) === undefined) return;
     await handleResponse({
       endpoint,
       sourceServiceId: destination,

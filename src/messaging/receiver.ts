@@ -8,6 +8,7 @@ import { runningRequests } from "../middleware/running-requests.js";
 import { throwFailureResult } from "../middleware/throw-failure-result.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { Envelope } from "./envelope.js";
+import { handlerFor } from "./handler-for.js";
 import { responseText } from "./response-payload.js";
 import type { HandleResponse } from "./responses.js";
 import type { Sender } from "./sender.js";
@@ -139,7 +140,7 @@ function handlerOf(
   { endpoint, messageType }: Envelope,
 ): { readonly definition: MessageDefinition; readonly handler: AnyHandler } {
   const definition = messages.get(endpoint);
-  const handler = options.receive?.[endpoint];
+  const handler = handlerFor(options.receive, endpoint);
   if (definition === undefined || handler === undefined)
     throw new InvalidOperationError(
       `The service "${serviceId}" has no handler for the endpoint "${endpoint}".`,

@@ -1,6 +1,7 @@
 import { throwFailureResult } from "../middleware/throw-failure-result.js";
 import type { InboxKey } from "../queue/message.js";
 import type { CommandDefinition } from "./define-messages.js";
+import { handlerFor } from "./handler-for.js";
 import { responseFrom } from "./response-payload.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { ResponseContext } from "./service-types.js";
@@ -38,7 +39,7 @@ export function responseHandler(parts: ServiceParts): HandleResponse {
   return async ({ payload, ...response }) => {
     const { endpoint, sourceServiceId, inReplyTo } = response;
     const definition = messages.get(endpoint) as CommandDefinition;
-    const handler = options.onResponse?.[endpoint];
+    const handler = handlerFor(options.onResponse, endpoint);
     if (handler === undefined) return "ignored";
     const key = responseKey(sourceServiceId, inReplyTo);
     const { kind } = await timedTransaction(parts, async ({ tx, signal }) => {

@@ -284,6 +284,18 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await sender.close();
     });
 
+    it("MSG-02 a closed service neither starts nor sends, and its messages wait for the next process", async () => {
+      const { orders, wire } = await pair();
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      await orders.close();
+      await orders.close(); // a second time does nothing
+      expect(() => orders.start()).toThrow(/is closed/);
+      await expect(dispatch(orders)).rejects.toThrow(/is closed/);
+      await expect(orders.request.ReserveStock("inventory", { item: "x" })).rejects.toThrow(/is closed/);
+      expect(wire).toEqual([]);
+      expect(await orders.get(id)).toMatchObject({ state: "Pending", retryCount: 0 });
+    });
+
     it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {
       const made = await pair();
       const { database, write } = made;

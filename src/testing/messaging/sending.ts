@@ -345,6 +345,16 @@ export function sendingContract(harness: ContractHarness): void {
       for (const value of ["secret-value\n", "\0", "\ud800", "x".repeat(8_193)])
         await refused({ orderId: "7" }, /headers: x-odd\. /, { headers: { "x-odd": value } });
       await refused({ orderId: "7" }, /headers: X-Odd, a b\. /, { headers: { "X-Odd": "1", "a b": "2" } });
+      const many = (count: number) =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`x-${n}`, "1"]));
+      await refused({ orderId: "7" }, /65 headers; at most 64/, { headers: many(65) });
+      await refused({ orderId: "7" }, /correlationId/, { correlationId: "ends with a space " });
+      const request = (options: object) =>
+        made.orders.request.ReserveStock("inventory", { item: "x" }, options);
+      await expect(request({ headers: many(64) })).rejects.toThrow(/headers; at most 63/);
+      await expect(request({ correlationId: "ends with a space " })).rejects.toThrow(/correlationId/);
+      await expect(request({ maxRetries: 10_000 })).rejects.toThrow(/maxRetries must be at most/);
+      expect(made.wire).toEqual([]);
       await refused({ orderId: "7" }, /ttlMs must be at most inboxRetentionMs/, { ttlMs: 25 * 3_600_000 });
       await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
         /"nobody" is not a destination.*orders, inventory/,
