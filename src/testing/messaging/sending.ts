@@ -464,6 +464,10 @@ export function sendingContract(harness: ContractHarness): void {
         if ((await dispatch(orders)).acked > 0) break;
       }
       expect(clock().getTime() - before.getTime()).toBeLessThan(200_000); // the next trial
+      // A message that has failed a trial waits for its own back-off, and one that was refused during the last trial for the next.
+      expect((await orders.outboxStats()).counts.Pending).toBeLessThan(10);
+      clock.advance(5 * 60_000);
+      await dispatch(orders);
       expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: backlog + periods });
     });
 
