@@ -3,9 +3,11 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { currentScope } from "../middleware/current-transaction.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import { requireExecutor } from "../sql/require-executor.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { MessageType } from "./envelope.js";
 import { headerProblem, wireLimits } from "./envelope-fields.js";
+import { requireSize } from "./message-size.js";
 import { mostRetries } from "./retry-options.js";
 import { serialisePayload } from "./serialise-payload.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -63,9 +65,11 @@ export function createSender(parts: ServiceParts): Sender {
       ttlMs = settings.ttlMs,
     } = options;
     const tx = transactionFor(options.tx);
+    const sent = { ...options.headers, ...message.headers };
+    const wire = { sourceServiceId: serviceId, messageType, endpoint, payloadText: text, headers: sent };
+    requireSize({ ...wire, correlationId: correlationId ?? null }, settings.maxBodyBytes);
     const headers = {
-      ...options.headers,
-      ...message.headers,
+      ...sent,
       [headerNames.messageType]: messageType,
       [headerNames.source]: serviceId,
       [headerNames.maxRetries]: String(maxRetries),
@@ -113,10 +117,9 @@ export function createSender(parts: ServiceParts): Sender {
 
 export function checkOptions(options: SendOptions, inboxRetentionMs: number): void {
   refuseUnknown(options, known, "send");
-  const { maxRetries, ttlMs } = options;
-  optionalCount(maxRetries, "maxRetries", 0);
-  if ((maxRetries ?? 0) > mostRetries)
-    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
+  const { tx, maxRetries, ttlMs } = options;
+  if (tx !== undefined) requireExecutor(tx);
+  checkRetries(maxRetries);
   checkHeaders(options.headers);
   if (ttlMs === undefined) return;
   requireDuration(ttlMs, "ttlMs");
@@ -126,7 +129,19 @@ export function checkOptions(options: SendOptions, inboxRetentionMs: number): vo
     );
 }
 
-export function checkHeaders(headers: SendOptions["headers"]): void {
+export function checkRetries(maxRetries: number | undefined): void {
+  optionalCount(maxRetries, "maxRetries", 0);
+  if ((maxRetries ?? 0) > mostRetries)
+    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
+}
+
+/** `own`: how many headers the service adds. */
+export function checkHeaders(headers: SendOptions["headers"], own = 0): void {
+  const count = Object.keys(headers ?? {}).length;
+  if (count > wireLimits.headers - own)
+    throw new InvalidArgumentError(
+      `There are ${count} headers; at most ${wireLimits.headers - own} are sent. A receiver would refuse more.`,
+    );
   const wrong = Object.entries(headers ?? {})
     .filter(([name, value]) => name.startsWith("rf-") || headerProblem(name, value) !== undefined)
     .map(([name]) => name);

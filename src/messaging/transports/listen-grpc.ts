@@ -108,7 +108,7 @@ function bodyOf(bytes: Uint8Array): string | undefined {
 /** What a 200 or a 500 of a receiver says. Undefined for every other response. */
 async function acknowledgementOf(response: Response): Promise<Buffer | undefined> {
   if (response.status !== 200 && response.status !== 500) return undefined;
-  const { acknowledged, duplicateDetected, payload, error } = (await response.json()) as Record<
+  const { acknowledged, duplicateDetected, payload, error, permanent } = (await response.json()) as Record<
     string,
     unknown
   >;
@@ -117,5 +117,6 @@ async function acknowledgementOf(response: Response): Promise<Buffer | undefined
     duplicateDetected: duplicateDetected === true,
     payload: JSON.stringify(payload) ?? "",
     error: typeof error === "string" ? error : "",
+    permanent: permanent === true,
   });
 }

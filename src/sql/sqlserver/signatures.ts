@@ -95,6 +95,9 @@ export const signatures = {
   ReleaseKey: ["given_now", "source", "message_id", "owner"],
   InspectKey: ["now", "source", "message_id"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
+  ListDone: ["after_seq", "limit"],
+  Resend: ["now", "items", "ttl_ms"],
+  MakeDue: ["now", "error", "limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;
