@@ -2,21 +2,32 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Route, respondBy } from "./node-http.js";
 import type { ReadableRequest } from "./read-body.js";
 
-/** A request without the objects of the web, which take longer to make than a small request takes to handle. */
+/**
+ * The part of a web `Request` that this package uses, and its path. Making a `Request` or a `Response` loads Node's whole
+ * fetch, a quarter of a function's cold start, and takes longer than a small request takes to handle.
+ */
 export interface PlainRequest extends ReadableRequest {
   readonly method: string;
+  /** The whole URL. Its host is what the client says. */
+  readonly url: string;
+  /** That of the URL. */
   readonly path: string;
 }
 
 export interface PlainResponse {
   readonly status: number;
-  /** In JSON. */
+  /** Names in lower case. A body without a content type is JSON. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
 export type PlainRoute = (request: PlainRequest) => Promise<PlainResponse>;
 
-export const jsonContent = { "content-type": "application/json" };
+const jsonContent = { "content-type": "application/json" };
+
+/** All headers that a host has to send. */
+export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>
+  body === "" ? { ...headers } : { ...jsonContent, ...headers };
 
 /** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
 export const respondPlainly = (
@@ -26,25 +37,30 @@ export const respondPlainly = (
   failed: (error: unknown) => void,
 ): Promise<void> =>
   respondBy(incoming, outgoing, failed, async () => {
-    const { status, body = "" } = await route({
-      method: incoming.method ?? "GET",
-      path: (incoming.url ?? "/").split("?", 1)[0]!,
-      headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
+    const { method = "GET", url = "/", headers } = incoming;
+    const response = await route({
+      method,
+      url: `http://${headers.host ?? "localhost"}${url}`,
+      path: url.split("?", 1)[0]!,
+      headers: { get: (name) => headers[name.toLowerCase()]?.toString() ?? null },
       body: incoming,
     });
-    const headers = { ...(body === "" ? {} : jsonContent), "content-length": Buffer.byteLength(body) };
-    outgoing.writeHead(status, headers).end(body); // a string, which Node sends together with the headers
+    const { status, body = "" } = response;
+    // a string, which Node sends together with the headers
+    outgoing
+      .writeHead(status, { ...headersOf(response), "content-length": Buffer.byteLength(body) })
+      .end(body);
   });
+
+export function toWebResponse(response: PlainResponse): Response {
+  const { status, body = "" } = response;
+  return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
+}
 
 /** The same as a function of the web's. */
 export const webRoute =
   (route: PlainRoute): Route =>
   async (request) => {
-    const { method, headers, body } = request;
-    const path = new URL(request.url).pathname;
-    const response = await route({ method, path, headers, body });
-    const { status } = response;
-    return response.body === undefined
-      ? new Response(null, { status })
-      : new Response(response.body, { status, headers: jsonContent });
+    const { method, url, headers, body } = request;
+    return toWebResponse(await route({ method, url, path: new URL(url).pathname, headers, body }));
   };

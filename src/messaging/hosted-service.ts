@@ -1,13 +1,12 @@
 import type { Logger } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
-import { jsonContent, type PlainResponse } from "../base/plain-http.js";
+import type { PlainResponse } from "../base/plain-http.js";
 import { safeReason } from "../base/safe-reason.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { LogLevel } from "../telemetry/json-logger.js";
-import type { Answer, IncomingRequest } from "../webhooks/http.js";
-import { refusedAnswer } from "../webhooks/responses.js";
-import type { Service } from "./create-service.js";
+import { refusedResponse } from "../webhooks/responses.js";
+import type { Service, ServiceReceiver } from "./create-service.js";
 
 /** The part of a service that functions use. */
 export type HostedService = Pick<Service<never, never>, "receiver" | "dispatch" | "maintain" | "close">;
@@ -21,7 +20,7 @@ export interface ServiceHost {
   /** The service. Rejects when it could not be made; the next call tries again. */
   ready(): Promise<HostedService>;
   /** Receives a message. Returns 503 when the service could not be made. */
-  receive(request: IncomingRequest): Promise<Answer>;
+  receive(request: Parameters<ServiceReceiver["handle"]>[0]): Promise<PlainResponse>;
 }
 
 /** Functions in one process that were given the same `open` share its service, and so its connections. */
@@ -42,18 +41,12 @@ export function hostService(open: OpenService, loggerAt: LoggerAt): ServiceHost 
       } catch (error) {
         const fields = { status: 503, reason: safeReason(error) };
         loggerAt("info").error("Inbox: service could not be created", fields);
-        return refusedAnswer("unavailable");
+        return refusedResponse("unavailable");
       }
-      return toAnswer(await service.receiver.handle(request));
+      return service.receiver.handle(request);
     },
   };
 }
-
-const toAnswer = ({ status, body = "" }: PlainResponse): Answer => ({
-  status,
-  headers: body === "" ? {} : jsonContent,
-  body,
-});
 
 function madeOnce(open: OpenService, loggerAt: LoggerAt): ServiceHost["ready"] {
   const ready = memoisePromise(async () => {

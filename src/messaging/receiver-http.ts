@@ -1,5 +1,5 @@
 import { type PlainResponse, webRoute } from "../base/plain-http.js";
-import { type ReadableRequest, readBody } from "../base/read-body.js";
+import { readBody } from "../base/read-body.js";
 import type { ServiceReceiver } from "./create-service.js";
 import { openRequest } from "./open-request.js";
 import type { Receive } from "./receiver.js";
@@ -13,7 +13,7 @@ export function receiverHttp(
   const { prefix, maxBodyBytes } = parts.settings;
   const path = `${prefix}/receive`;
 
-  const handle = async (request: ReadableRequest & { readonly method: string }): Promise<PlainResponse> => {
+  const handle: ServiceReceiver["handle"] = async (request) => {
     if (request.method !== "POST") return { status: 405 };
     const body = await readBody(request, maxBodyBytes);
     if (body === "too large" || body === "malformed") {

@@ -3,7 +3,7 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "
 import { hostService, type OpenService } from "../../messaging/hosted-service.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
 import { afterThaw } from "./after-thaw.js";
-import { requestFromEvent, resultFromAnswer } from "./http-event.js";
+import { requestFromEvent, resultFromPlain } from "./http-event.js";
 
 export type MessageReceiveFunction = MiddyfiedHandler<
   APIGatewayProxyEventV2,
@@ -23,6 +23,6 @@ export function messageReceiveFunction(open: OpenService): MessageReceiveFunctio
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({ timeoutEarlyInMillis: 0 })
     .use(afterThaw)
     .handler(async (event) =>
-      resultFromAnswer(await receive(requestFromEvent(event, "messageReceiveFunction"))),
+      resultFromPlain(await receive(requestFromEvent(event, "messageReceiveFunction"))),
     );
 }

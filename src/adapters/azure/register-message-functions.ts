@@ -1,8 +1,8 @@
 import { app as functionApp } from "@azure/functions";
+import { toWebResponse } from "../../base/plain-http.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { hostService, type OpenService } from "../../messaging/hosted-service.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { toResponse } from "../../webhooks/http.js";
 import { runTimeMs } from "./function-timeout.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
@@ -29,7 +29,9 @@ export function registerMessageFunctions(open: OpenService, options: MessageFunc
     methods: ["POST"],
     authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) =>
-      inInvocation(context, async () => toHttpResponse(toResponse(await receive(requestFromHost(request))))),
+      inInvocation(context, async () =>
+        toHttpResponse(toWebResponse(await receive(requestFromHost(request)))),
+      ),
   });
   refuseUnknown(options, ["route"], "registerMessageFunctions");
   const settings = readAzureSettings();
