@@ -45,6 +45,8 @@ export interface ServiceReceiver {
   readonly respond: PlainRoute;
   /** The same for hosts whose own routes lead here: takes any path. */
   handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** Larger messages are refused. */
+  readonly maxBodyBytes: number;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }
