@@ -5,11 +5,12 @@ import { sleep } from "../base/wait.js";
 import { RetryAfter } from "../dispatch/settlement.js";
 import { InvalidOperationError } from "../errors.js";
 import { isMessageFault } from "../publishers/refused-message.js";
-import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import { backoffMs } from "../queue/retry-policy.js";
 import type { CommandDefinition } from "./define-messages.js";
 import type { Deliver } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
+import { wireLimits } from "./envelope-fields.js";
 import { responseFrom } from "./response-payload.js";
 import { policyOf } from "./retry-options.js";
 import { checkHeaders, type Sender } from "./sender.js";
@@ -61,7 +62,8 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
     const { maxRetries = settings.retry.maxRetries } = options;
     requireDuration(timeoutMs, "timeoutMs");
     optionalCount(maxRetries, "maxRetries", 0);
-    checkHeaders(headers);
+    checkHeaders(headers, wireLimits.headers - 1); // one is added here
+    if (correlationId !== null) requireName(correlationId, "correlationId");
     sender.requireDestination(destination);
     const definition = messages.get(endpoint) as CommandDefinition;
     const message: Envelope = {
@@ -70,7 +72,7 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
       sourceServiceId: serviceId,
       messageType: "Command",
       endpoint,
-      payload: JSON.parse(await sender.payloadText(endpoint, definition, payload)) as unknown,
+      payload: JSON.parse(await sender.payloadText(endpoint, definition, payload, options)) as unknown,
       headers: { ...headers, [headerNames.replyWith]: "acknowledgement" },
     };
     const response = await abortAfter(

@@ -7,6 +7,7 @@ import type { MessageDefinition } from "./define-messages.js";
 import type { MessageType } from "./envelope.js";
 import { headerProblem, wireLimits } from "./envelope-fields.js";
 import { mostRetries } from "./retry-options.js";
+import { bytesBesidePayload } from "./serialise-envelope.js";
 import { serialisePayload } from "./serialise-payload.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { SendOptions } from "./service-types.js";
@@ -28,7 +29,12 @@ export interface Sender {
   /** Writes a message to the outbox whose payload was validated. */
   enqueue(message: OutgoingText, options: SendOptions): Promise<string>;
   /** The payload of a message in JSON, validated as its receiver will validate it. */
-  payloadText(endpoint: string, definition: MessageDefinition, payload: unknown): Promise<string>;
+  payloadText(
+    endpoint: string,
+    definition: MessageDefinition,
+    payload: unknown,
+    options: Pick<SendOptions, "correlationId" | "headers">,
+  ): Promise<string>;
   requireDestination(destination: string): void;
 }
 
@@ -86,12 +92,21 @@ export function createSender(parts: ServiceParts): Sender {
     return messageId;
   };
 
-  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
+  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload, options) => {
     const text = serialisePayload(payload, `The payload of "${endpoint}"`);
-    const bytes = Buffer.byteLength(text);
+    const { messageType } = definition;
+    const { correlationId = null, headers = {} } = options;
+    const beside = bytesBesidePayload({
+      sourceServiceId: serviceId,
+      endpoint,
+      messageType,
+      correlationId,
+      headers,
+    });
+    const bytes = Buffer.byteLength(text) + beside;
     if (bytes > settings.maxBodyBytes)
       throw new InvalidArgumentError(
-        `The payload of "${endpoint}" has ${bytes} bytes; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
+        `The message "${endpoint}" has ${bytes} bytes, ${beside} of them beside its payload; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
       );
     await validatedPayload(definition, JSON.parse(text), endpoint);
     return text;
@@ -105,7 +120,7 @@ export function createSender(parts: ServiceParts): Sender {
       const definition = parts.messages.get(endpoint)!;
       requireDestination(destination);
       checkOptions(options, settings.inboxRetentionMs);
-      const text = await payloadText(endpoint, definition, payload);
+      const text = await payloadText(endpoint, definition, payload, options);
       return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
     },
   };
@@ -126,7 +141,9 @@ export function checkOptions(options: SendOptions, inboxRetentionMs: number): vo
     );
 }
 
-export function checkHeaders(headers: SendOptions["headers"]): void {
+export function checkHeaders(headers: SendOptions["headers"], most: number = wireLimits.headers): void {
+  const count = Object.keys(headers ?? {}).length;
+  if (count > most) throw new InvalidArgumentError(`headers: at most ${most} are sent, not ${count}.`);
   const wrong = Object.entries(headers ?? {})
     .filter(([name, value]) => name.startsWith("rf-") || headerProblem(name, value) !== undefined)
     .map(([name]) => name);

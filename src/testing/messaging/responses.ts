@@ -168,5 +168,14 @@ export function responsesContract(harness: ContractHarness): void {
       ).rejects.toThrow(/within 20 ms/);
       await expect(request({ signal: AbortSignal.abort(new Error("stopped")) })).rejects.toThrow("stopped");
     });
+
+    it("MSG-07 a request that no receiver would take is refused at once, and not sent again and again", async () => {
+      const { orders } = await conversing({});
+      const request = (options: object) => orders.request.ReserveStock("inventory", { item: "x" }, options);
+      const headers = Object.fromEntries(Array.from({ length: 64 }, (_, index) => [`x-${index}`, "1"]));
+      await expect(request({ headers })).rejects.toThrow("headers: at most 63 are sent, not 64");
+      for (const correlationId of ["", "x".repeat(256)])
+        await expect(request({ correlationId })).rejects.toThrow(/correlationId/);
+    });
   });
 }

@@ -130,8 +130,9 @@ describe("the definition of a service", () => {
   it("MSG-10 an inbox retention below twice the longest retry window, or below the TTL, is refused", () => {
     // 2 + 4 + 8 + 16 + 32 s and five times half a second
     const windowMs = 64_500;
-    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs })).toEqual([]);
-    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs - 1 })).toEqual([
+    const short = { ttlMs: 1_000, toleranceMs: 1_000 };
+    expect(problems({ ...short, inboxRetentionMs: 2 * windowMs })).toEqual([]);
+    expect(problems({ ...short, inboxRetentionMs: 2 * windowMs - 1 })).toEqual([
       `inboxRetentionMs must be at least twice the retry window, which is ${windowMs} ms: at least ${2 * windowMs}, not ${2 * windowMs - 1}`,
     ]);
     const tenHours = { retry: { maxRetries: 150, baseMs: 300_000, jitterMs: 0 } };
@@ -140,6 +141,15 @@ describe("the definition of a service", () => {
     expect(problems(source)).toEqual([expect.stringMatching(/the retry window of the source "slow"/)]);
     expect(problems({ ttlMs: 48 * 3_600_000 })).toEqual([
       expect.stringMatching(/^inboxRetentionMs must be at least ttlMs/),
+    ]);
+  });
+
+  it("MSG-08 MSG-10 an inbox retention below twice the tolerance, in which messages can be replayed, is refused", () => {
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 600_000 })).toEqual([]);
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 599_999 })).toEqual([
+      expect.stringMatching(
+        /^inboxRetentionMs must be at least twice toleranceMs: at least 600000, not 599999/,
+      ),
     ]);
   });
 

@@ -17,6 +17,7 @@ import {
   signal,
   signEnvelope,
 } from "../../../src/messaging/index.js";
+import { bytesBesidePayload } from "../../../src/messaging/serialise-envelope.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 
@@ -221,6 +222,17 @@ describe("the receiver by HTTP", () => {
       reservation: "table",
     });
     expect(stock.handled()).toBe(2);
+  });
+
+  it("MSG-22 the bytes that a sender counts are those of the body, and never fewer", () => {
+    const headers = { traceparent: "00-ü", "x-long": '"'.repeat(500) };
+    for (const correlationId of [null, 'c"1', "ü".repeat(200)]) {
+      const { payload, messageId, ...fields } = { ...approved(), correlationId, headers };
+      const counted = bytesBesidePayload(fields) + Buffer.byteLength(JSON.stringify(payload));
+      const bytes = Buffer.byteLength(signed({ ...fields, payload, messageId }));
+      expect(counted).toBeGreaterThanOrEqual(bytes);
+      expect(counted - bytes).toBeLessThan(50); // the header of a request, which this is not
+    }
   });
 
   it("MSG-09 MSG-18 by gRPC a receiver is reached whatever its prefix, and refuses what is above its own limit", async () => {
