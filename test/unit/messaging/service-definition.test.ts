@@ -7,6 +7,7 @@ import {
   type ServiceOptions,
   signal,
 } from "../../../src/messaging/index.js";
+import { defaults } from "../../../src/messaging/service-options.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
@@ -151,6 +152,21 @@ describe("the definition of a service", () => {
         /^inboxRetentionMs must be at least twice toleranceMs: at least 600000, not 599999/,
       ),
     ]);
+  });
+
+  it("MSG-10 MSG-18 the defaults are those of the specification", () => {
+    const [second, minute, hour] = [1_000, 60_000, 3_600_000];
+    expect(defaults).toMatchObject({
+      pollMs: second,
+      batchSize: 50,
+      retry: { maxRetries: 5, baseMs: 2 * second, maxMs: 5 * minute, jitterMs: 500 },
+      ttlMs: 24 * hour,
+      sentRetentionMs: 7 * 24 * hour,
+      inboxRetentionMs: 24 * hour,
+      cleanupMs: 5 * minute,
+      toleranceMs: 5 * minute,
+      prefix: "/_rf",
+    });
   });
 
   it("MSG-18 wrong times, limits and paths are refused", () => {
