@@ -68,7 +68,7 @@ async function inventory(maxBodyBytes: number) {
   await service.init();
   const listener = await listen({
     address: "http://127.0.0.1:0/_rf/receive",
-    fetch: service.receiver.fetch,
+    receiver: service.receiver,
   });
   onTestFinished(async () => {
     await listener.close();
