@@ -3078,3 +3078,129 @@ begin
   option (loop join, force order);
 end
 go
+
+if object_id(N'[infra].[Outbox_ListDone]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_ListDone] as return 0')
+go
+
+alter procedure [infra].[Outbox_ListDone]
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
+    s.processed_at as processed_at
+  from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
+  inner join [infra].[Outbox] m on m.seq = s.seq
+  where s.seq > @after_seq and s.status = 3
+  order by s.seq
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_Resend]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Resend] as return 0')
+go
+
+alter procedure [infra].[Outbox_Resend]
+  @now datetime2(3) = null,
+  @items nvarchar(max),
+  @ttl_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @changed table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  update [infra].[OutboxState]
+  set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
+    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, processed_by = null
+  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].status = 3
+  option (loop join, force order);
+
+  if exists (select 1 from @changed c where c.keyed = 1)
+  begin
+    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+
+    insert into @rejoining (seq, partition_key)
+    select c.seq, m.partition_key
+    from @changed c
+    inner join [infra].[Outbox] m on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null;
+
+    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+
+    insert into @rejoining_keys (partition_key)
+    select distinct f.partition_key
+    from @rejoining f
+    where f.partition_key is not null;
+
+    insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
+    select k.partition_key, 0
+    from @rejoining_keys k
+    order by k.partition_key;
+
+    delete from [infra].[OutboxPartitionLock]
+    from @rejoining_keys k, [infra].[OutboxPartitionLock]
+    where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
+
+    update [infra].[OutboxState]
+    set status = 5, keyed = 1
+    from @rejoining b, [infra].[OutboxState] with (rowlock)
+    where [OutboxState].seq = b.seq;
+
+    insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
+    select b.seq, b.partition_key
+    from @rejoining b
+    where not exists (select 1 from [infra].[OutboxPendingArrivals] a where a.seq = b.seq)
+    order by b.seq;
+  end
+
+  if @outermost = 1 commit transaction;
+
+  select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_MakeDue]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_MakeDue] as return 0')
+go
+
+alter procedure [infra].[Outbox_MakeDue]
+  @now datetime2(3) = null,
+  @error nvarchar(max),
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @due table (seq bigint not null primary key);
+
+  update [infra].[OutboxState]
+  set visible_at = @now
+  output inserted.seq into @due (seq)
+  from (
+    select top (@limit) r.seq
+    from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 1 and r.visible_at > @now and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
+    order by r.visible_at, r.seq
+  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at > @now and [OutboxState].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
+  option (loop join, force order);
+
+  select d.seq as seq from @due d;
+end
+go

@@ -54,3 +54,6 @@ grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_EnqueueMany] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_EnqueueKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_MakeDue] to [$(FunctionsUser)];

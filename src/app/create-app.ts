@@ -1,6 +1,6 @@
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
-import { toWebResponse } from "../base/plain-http.js";
+import { toWebResponse } from "../base/to-web-response.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import type { WebhookRoute } from "../webhooks/route.js";

@@ -1,12 +1,11 @@
 import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
 import type { RunOptions } from "../dispatch/dispatch-run.js";
-import { hasProgressed } from "../dispatch/has-progressed.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
 import { appDispatcher } from "./app-dispatcher.js";
-import { type DispatchReport, dispatchAll } from "./dispatch-all.js";
+import type { DispatchReport } from "./dispatch-all.js";
+import { dispatchWithSuccessor } from "./dispatch-with-successor.js";
 import type { OpenApp } from "./open-app.js";
-import { successorOf } from "./successor.js";
 
 export interface DispatchJobOptions {
   /** A wake-up started this run: it polls once more after a moment, because a burst of messages wakes once. */
@@ -31,14 +30,6 @@ export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: O
       inbox: incoming && ((limit: Budget) => incoming.run(inbox, limit, options)),
       outbox: outgoing && ((limit: Budget) => outgoing.run(outbox, limit, options)),
     };
-    if (wakeUp === undefined) return dispatchAll(jobs, budget, wokenUp);
-    const successor = successorOf(wakeUp, budget, logger);
-    try {
-      const report = await dispatchAll(jobs, successor.budgetBefore, wokenUp);
-      if (report.more && hasProgressed(report)) await successor.wake();
-      return report;
-    } finally {
-      successor.close();
-    }
+    return dispatchWithSuccessor(jobs, budget, { wokenUp, wakeUp, logger });
   };
 }

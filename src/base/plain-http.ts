@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { headersOf } from "./headers-of.js";
 import { type Route, respondBy } from "./node-http.js";
 import type { ReadableRequest } from "./read-body.js";
+import { toWebResponse } from "./to-web-response.js";
 
 /**
  * The part of a web `Request` that this package uses, and its path. Making a `Request` or a `Response` loads Node's whole
@@ -22,12 +24,6 @@ export interface PlainResponse {
 }
 
 export type PlainRoute = (request: PlainRequest) => Promise<PlainResponse>;
-
-const jsonContent = { "content-type": "application/json" };
-
-/** All headers that a host has to send. */
-export const headersOf = ({ headers, body = "" }: PlainResponse): Record<string, string> =>
-  body === "" ? { ...headers } : { ...jsonContent, ...headers };
 
 /** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
 export const respondPlainly = (
@@ -51,11 +47,6 @@ export const respondPlainly = (
       .writeHead(status, { ...headersOf(response), "content-length": Buffer.byteLength(body) })
       .end(body);
   });
-
-export function toWebResponse(response: PlainResponse): Response {
-  const { status, body = "" } = response;
-  return new Response(body === "" ? null : body, { status, headers: headersOf(response) });
-}
 
 /** The same as a function of the web's. */
 export const webRoute =

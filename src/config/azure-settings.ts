@@ -5,9 +5,16 @@ export type QueueStorage =
   | { readonly connectionString: string }
   | { readonly queueServiceUrl: string; readonly clientId: string | undefined };
 
+export interface WakeQueue {
+  readonly queue: string;
+  readonly storage: QueueStorage;
+}
+
 export interface AzureSettings {
   /** The queue that wakes the dispatcher. Without one only the timer starts it. */
-  readonly wakeUp: { readonly queue: string; readonly storage: QueueStorage } | undefined;
+  readonly wakeUp: WakeQueue | undefined;
+  /** The queue that wakes the dispatcher of a service's messages. */
+  readonly messageWakeUp: WakeQueue | undefined;
   /** The queue, in the same account, whose messages the app's consumer handles. */
   readonly consumeQueue: string | undefined;
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
@@ -23,13 +30,16 @@ const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
   const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
-  const queue = filled("ONCEBOX_WAKE_QUEUE");
+  const wakeQueue = (setting: string): WakeQueue | undefined => {
+    const queue = filled(setting);
+    return queue === undefined
+      ? undefined
+      : { queue: queueName(queue, setting), storage: queueStorage(filled, setting) };
+  };
   const consumed = filled("ONCEBOX_CONSUME_QUEUE");
   return {
-    wakeUp:
-      queue === undefined
-        ? undefined
-        : { queue: queueName(queue, "ONCEBOX_WAKE_QUEUE"), storage: queueStorage(filled) },
+    wakeUp: wakeQueue("ONCEBOX_WAKE_QUEUE"),
+    messageWakeUp: wakeQueue("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
     schedules: {
       dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
@@ -55,7 +65,7 @@ function queueName(name: string, setting: string): string {
 }
 
 /** Reads the settings that the queue trigger reads, so that both use the same account. */
-function queueStorage(filled: (name: string) => string | undefined): QueueStorage {
+function queueStorage(filled: (name: string) => string | undefined, setting: string): QueueStorage {
   const connectionString = filled("AzureWebJobsStorage");
   if (connectionString !== undefined) return { connectionString };
   const account = filled("AzureWebJobsStorage__accountName");
@@ -64,7 +74,7 @@ function queueStorage(filled: (name: string) => string | undefined): QueueStorag
     (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
   if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) {
     throw new InvalidArgumentError(
-      "ONCEBOX_WAKE_QUEUE needs a storage account: set AzureWebJobsStorage, or AzureWebJobsStorage__queueServiceUri to the URL of its queues.",
+      `${setting} needs a storage account: set AzureWebJobsStorage, or AzureWebJobsStorage__queueServiceUri to the URL of its queues.`,
     );
   }
   return { queueServiceUrl, clientId: filled("AzureWebJobsStorage__clientId") };

@@ -31,8 +31,10 @@ function checkDatabases(db: AnyServiceOptions["db"]): readonly string[] {
     typeof (value as { driver?: { transaction?: unknown } } | null | undefined)?.driver?.transaction ===
     "function";
   if (isDatabase(db)) return [];
-  const { outbox, inbox } = (db ?? {}) as Partial<SeparateDatabases>;
-  if (isDatabase(outbox) && isDatabase(inbox)) return [];
+  const { outbox, inbox, otherOutboxes = [] } = (db ?? {}) as Partial<SeparateDatabases>;
+  const isList = Array.isArray(otherOutboxes) && otherOutboxes.every(isDatabase);
+  if (isDatabase(outbox) && isDatabase(inbox))
+    return isList ? [] : ["db.otherOutboxes must be a list of databases"];
   return ["db must be a database, such as openSqlite(…), or { outbox, inbox } with two of them"];
 }
 

@@ -9,6 +9,7 @@ import { type AnyServiceOptions, settingsOf } from "./service-options.js";
 const durations = [
   "ttlMs",
   "pollMs",
+  "idlePollMs",
   "leaseMs",
   "timeoutMs",
   "handlerTimeoutMs",
@@ -19,7 +20,7 @@ const durations = [
 ] as const;
 
 /** Those that a timer waits for. */
-const timers = ["pollMs", "timeoutMs", "handlerTimeoutMs", "cleanupMs"] as const;
+const timers = ["pollMs", "idlePollMs", "timeoutMs", "handlerTimeoutMs", "cleanupMs"] as const;
 
 /** Problems of times, limits and retries. */
 export function checkTimes(options: AnyServiceOptions): readonly string[] {

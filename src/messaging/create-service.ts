@@ -3,6 +3,7 @@ import { defined } from "../base/defined.js";
 import type { PlainRequest, PlainResponse, PlainRoute } from "../base/plain-http.js";
 import type { DispatchResult } from "../dispatch/dispatch-run.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
+import { wakeUps } from "../dispatch/wake-ups.js";
 import { InvalidArgumentError } from "../errors.js";
 import { requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
@@ -25,6 +26,7 @@ import { responseHandler } from "./responses.js";
 import { policyOf } from "./retry-options.js";
 import { createSender } from "./sender.js";
 import { serviceDestinations } from "./service-destinations.js";
+import { serviceLife } from "./service-life.js";
 import type { AnyServiceOptions, ServiceOptions } from "./service-options.js";
 import { type ServiceParts, serviceParts } from "./service-parts.js";
 import type {
@@ -66,9 +68,17 @@ export interface Service<Messages extends MessageDefinitions, Destination extend
   init(): Promise<void>;
   /** Runs `work` in a transaction on the outbox's database. `send` joins it, and the worker is woken by the commit. */
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /**
+   * Calls `wake` after each commit of this service that has stored messages to send, for a dispatcher elsewhere. Returns how
+   * to unsubscribe.
+   */
+  onWake(wake: () => void): () => void;
   /** For a function: sends what is due within the budget. */
   dispatch(budget: Budget): Promise<DispatchResult>;
-  /** Stops the worker and closes the connections to other services. The database stays open. */
+  /**
+   * For good: a closed service sends nothing any more. Stops the worker, waits for calls of `onDead` (for `handlerTimeoutMs` at most) and closes the connections to other
+   * services. The database stays open.
+   */
   close(): Promise<void>;
 }
 
@@ -89,11 +99,11 @@ export function createService<
   const given = options as unknown as AnyServiceOptions;
   const destinations = serviceDestinations(given);
   checkService(given, destinations.problems);
-  const wake = (): void => worker.wake();
+  const wakes = wakeUps();
   const parts: ServiceParts = serviceParts(given, {
     destinations: destinations.all,
-    onDead: deadMessages(() => parts),
-    wake,
+    dead: deadMessages(() => parts),
+    wake: wakes.wake,
   });
   const { settings, messages, outbox } = parts;
   const sender = createSender(parts);
@@ -111,6 +121,8 @@ export function createService<
     ...defined({ metrics: given.metrics }),
   });
   const worker = serviceWorker(parts, dispatcher, operations);
+  const life = serviceLife(parts.serviceId);
+  wakes.subscribe(worker.wake);
 
   /** One function for each endpoint of these kinds. */
   const byEndpoint = (kinds: readonly MessageDefinition["messageType"][], make: (name: string) => unknown) =>
@@ -131,8 +143,10 @@ export function createService<
     ) as Senders<Combined<Messages>, Destination>,
     request: byEndpoint(
       ["Command"],
-      (name) => (destination: string, payload: unknown, requestOptions?: RequestOptions) =>
-        request(name, destination, payload, requestOptions),
+      (name) => async (destination: string, payload: unknown, requestOptions?: RequestOptions) => {
+        life.requireOpen();
+        return request(name, destination, payload, requestOptions);
+      },
     ) as Requesters<Combined<Messages>, Destination>,
     pushCall: byEndpoint(["PushCall"], (name) => wrapPushCall(parts, sender, name)) as PushCalls<
       Combined<Messages>,
@@ -141,9 +155,21 @@ export function createService<
     receiver: { receive, ...receiverHttp(parts, receive) },
     init: () => createTables(parts),
     transaction: (work) => wakingTransaction(parts, work),
-    dispatch: (budget) => dispatcher.run(outbox, budget),
+    onWake: wakes.subscribe,
+    start() {
+      life.requireOpen();
+      worker.start();
+    },
+    async dispatch(budget) {
+      life.requireOpen();
+      const result = await dispatcher.run(outbox, budget, { onWake: wakes.subscribe });
+      await parts.dead.ended(budget);
+      return result;
+    },
     async close() {
+      life.end();
       await worker.stop();
+      await parts.dead.ended();
       await destinations.close();
     },
   };

@@ -20,8 +20,9 @@ type DeliverOne = (
 
 /** Each destination has a circuit breaker and a time limit around its transport. */
 export function deliverer({ options, settings, destinations, reports }: ServiceParts): Deliver {
-  const { breaker, metrics } = options;
-  const guard = defined({ timeoutMs: settings.timeoutMs, breaker, logger: reports.logger, metrics });
+  const { breaker, metrics, clock } = options;
+  const now = clock && (() => clock().getTime());
+  const guard = defined({ timeoutMs: settings.timeoutMs, breaker, logger: reports.logger, metrics, now });
   const each = new Map(
     [...destinations.values()].map(({ transport, ...target }): [string, DeliverOne] => {
       const { serviceId } = target;

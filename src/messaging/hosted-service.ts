@@ -9,12 +9,15 @@ import { refusedResponse } from "../webhooks/responses.js";
 import type { Service, ServiceReceiver } from "./create-service.js";
 
 /** The part of a service that functions use. */
-export type HostedService = Pick<Service<never, never>, "receiver" | "dispatch" | "maintain" | "close">;
+export type HostedService = Pick<
+  Service<never, never>,
+  "receiver" | "dispatch" | "maintain" | "onWake" | "close"
+>;
 
 /** Makes the service. `logger` writes to the platform's log. */
 export type OpenService = (host: { readonly logger: Logger }) => HostedService | Promise<HostedService>;
 
-type LoggerAt = (level: LogLevel) => Logger;
+export type LoggerAt = (level: LogLevel) => Logger;
 
 export interface ServiceHost {
   /** The service. Rejects when it could not be made; the next call tries again. */
@@ -26,8 +29,13 @@ export interface ServiceHost {
 /** Functions in one process that were given the same `open` share its service, and so its connections. */
 const services = new WeakMap<OpenService, ServiceHost["ready"]>();
 
+export interface HostOptions {
+  /** Called before a message is acknowledged whose handler has sent others. They are committed. Must not reject. */
+  afterSend(): Promise<void>;
+}
+
 /** Runs a service in functions. It is made while the module loads, when platforms give a function the most processor time. */
-export function hostService(open: OpenService, loggerAt: LoggerAt): ServiceHost {
+export function hostService(open: OpenService, loggerAt: LoggerAt, options?: HostOptions): ServiceHost {
   if (typeof open !== "function")
     throw new InvalidArgumentError("Give a function that makes the service: () => createService({ … }).");
   const ready = services.get(open) ?? madeOnce(open, loggerAt);
@@ -43,7 +51,13 @@ export function hostService(open: OpenService, loggerAt: LoggerAt): ServiceHost 
         loggerAt("info").error("Inbox: service could not be created", fields);
         return refusedResponse("unavailable");
       }
-      return service.receiver.handle(request);
+      let hasSent = false;
+      const unsubscribe = service.onWake(() => {
+        hasSent = true;
+      });
+      const response = await service.receiver.handle(request).finally(unsubscribe);
+      if (hasSent) await options?.afterSend();
+      return response;
     },
   };
 }

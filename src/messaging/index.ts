@@ -19,6 +19,7 @@ export type { OpenedEnvelope, OpenOptions } from "./open-envelope.js";
 export { openEnvelope } from "./open-envelope.js";
 export type { InboxStats, OutboxStats, SentFilter, ServiceMaintenance } from "./operations.js";
 export { RequestFailedError } from "./request.js";
+export type { Resend, ResendFilter, ResendResult } from "./resend.js";
 export type { ResponseReference } from "./response-reference.js";
 export { isResponseReference, responseReference } from "./response-reference.js";
 export type { RetryOptions } from "./retry-options.js";

@@ -5,6 +5,7 @@ import { refuseUnknown } from "../queue/arguments.js";
 import { expireWithin, type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import type { OutboxState } from "../queue/message.js";
 import type { CallOptions, Page } from "../queue/work-store.js";
+import { type Resend, resender } from "./resend.js";
 import type { ServiceParts } from "./service-parts.js";
 import { type SentMessage, type SentState, sentStates, topicOf, toSentMessage } from "./stored-message.js";
 
@@ -54,6 +55,15 @@ export interface Operations {
    * again.
    */
   retry(messageId: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Sends Sent messages again, with all their retries and the service's `ttlMs` from now on, and tells how many: for a
+   * destination whose database was restored from an older back-up. Messages that the destination still knows are
+   * duplicates there. In batches; when it is aborted, what it has done stays, and it may be called again.
+   *
+   * @example
+   * await orders.resend({ destination: "inventory", since: timeOfItsBackUp });
+   */
+  readonly resend: Resend;
   maintain(budget: Budget): Promise<ServiceMaintenance>;
 }
 
@@ -68,7 +78,7 @@ const outboxStateOf: Readonly<Record<SentState, OutboxState>> = {
 
 /** What an operator or a timer does with a service. */
 export function serviceOperations(parts: ServiceParts): Operations {
-  const { outbox, inbox, settings, reports, now, wake } = parts;
+  const { outbox, inbox, settings, reports, dead, now, wake } = parts;
   const { maxRetries } = settings.retry;
 
   return {
@@ -119,6 +129,8 @@ export function serviceOperations(parts: ServiceParts): Operations {
       return changed.length > 0;
     },
 
+    resend: resender(parts),
+
     async maintain(budget) {
       const expired = await reapWithin(outbox, budget);
       const failed = await expireWithin(outbox, budget);
@@ -126,6 +138,7 @@ export function serviceOperations(parts: ServiceParts): Operations {
       const handled = await purgeWithin(inbox, budget, { retentionMs: settings.inboxRetentionMs });
       const [outboxStats, inboxStats] = [await outbox.stats(), await inbox.stats()];
       reports.sizes(outboxStats.counts.Ready, inboxStats.counts.Done);
+      await dead.ended(budget);
       return { expired, failed, sent, inbox: handled };
     },
   };

@@ -6,6 +6,8 @@ import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/reasons.js";
 import type { Deliver } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
+import { handlerFor } from "./handler-for.js";
+import { heldBack } from "./held-back.js";
 import type { HandleResponse } from "./responses.js";
 import type { ServiceParts } from "./service-parts.js";
 import { isExpired, maxRetriesOf, toEnvelope, topicOf } from "./stored-message.js";
@@ -24,7 +26,7 @@ export function outboxHandlers(
     { messageId, messageType, correlationId, endpoint }: Envelope,
     { payload }: TransportResponse,
   ): Promise<void> => {
-    if (messageType !== "Command" || options.onResponse?.[endpoint] === undefined) return;
+    if (messageType !== "Command" || handlerFor(options.onResponse, endpoint) === undefined) return;
     await handleResponse({
       endpoint,
       sourceServiceId: destination,
@@ -34,9 +36,9 @@ export function outboxHandlers(
     });
   };
 
-  const sendTo =
-    (destination: string): HandlerFunction<OutboxMessage> =>
-    async (message, { signal }) => {
+  const sendTo = (destination: string): HandlerFunction<OutboxMessage> => {
+    const waiting = heldBack(parts, destination);
+    return async (message, { signal }) => {
       const maxRetries = maxRetriesOf(message, settings.retry.maxRetries);
       // Its process was killed at the last attempt.
       if (message.attempt > maxRetries) throw permanentFailure(message.lastError ?? reasons.leaseExpired);
@@ -47,7 +49,9 @@ export function outboxHandlers(
       try {
         await respond(destination, envelope, await deliver(destination, envelope, signal));
       } catch (error) {
-        // Not tried, because the circuit breaker is open; or cut off, because the function's time is up.
+        // Not tried, because the circuit breaker is open.
+        if (error instanceof RetryAfter && !error.costsAttempt) throw waiting.later(error.delayMs);
+        // Asked for by onResponse; or cut off, because the function's time is up.
         if (error instanceof RetryAfter || signal.aborted) throw error;
         const reason = sendError(error);
         const retry = message.attempt + 1;
@@ -56,12 +60,15 @@ export function outboxHandlers(
         throw new SendFailed(reason);
       }
       reports.sent(outgoing, performance.now() - startedAt, message.attempt);
+      await waiting.delivered();
     };
+  };
 
   return Object.fromEntries(
-    [...destinations.keys()].flatMap((destination) =>
-      [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), sendTo(destination)] as const),
-    ),
+    [...destinations.keys()].flatMap((destination) => {
+      const send = sendTo(destination);
+      return [...messages.keys()].map((endpoint) => [topicOf(destination, endpoint), send] as const);
+    }),
   );
 }
 

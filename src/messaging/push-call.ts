@@ -24,7 +24,7 @@ export const wrapPushCall =
       const taken = await validated(definition.input, JSON.parse(inputText), `The input of "${endpoint}"`);
       const output = await call(taken, { tx });
       const payload = { input: JSON.parse(inputText) as unknown, output };
-      const text = await sender.payloadText(endpoint, definition, payload, options);
+      const text = await sender.payloadText(endpoint, definition, payload);
       await sender.enqueue({ destination, endpoint, messageType: "PushCall", text }, { ...options, tx });
       return output;
     };

@@ -19,10 +19,10 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
     }
     const opened = openRequest(parts, body);
     if ("status" in opened) return opened;
-    const { acknowledged, duplicateDetected, payload, error } = await receive(opened.envelope);
+    const { acknowledged, duplicateDetected, payload, error, permanent } = await receive(opened.envelope);
     return acknowledged
       ? json(200, { acknowledged, duplicateDetected, payload: payload ?? null })
-      : json(500, { acknowledged, error });
+      : json(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
   };
   const respond: ServiceReceiver["respond"] = async (request) =>
     request.path === path ? handle(request) : { status: 404 };

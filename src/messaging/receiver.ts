@@ -1,16 +1,18 @@
 import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
 import { withinTime } from "../base/within-time.js";
-import { describeThrown } from "../dispatch/settlement.js";
+import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { handleOnce, type OnceOutcome, storedUnder } from "../middleware/handle-once.js";
 import { runningRequests } from "../middleware/running-requests.js";
 import { throwFailureResult } from "../middleware/throw-failure-result.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { Envelope } from "./envelope.js";
+import { handlerFor } from "./handler-for.js";
 import { responseText } from "./response-payload.js";
 import type { HandleResponse } from "./responses.js";
 import type { Sender } from "./sender.js";
+import { sentCommand } from "./sent-command.js";
 import type { AnyHandler } from "./service-options.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { ReceiveContext } from "./service-types.js";
@@ -101,7 +103,8 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
       reports.notProcessed(incoming(message), withoutPayload(describeThrown(error), payload));
       // A handler's own error may quote a secret, so its sender gets no more than its name.
       const told = withoutPayload(safeReason(error), payload);
-      return { acknowledged: false, duplicateDetected: false, error: told };
+      const refused = { acknowledged: false, duplicateDetected: false, error: told } as const;
+      return error instanceof PermanentFailure ? { ...refused, permanent: true } : refused;
     }
   };
 }
@@ -137,7 +140,7 @@ function handlerOf(
   { endpoint, messageType }: Envelope,
 ): { readonly definition: MessageDefinition; readonly handler: AnyHandler } {
   const definition = messages.get(endpoint);
-  const handler = options.receive?.[endpoint];
+  const handler = handlerFor(options.receive, endpoint);
   if (definition === undefined || handler === undefined)
     throw new InvalidOperationError(
       `The service "${serviceId}" has no handler for the endpoint "${endpoint}".`,
@@ -174,18 +177,18 @@ async function sendResponse(
 }
 
 async function receivedResponse(
-  { messages, reports }: ServiceParts,
+  parts: ServiceParts,
   message: Envelope,
   handleResponse: HandleResponse,
 ): Promise<TransportResponse> {
-  const { endpoint, sourceServiceId, correlationId, payload } = message;
-  const inReplyTo = message.headers[headerNames.inReplyTo];
-  if (inReplyTo === undefined || messages.get(endpoint)?.messageType !== "Command")
-    throw new InvalidArgumentError(
-      `A response needs the header ${headerNames.inReplyTo} and the endpoint of a command.`,
-    );
+  const { reports } = parts;
+  const { endpoint, sourceServiceId, payload } = message;
   const startedAt = performance.now();
-  const outcome = await handleResponse({ endpoint, sourceServiceId, inReplyTo, correlationId, payload });
+  const command = await sentCommand(parts, message);
+  const outcome =
+    command === "handled"
+      ? "known"
+      : await handleResponse({ endpoint, sourceServiceId, ...command, payload });
   if (outcome === "known") reports.duplicate(incoming(message));
   else reports.processed(incoming(message), performance.now() - startedAt);
   return acknowledgement(undefined, outcome === "known");

@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger, silentLogger, withFields } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/metrics.js";
 
@@ -73,6 +74,9 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
       logger.error("Outbox: message permanently failed", { ...message, maxRetries, error });
       measure("histogram", "rf_outbox_retry_count", retries, outgoing(message));
       measure("count", "rf_outbox_failed_count", 1, outgoing(message));
+    },
+    resent(count: number, destination: string | undefined): void {
+      logger.warn("Outbox: messages resent", { resent: count, ...defined({ destination }) });
     },
     expired(message: Outgoing): void {
       logger.error("Outbox: message expired", { ...message });

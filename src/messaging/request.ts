@@ -2,18 +2,18 @@ import { abortAfter } from "../base/abort-after.js";
 import { safeReason } from "../base/safe-reason.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { sleep } from "../base/wait.js";
-import { RetryAfter } from "../dispatch/settlement.js";
+import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidOperationError } from "../errors.js";
 import { isMessageFault } from "../publishers/refused-message.js";
-import { optionalCount, refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
+import { optionalName, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import { backoffMs } from "../queue/retry-policy.js";
 import type { CommandDefinition } from "./define-messages.js";
 import type { Deliver } from "./deliver.js";
 import type { Envelope } from "./envelope.js";
-import { wireLimits } from "./envelope-fields.js";
+import { requireSize } from "./message-size.js";
 import { responseFrom } from "./response-payload.js";
 import { policyOf } from "./retry-options.js";
-import { checkHeaders, type Sender } from "./sender.js";
+import { checkHeaders, checkRetries, type Sender } from "./sender.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { RequestOptions } from "./service-types.js";
 import { headerNames } from "./stored-message.js";
@@ -50,7 +50,8 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
         return (await deliver(destination, message, signal)).payload;
       } catch (error) {
         signal.throwIfAborted();
-        if (attempt > maxRetries) throw failed(destination, message.endpoint, error);
+        if (attempt > maxRetries || error instanceof PermanentFailure)
+          throw failed(destination, message.endpoint, error);
         await sleep(error instanceof RetryAfter ? error.delayMs : backoffMs(policy, attempt), signal);
       }
     }
@@ -58,23 +59,25 @@ export function requester(parts: ServiceParts, sender: Sender, deliver: Deliver)
 
   return async (endpoint, destination, payload, options = {}) => {
     refuseUnknown(options, known, "request");
-    const { timeoutMs = defaultTimeoutMs, signal, correlationId = null, headers } = options;
+    const { timeoutMs = defaultTimeoutMs, signal, headers } = options;
     const { maxRetries = settings.retry.maxRetries } = options;
     requireDuration(timeoutMs, "timeoutMs");
-    optionalCount(maxRetries, "maxRetries", 0);
-    checkHeaders(headers, wireLimits.headers - 1); // one is added here
-    if (correlationId !== null) requireName(correlationId, "correlationId");
+    checkRetries(maxRetries);
+    checkHeaders(headers, 1);
+    // Before it is sent: a transport that cannot sign it would count against the destination's circuit breaker.
+    const correlationId = optionalName(options.correlationId, "correlationId");
     sender.requireDestination(destination);
     const definition = messages.get(endpoint) as CommandDefinition;
-    const message: Envelope = {
-      messageId: uuidV7(),
+    const payloadText = await sender.payloadText(endpoint, definition, payload);
+    const fields = {
       correlationId,
       sourceServiceId: serviceId,
       messageType: "Command",
       endpoint,
-      payload: JSON.parse(await sender.payloadText(endpoint, definition, payload, options)) as unknown,
       headers: { ...headers, [headerNames.replyWith]: "acknowledgement" },
-    };
+    } as const;
+    requireSize({ ...fields, payloadText }, settings.maxBodyBytes);
+    const message: Envelope = { ...fields, messageId: uuidV7(), payload: JSON.parse(payloadText) as unknown };
     const response = await abortAfter(
       timeoutMs,
       (inTime) => attempts(destination, message, maxRetries, inTime),

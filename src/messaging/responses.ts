@@ -1,5 +1,7 @@
 import { throwFailureResult } from "../middleware/throw-failure-result.js";
+import type { InboxKey } from "../queue/message.js";
 import type { CommandDefinition } from "./define-messages.js";
+import { handlerFor } from "./handler-for.js";
 import { responseFrom } from "./response-payload.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { ResponseContext } from "./service-types.js";
@@ -21,6 +23,12 @@ export type ResponseOutcome = "handled" | "known" | "ignored";
 
 export type HandleResponse = (response: IncomingResponse) => Promise<ResponseOutcome>;
 
+/** Under this key the inbox remembers that the response to a command was handled. */
+export const responseKey = (source: string, inReplyTo: string): InboxKey => ({
+  source,
+  messageId: `re:${inReplyTo}`,
+});
+
 /**
  * Handles a response once, however often it comes and whichever way: it is recorded under the command's id in the
  * transaction of the handler. So the outbox message need not be acknowledged in that transaction: a command that is sent
@@ -31,9 +39,9 @@ export function responseHandler(parts: ServiceParts): HandleResponse {
   return async ({ payload, ...response }) => {
     const { endpoint, sourceServiceId, inReplyTo } = response;
     const definition = messages.get(endpoint) as CommandDefinition;
-    const handler = options.onResponse?.[endpoint];
+    const handler = handlerFor(options.onResponse, endpoint);
     if (handler === undefined) return "ignored";
-    const key = { source: sourceServiceId, messageId: `re:${inReplyTo}` };
+    const key = responseKey(sourceServiceId, inReplyTo);
     const { kind } = await timedTransaction(parts, async ({ tx, signal }) => {
       if (!(await inbox.markProcessed(key, { tx }))) return { kind: "known" } as const;
       const value = await responseFrom(definition, payload, endpoint);

@@ -3,11 +3,12 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { currentScope } from "../middleware/current-transaction.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { SqlExecutor } from "../sql/driver.js";
+import { requireExecutor } from "../sql/require-executor.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { MessageType } from "./envelope.js";
 import { headerProblem, wireLimits } from "./envelope-fields.js";
+import { requireSize } from "./message-size.js";
 import { mostRetries } from "./retry-options.js";
-import { bytesBesidePayload } from "./serialise-envelope.js";
 import { serialisePayload } from "./serialise-payload.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { SendOptions } from "./service-types.js";
@@ -29,12 +30,7 @@ export interface Sender {
   /** Writes a message to the outbox whose payload was validated. */
   enqueue(message: OutgoingText, options: SendOptions): Promise<string>;
   /** The payload of a message in JSON, validated as its receiver will validate it. */
-  payloadText(
-    endpoint: string,
-    definition: MessageDefinition,
-    payload: unknown,
-    options: Pick<SendOptions, "correlationId" | "headers">,
-  ): Promise<string>;
+  payloadText(endpoint: string, definition: MessageDefinition, payload: unknown): Promise<string>;
   requireDestination(destination: string): void;
 }
 
@@ -69,9 +65,11 @@ export function createSender(parts: ServiceParts): Sender {
       ttlMs = settings.ttlMs,
     } = options;
     const tx = transactionFor(options.tx);
+    const sent = { ...options.headers, ...message.headers };
+    const wire = { sourceServiceId: serviceId, messageType, endpoint, payloadText: text, headers: sent };
+    requireSize({ ...wire, correlationId: correlationId ?? null }, settings.maxBodyBytes);
     const headers = {
-      ...options.headers,
-      ...message.headers,
+      ...sent,
       [headerNames.messageType]: messageType,
       [headerNames.source]: serviceId,
       [headerNames.maxRetries]: String(maxRetries),
@@ -92,21 +90,12 @@ export function createSender(parts: ServiceParts): Sender {
     return messageId;
   };
 
-  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload, options) => {
+  const payloadText: Sender["payloadText"] = async (endpoint, definition, payload) => {
     const text = serialisePayload(payload, `The payload of "${endpoint}"`);
-    const { messageType } = definition;
-    const { correlationId = null, headers = {} } = options;
-    const beside = bytesBesidePayload({
-      sourceServiceId: serviceId,
-      endpoint,
-      messageType,
-      correlationId,
-      headers,
-    });
-    const bytes = Buffer.byteLength(text) + beside;
+    const bytes = Buffer.byteLength(text);
     if (bytes > settings.maxBodyBytes)
       throw new InvalidArgumentError(
-        `The message "${endpoint}" has ${bytes} bytes, ${beside} of them beside its payload; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
+        `The payload of "${endpoint}" has ${bytes} bytes; at most ${settings.maxBodyBytes} are sent (maxBodyBytes).`,
       );
     await validatedPayload(definition, JSON.parse(text), endpoint);
     return text;
@@ -120,7 +109,7 @@ export function createSender(parts: ServiceParts): Sender {
       const definition = parts.messages.get(endpoint)!;
       requireDestination(destination);
       checkOptions(options, settings.inboxRetentionMs);
-      const text = await payloadText(endpoint, definition, payload, options);
+      const text = await payloadText(endpoint, definition, payload);
       return enqueue({ destination, endpoint, messageType: definition.messageType, text }, options);
     },
   };
@@ -128,10 +117,9 @@ export function createSender(parts: ServiceParts): Sender {
 
 export function checkOptions(options: SendOptions, inboxRetentionMs: number): void {
   refuseUnknown(options, known, "send");
-  const { maxRetries, ttlMs } = options;
-  optionalCount(maxRetries, "maxRetries", 0);
-  if ((maxRetries ?? 0) > mostRetries)
-    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
+  const { tx, maxRetries, ttlMs } = options;
+  if (tx !== undefined) requireExecutor(tx);
+  checkRetries(maxRetries);
   checkHeaders(options.headers);
   if (ttlMs === undefined) return;
   requireDuration(ttlMs, "ttlMs");
@@ -141,9 +129,19 @@ export function checkOptions(options: SendOptions, inboxRetentionMs: number): vo
     );
 }
 
-export function checkHeaders(headers: SendOptions["headers"], most: number = wireLimits.headers): void {
+export function checkRetries(maxRetries: number | undefined): void {
+  optionalCount(maxRetries, "maxRetries", 0);
+  if ((maxRetries ?? 0) > mostRetries)
+    throw new InvalidArgumentError(`maxRetries must be at most ${mostRetries}, not ${maxRetries}.`);
+}
+
+/** `own`: how many headers the service adds. */
+export function checkHeaders(headers: SendOptions["headers"], own = 0): void {
   const count = Object.keys(headers ?? {}).length;
-  if (count > most) throw new InvalidArgumentError(`headers: at most ${most} are sent, not ${count}.`);
+  if (count > wireLimits.headers - own)
+    throw new InvalidArgumentError(
+      `There are ${count} headers; at most ${wireLimits.headers - own} are sent. A receiver would refuse more.`,
+    );
   const wrong = Object.entries(headers ?? {})
     .filter(([name, value]) => name.startsWith("rf-") || headerProblem(name, value) !== undefined)
     .map(([name]) => name);

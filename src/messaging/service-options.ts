@@ -1,4 +1,5 @@
 import type { Logger } from "../base/logger.js";
+import { longestTimerMs } from "../base/longest-timer.js";
 import type { Metrics } from "../base/metrics.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/publisher.js";
@@ -37,8 +38,13 @@ export interface ServiceSettings {
   readonly retry: Partial<RetryOptions>;
   /** A message that is not delivered within this time is Expired: 24 h by default. */
   readonly ttlMs: number;
-  /** Between two polls of the outbox: 1 s by default. */
+  /** The wait after the first poll of the outbox that found nothing: 1 s by default. A service without destinations does not poll. */
   readonly pollMs: number;
+  /**
+   * The longest wait between polls of an outbox that stays empty: five times `pollMs` by default. Minutes let a serverless
+   * database sleep; what is sent within this process is sent at once all the same.
+   */
+  readonly idlePollMs: number;
   /** Messages in one claim: 50 by default. */
   readonly batchSize: number;
   /** Messages that are sent at once: 10 by default. */
@@ -71,6 +77,7 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
   retry: defaultRetry,
   ttlMs: 24 * 60 * 60_000,
   pollMs: 1_000,
+  idlePollMs: 5_000,
   batchSize: 50,
   concurrency: 10,
   leaseMs: 30_000,
@@ -90,6 +97,11 @@ export const defaults: Omit<ServiceSettings, "retry"> & { readonly retry: RetryO
 export interface SeparateDatabases {
   readonly outbox: Database;
   readonly inbox: Database;
+  /**
+   * The outboxes of the instances of this service that send to its other destinations. A response is accepted when its
+   * command is in one of the outboxes.
+   */
+  readonly otherOutboxes?: readonly Database[];
 }
 
 export interface ServiceOptions<
@@ -172,5 +184,7 @@ export const settingsOf = (options: AnyServiceOptions): Settings => {
       .map((name) => [name, options[name as keyof Settings]])
       .filter(([, value]) => value !== undefined),
   );
-  return { ...defaults, ...given, retry: { ...defaultRetry, ...options.retry } };
+  const { pollMs = defaults.pollMs } = options;
+  const idlePollMs = Math.min(5 * pollMs, longestTimerMs);
+  return { ...defaults, idlePollMs, ...given, retry: { ...defaultRetry, ...options.retry } };
 };

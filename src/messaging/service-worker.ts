@@ -17,15 +17,17 @@ export interface ServiceWorker {
   wake(): void;
 }
 
+const shortestReapMs = 60_000;
+
 /** For a server: sends messages as they come, and cleans up at intervals. */
 export function serviceWorker(
   parts: ServiceParts,
   dispatcher: Dispatcher<OutboxMessage>,
   { maintain }: Pick<Operations, "maintain">,
 ): ServiceWorker {
-  const { outbox, settings, options, reports } = parts;
-  const { pollMs, cleanupMs } = settings;
-  let running: { readonly worker: Worker; stop(): Promise<void> } | undefined;
+  const { outbox, settings, options, reports, destinations } = parts;
+  const { pollMs, idlePollMs, cleanupMs } = settings;
+  let running: Pick<Worker, "wake" | "stop"> | undefined;
 
   const cleanUp = async (signal: AbortSignal): Promise<void> => {
     await maintain(timeBudget(cleanupMs, signal)).catch((error: unknown) => {
@@ -33,22 +35,27 @@ export function serviceWorker(
     });
   };
 
+  const sending = (): Worker =>
+    createWorker({
+      dispatcher,
+      store: outbox,
+      pollMs,
+      idlePollMs,
+      reapMs: Math.max(shortestReapMs, idlePollMs), // so that it does not keep a database awake, either
+      logger: reports.logger,
+      ...defined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
+    });
+
   return {
     start() {
       if (running !== undefined) throw new InvalidOperationError("The service has been started already.");
-      const worker = createWorker({
-        dispatcher,
-        store: outbox,
-        pollMs,
-        idlePollMs: pollMs,
-        logger: reports.logger,
-        ...defined({ wakeUp: options.wakeUp ?? wakeUpByCommit(parts) }),
-      });
+      // Without destinations nothing is sent, responses included. The clean-up also ends what an earlier version has left.
+      const worker = destinations.size === 0 ? undefined : sending();
       const cleaning = repeating(cleanupMs, cleanUp);
       running = {
-        worker,
+        wake: () => worker?.wake(),
         async stop() {
-          await Promise.all([worker.stop(), cleaning.stop()]);
+          await Promise.all([worker?.stop(), cleaning.stop()]);
         },
       };
     },
@@ -57,7 +64,7 @@ export function serviceWorker(
       running = undefined;
       await stopped?.stop();
     },
-    wake: () => running?.worker.wake(),
+    wake: () => running?.wake(),
   };
 }
 

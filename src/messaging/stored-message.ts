@@ -18,7 +18,7 @@ const notSent: readonly string[] = [headerNames.messageType, headerNames.source,
 /** The topic of an outbox message. A destination's name has no slash. */
 export const topicOf = (destination: string, endpoint: string): string => `${destination}/${endpoint}`;
 
-function addressOf(topic: string): { readonly destination: string; readonly endpoint: string } {
+export function addressOf(topic: string): { readonly destination: string; readonly endpoint: string } {
   const slash = topic.indexOf("/");
   return { destination: topic.slice(0, slash), endpoint: topic.slice(slash + 1) };
 }
@@ -71,7 +71,7 @@ export function sentStateOf(message: OutboxMessage, now: Date): SentState {
 }
 
 /** How the dispatcher names the errors by which this service ends an attempt. */
-const thrown = /^(SendFailed|PermanentFailure): /;
+const thrown = /^(SendFailed|PermanentFailure|RetryAfter): /;
 
 export function toSentMessage(message: OutboxMessage, usualRetries: number, now: Date): SentMessage {
   const state = sentStateOf(message, now);

@@ -9,7 +9,7 @@ export interface TransportResponse {
   readonly payload?: unknown;
   /** Why the message was not acknowledged. It names no payload and no secret. */
   readonly error?: string;
-  /** The receiver can never take this message, for example because it is too large. A retry cannot help. */
+  /** The receiver can never take this message: it is too large, say, or its handler threw `permanentFailure`. No retry can help. */
   readonly permanent?: boolean;
 }
 

@@ -14,6 +14,7 @@ import { createQueueStore } from "../sql/queue-store.js";
 import { reasons } from "../sql/reasons.js";
 import { rowNumber } from "../sql/row-number.js";
 import { resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
+import { type ResendOperations, resendOperations } from "./resend-operations.js";
 
 /** A message to send. */
 export interface OutgoingMessage extends MessageContent {
@@ -26,7 +27,9 @@ export interface EnqueueOptions extends CallOptions {
   readonly tx?: SqlExecutor | undefined;
 }
 
-export interface Outbox extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor> {
+export interface Outbox
+  extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>,
+    ResendOperations {
   /** Enqueues in the caller's transaction, or in one of its own. Returns the new message's id. */
   enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
   enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
@@ -102,6 +105,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
 
   return {
     ...store,
+    ...resendOperations(db, statements, internals),
     enqueue: enqueue as Outbox["enqueue"],
     async expireFailed({ batchSize = defaults.reapBatchSize, signal } = {}) {
       requireBatchSize(batchSize);

@@ -1,7 +1,7 @@
 import { abortAfter } from "../base/abort-after.js";
 import { defined } from "../base/defined.js";
 import { requireDuration } from "../queue/arguments.js";
-import { type CircuitBreaker, circuitBreaker, noBreaker } from "./circuit-breaker.js";
+import { type BreakerReports, type CircuitBreaker, circuitBreaker, noBreaker } from "./circuit-breaker.js";
 import type { PublisherOptions } from "./publisher.js";
 
 export const publisherOptionNames = ["timeoutMs", "breaker", "logger", "metrics"];
@@ -11,15 +11,15 @@ const defaultTimeoutMs = 30_000;
 /** Puts the time limit and the destination's circuit breaker around `send`. Its signal aborts when the time is up. */
 export function guarded<Message, Context extends { readonly signal: AbortSignal }, Result>(
   destination: string,
-  options: PublisherOptions,
+  options: PublisherOptions & Pick<BreakerReports, "now">,
   send: (message: Message, context: Context) => Promise<Result>,
 ): (message: Message, context: Context) => Promise<Result> {
-  const { timeoutMs = defaultTimeoutMs, breaker: policy, logger, metrics } = options;
+  const { timeoutMs = defaultTimeoutMs, breaker: policy, logger, metrics, now } = options;
   requireDuration(timeoutMs, "publisher: timeoutMs");
   const breaker: CircuitBreaker =
     policy === false
       ? noBreaker
-      : circuitBreaker(destination, { trialMs: timeoutMs, ...policy }, defined({ logger, metrics }));
+      : circuitBreaker(destination, { trialMs: timeoutMs, ...policy }, defined({ logger, metrics, now }));
   const tooLate = () => new Error(`${destination} did not take the message within ${timeoutMs} ms.`);
   return (message, context) => {
     const { signal: outer } = context;

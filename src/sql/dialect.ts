@@ -106,6 +106,12 @@ export interface OutboxStatements extends QueueStatements {
    * writes the expiry into their errors → seq and the key columns. `release` ends the lease.
    */
   readonly expireDead: SqlStatement;
+  /** Done messages in the order of their numbers, without what they contain → seq, id, topic, processed_at */
+  readonly listDone: SqlStatement;
+  /** As replay, for done messages → seq */
+  readonly resend: SqlStatement;
+  /** Messages that wait with this error are due at once → seq */
+  readonly makeDue: SqlStatement;
 }
 
 export interface QueueStatementOptions {

@@ -7,12 +7,14 @@ import { maintainOperations } from "./maintain-operations.js";
 import { migrate } from "./migrate.js";
 import type { QueueParts } from "./queue-parts.js";
 import { readOperations } from "./read-operations.js";
+import { type SettleMessages, settleMessages } from "./settle-messages.js";
 import { settleOperations } from "./settle-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
 /** What inbox and outbox need for their own operations. */
 export interface StoreInternals<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
   readonly announceDead: AnnounceDead<Key>;
+  readonly settle: SettleMessages<Key>;
 }
 
 export interface QueueStoreParts<Key, Message extends QueueMessage, State extends string>
@@ -38,7 +40,7 @@ export function createQueueStore<
   const parts = { ...given, runner, announceDead };
   return {
     id: options.id,
-    internals: { ...runner, announceDead },
+    internals: { ...runner, announceDead, settle: settleMessages(parts) },
     init: async (call = {}) => runner.ready(call),
     async transaction(work, call = {}) {
       await runner.ready(call);

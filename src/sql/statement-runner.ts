@@ -4,6 +4,7 @@ import { InvalidOperationError, SchemaMissingError } from "../errors.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { ReceivingDatabase, Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
+import { requireExecutor } from "./require-executor.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 import { retryTransient } from "./transient-retry.js";
 
@@ -87,6 +88,7 @@ export function statementRunner(
         `The schema cannot be deployed inside of a transaction. Await ${kind}.init() before the first one.`,
       );
     }
+    requireExecutor(tx);
     call.signal?.throwIfAborted();
     try {
       return await tx.query(statement, withPolicy(params), call);

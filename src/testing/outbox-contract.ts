@@ -4,6 +4,7 @@ import type { ContractHarness } from "./harness.js";
 import { enqueueTests } from "./outbox/enqueue.js";
 import { observabilityTests } from "./outbox/observability.js";
 import { operationsTests } from "./outbox/operations.js";
+import { resendTests } from "./outbox/resend.js";
 import { settleTests } from "./outbox/settle.js";
 import { createOutboxContext } from "./outbox/support.js";
 import { queueTests } from "./queue/queue-tests.js";
@@ -22,6 +23,7 @@ export function outboxContract(harness: ContractHarness): void {
     enqueueTests(context);
     settleTests(context);
     operationsTests(context);
+    resendTests(context);
     observabilityTests(context);
   });
 }

@@ -1,8 +1,9 @@
 import { guardedLogger, silentLogger } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
-import { type PlainRequest, type PlainResponse, toWebResponse } from "../base/plain-http.js";
+import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import { safeReason } from "../base/safe-reason.js";
+import { toWebResponse } from "../base/to-web-response.js";
 import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";

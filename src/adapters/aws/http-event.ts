@@ -1,5 +1,6 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
-import { headersOf, type PlainRequest, type PlainResponse } from "../../base/plain-http.js";
+import { headersOf } from "../../base/headers-of.js";
+import type { PlainRequest, PlainResponse } from "../../base/plain-http.js";
 import type { IncomingHeaders } from "../../base/read-body.js";
 import { InvalidArgumentError } from "../../errors.js";
 

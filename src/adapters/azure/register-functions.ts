@@ -1,8 +1,8 @@
 import { app as functionApp, type HttpRequest } from "@azure/functions";
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
-import { toWebResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { toWebResponse } from "../../base/to-web-response.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
 import { refusedResponse } from "../../webhooks/responses.js";

@@ -43,7 +43,7 @@ export function readAcknowledgement(
 
 /** Checks the members of an acknowledgement. An error's text is cut, and cleaned of what it quotes of the payload. */
 export function checkedResponse(
-  { acknowledged, duplicateDetected = false, payload, error }: Readonly<Record<string, unknown>>,
+  { acknowledged, duplicateDetected = false, payload, error, permanent }: Readonly<Record<string, unknown>>,
   receiver: string,
   message: Envelope,
 ): TransportResponse {
@@ -52,7 +52,9 @@ export function checkedResponse(
   if (acknowledged) return response;
   const reason = typeof error === "string" && error !== "" ? error.slice(0, longestError) : "no reason given";
   const text = withoutPayload(reason, JSON.stringify(message.payload) ?? "");
-  return { ...response, error: `${receiver} did not process the message: ${text}` };
+  const refused = { ...response, error: `${receiver} did not process the message: ${text}` };
+  // Anything but true, such as a value of a later version, means that the message is sent again: that loses nothing.
+  return permanent === true ? { ...refused, permanent } : refused;
 }
 
 export const malformed = (receiver: string): TransportError =>

@@ -18,6 +18,7 @@ export interface AcknowledgementFields {
   readonly duplicateDetected: boolean;
   readonly payload: string;
   readonly error: string;
+  readonly permanent: boolean;
 }
 
 export const encodeMessage = (message: SignedFields): Buffer =>
@@ -63,6 +64,7 @@ export const encodeAcknowledgement = (fields: AcknowledgementFields): Buffer =>
     flagField(2, fields.duplicateDetected),
     textField(3, fields.payload),
     textField(4, fields.error),
+    flagField(5, fields.permanent),
   ]);
 
 export function decodeAcknowledgement(bytes: Uint8Array): AcknowledgementFields {
@@ -74,6 +76,7 @@ export function decodeAcknowledgement(bytes: Uint8Array): AcknowledgementFields 
     duplicateDetected: flags.get(2) ?? false,
     payload: texts.get(3) ?? "",
     error: texts.get(4) ?? "",
+    permanent: flags.get(5) ?? false,
   };
 }
 

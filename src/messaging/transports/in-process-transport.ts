@@ -66,8 +66,7 @@ export function inProcessTransport(options: InProcessOptions = {}): InProcessTra
         const response = await abortable(received(receiver, copy, signal, name), signal);
         const returned = copyOf(response.payload);
         if (returned === notCopied) throw new TransportError(`${name}: the response cannot be copied.`);
-        const checked = checkedResponse({ ...response, payload: returned }, name, message);
-        return response.permanent === true ? { ...checked, permanent: true } : checked;
+        return checkedResponse({ ...response, payload: returned }, name, message);
       });
     },
     async close() {

@@ -136,11 +136,15 @@ function bodyOf(bytes: Uint8Array): string | undefined {
 /** What a 200 or a 500 of a receiver says. Undefined for every other response. */
 function acknowledgementOf({ status, body = "" }: PlainResponse): Buffer | undefined {
   if (status !== 200 && status !== 500) return undefined;
-  const { acknowledged, duplicateDetected, payload, error } = JSON.parse(body) as Record<string, unknown>;
+  const { acknowledged, duplicateDetected, payload, error, permanent } = JSON.parse(body) as Record<
+    string,
+    unknown
+  >;
   return encodeAcknowledgement({
     acknowledged: acknowledged === true,
     duplicateDetected: duplicateDetected === true,
     payload: JSON.stringify(payload) ?? "",
     error: typeof error === "string" ? error : "",
+    permanent: permanent === true,
   });
 }

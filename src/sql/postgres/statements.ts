@@ -410,5 +410,46 @@ select e.seq, m.id
 from expired e
 join ${n.message} m on m.seq = e.seq`,
     ),
+    listDone: statement(
+      "list done",
+      `select d.seq, m.id, m.topic, ${epoch("d.processed_at", "processed_at")}
+from ${doneTable(n)} d
+join ${n.message} m on m.seq = d.seq
+where d.seq > :after_seq::bigint
+order by d.seq
+limit (select :limit::int)`,
+    ),
+    resend: statement(
+      "resend",
+      `with sent as (
+  delete from ${doneTable(n)} d
+  where d.seq = ${seqs}
+  returning d.seq, d.last_error
+), ready as (
+  insert into ${n.state} (seq, status, visible_at, expires_at, last_error, keyed)
+  select sent.seq, case when m.partition_key is null then ${status.ready} else ${status.blocked} end, ${now},
+    ${now} + ${ms(":ttl_ms::float8")}, sent.last_error, case when m.partition_key is not null then true end
+  from sent
+  join ${n.message} m on m.seq = sent.seq
+  returning seq, keyed
+)
+select seq
+from ready
+where ${rejoinPartitions(n, "ready")}`,
+    ),
+    makeDue: statement(
+      "make due",
+      `with waiting as (
+  select s.seq
+  from ${n.state} s
+  where s.status = ${status.ready} and s.visible_at > ${now} and s.locked_until is null and s.last_error = :error
+  limit (select :limit::int)
+  for update skip locked
+)
+update ${n.state} s
+set visible_at = ${now}
+where s.seq = any (array(select seq from waiting))
+returning s.seq`,
+    ),
   };
 }

@@ -22,6 +22,7 @@ import {
 import { expireDead, maintainStatements } from "./maintain-statements.js";
 import { leave } from "./partitions.js";
 import { readStatements } from "./read-statements.js";
+import { resendStatements } from "./resend-statements.js";
 import { settleStatements } from "./settle-statements.js";
 import { steps } from "./steps.js";
 
@@ -103,5 +104,6 @@ on conflict (id) do nothing`;
       enqueue(many(`${jsonOutbox}, ${field("partition_key")}`), ", partition_key"),
     ),
     expireDead: expireDead(n),
+    ...resendStatements(n),
   };
 }

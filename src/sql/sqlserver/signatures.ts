@@ -85,6 +85,9 @@ export const signatures = {
   EnqueueMany: ["now", "items"],
   EnqueueKeyed: ["now", "items"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
+  ListDone: ["after_seq", "limit"],
+  Resend: ["now", "items", "ttl_ms"],
+  MakeDue: ["now", "error", "limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -45,5 +45,8 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     enqueueMany: callProcedure(n, "enqueue many", "EnqueueMany", signatures.EnqueueMany),
     enqueueKeyed: callProcedure(n, "enqueue keyed", "EnqueueKeyed", signatures.EnqueueKeyed),
     expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
+    listDone: callProcedure(n, "list done", "ListDone", signatures.ListDone),
+    resend: callProcedure(n, "resend", "Resend", signatures.Resend),
+    makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
 }

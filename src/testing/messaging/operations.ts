@@ -1,9 +1,12 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
+import { uuidV7 } from "../../base/uuid-v7.js";
 import { type ContractHarness, skipUnless } from "../harness.js";
 import { columnOf, namesOf } from "../support/database.js";
+import { gate } from "../support/gate.js";
 import { fieldsOf } from "../support/recording-logger.js";
-import { approved, dispatch, envelope, pairTheme } from "./support.js";
+import { type WatchedDatabase, watched } from "../support/watched.js";
+import { approved, dispatch, envelope, pairTheme, type TestServiceOptions } from "./support.js";
 
 export function messagingOperationsContract(harness: ContractHarness): void {
   pairTheme(harness, "operations", ({ pair }) => {
@@ -149,6 +152,148 @@ export function messagingOperationsContract(harness: ContractHarness): void {
       await orders.stop();
       expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 2, Sending: 0, Pending: 0 });
       expect(await made.rows()).toEqual(["row"]);
+    });
+
+    it("MSG-04 dispatch, maintain and close wait for onDead, and not for ever", async () => {
+      const door = gate();
+      const told: string[] = [];
+      const slow = await pair({
+        orders: {
+          retry: { maxRetries: 0 },
+          breaker: false,
+          async onDead({ state }) {
+            await door.promise;
+            told.push(state);
+          },
+        },
+      });
+      slow.fates.push("lost");
+      await slow.orders.send.OrderApproved("inventory", { orderId: "fails" });
+      const dispatching = dispatch(slow.orders);
+      await expect
+        .poll(() => fieldsOf(slow.log, "error", "Outbox: message permanently failed"))
+        .toHaveLength(1);
+      const closing = slow.orders.close().then(() => told.push("closed"));
+      door.open();
+      await dispatching;
+      expect(told[0]).toBe("Failed");
+      await closing;
+      expect(told).toEqual(["Failed", "closed"]);
+
+      await slow.orders.send.OrderApproved("inventory", { orderId: "expires" }, { ttlMs: 1_000 });
+      slow.clock.advance(1_000);
+      await slow.orders.maintain(timeBudget(60_000));
+      expect(told).toEqual(["Failed", "closed", "Expired"]);
+
+      const stuck = await pair({
+        orders: { retry: { maxRetries: 0 }, handlerTimeoutMs: 20, onDead: () => new Promise(() => {}) },
+      });
+      stuck.fates.push("lost");
+      await stuck.orders.send.OrderApproved("inventory", { orderId: "7" });
+      await dispatch(stuck.orders);
+      await stuck.orders.close();
+      expect(fieldsOf(stuck.log, "error", "onDead is still running, and is not waited for")).toMatchObject([
+        { calls: 1 },
+        { calls: 1 },
+      ]);
+    });
+
+    it("MSG-21 what was sent since a receiver's back-up is sent again, handled where it was lost and a duplicate elsewhere", async () => {
+      const handled: string[] = [];
+      const record = (orderId: string) => void handled.push(orderId);
+      const made = await pair({
+        inventory: { receive: { OrderApproved: ({ orderId }) => record(orderId) } },
+        orders: { receive: { OrderApproved: ({ orderId }) => record(`own ${orderId}`) } },
+      });
+      const { orders, clock, fates, wire } = made;
+      const send = async (destination: "orders" | "inventory", orderId: string) => {
+        const id = await orders.send.OrderApproved(destination, { orderId });
+        await dispatch(orders);
+        clock.advance(1_000);
+        return id;
+      };
+      const before = await send("inventory", "before the back-up");
+      const since = clock();
+      const known = await send("inventory", "known");
+      fates.push({ acknowledged: true, duplicateDetected: false }); // nothing of it is left after the restore
+      const lost = await send("inventory", "lost");
+      await send("orders", "another destination");
+      const waiting = await orders.send.OrderApproved("inventory", { orderId: "waiting" });
+      handled.length = 0;
+      wire.length = 0;
+
+      expect(await orders.resend({ destination: "inventory", since })).toEqual({ resent: 2 });
+      expect(await orders.get(before)).toMatchObject({ state: "Sent" });
+      expect(await orders.get(known)).toMatchObject({
+        state: "Pending",
+        retryCount: 0,
+        sentAt: null,
+        expiresAt: new Date(clock().getTime() + 24 * 60 * 60_000),
+      });
+      await dispatch(orders);
+      expect(wire.map(({ messageId }) => messageId).sort()).toEqual([known, lost, waiting].sort());
+      expect(handled.sort()).toEqual(["lost", "waiting"]);
+      expect((await orders.outboxStats()).counts).toMatchObject({ Sent: 5, Pending: 0 });
+
+      expect(await orders.resend([before, uuidV7()])).toEqual({ resent: 1 });
+      await dispatch(orders);
+      expect(handled).toHaveLength(2);
+      const refused = orders.resend as (which: unknown, options?: unknown) => Promise<unknown>;
+      await expect(refused({ destination: "nobody", since })).rejects.toThrow(
+        /"nobody" is not a destination/,
+      );
+      await expect(refused({ destination: "inventory" })).rejects.toThrow(/since must be/);
+      await expect(refused({ destination: "inventory", since, all: true })).rejects.toThrow(/all/);
+      await expect(refused(["7"])).rejects.toThrow(/message ids/);
+      await expect(refused(undefined)).rejects.toThrow(/destination, since/);
+      await expect(refused([before], { signal: AbortSignal.abort(new Error("stopped")) })).rejects.toThrow(
+        "stopped",
+      );
+    });
+
+    it("MSG-18 a service without destinations does not poll its outbox; one with destinations polls less and less while it is idle", async () => {
+      const made = await pair();
+      const claimsOf = (db: WatchedDatabase) => db.calls.filter((name) => name === "claim").length;
+      const handled: string[] = [];
+      const receive: TestServiceOptions["receive"] = {
+        OrderApproved: ({ orderId }) => void handled.push(orderId),
+        ReserveStock: () => ({ reservation: "r" }),
+        MakeReport: () => ({ report: "r" }),
+      };
+      const polls = { pollMs: 1, idlePollMs: 3_600_000 };
+
+      const quiet = watched(made.database.db);
+      const receiver = made.another("inventory", quiet, { ...polls, receive, destinations: {} as never });
+      receiver.start();
+      await receiver.receiver.receive(approved("received"));
+      await expect.poll(() => quiet.calls).toContain("purge"); // the clean-up runs all the same
+      await receiver.close();
+      expect(handled).toEqual(["received"]);
+      expect(claimsOf(quiet)).toBe(0);
+
+      const idle = watched(made.database.db);
+      const startedAt = performance.now();
+      const sender = made.another("orders", idle, polls);
+      sender.start();
+      await expect.poll(() => claimsOf(idle), { timeout: 30_000 }).toBeGreaterThan(6);
+      // the waits double: 1, 2, 4, … ms
+      expect(claimsOf(idle)).toBeLessThanOrEqual(Math.log2(performance.now() - startedAt) + 3);
+      const { wire } = made;
+      await sender.transaction(() => sender.send.OrderApproved("inventory", { orderId: "woken" }));
+      await expect.poll(() => wire, { timeout: 30_000 }).toHaveLength(1);
+      await sender.close();
+    });
+
+    it("MSG-02 a closed service neither starts nor sends, and its messages wait for the next process", async () => {
+      const { orders, wire } = await pair();
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      await orders.close();
+      await orders.close(); // a second time does nothing
+      expect(() => orders.start()).toThrow(/is closed/);
+      await expect(dispatch(orders)).rejects.toThrow(/is closed/);
+      await expect(orders.request.ReserveStock("inventory", { item: "x" })).rejects.toThrow(/is closed/);
+      expect(wire).toEqual([]);
+      expect(await orders.get(id)).toMatchObject({ state: "Pending", retryCount: 0 });
     });
 
     it("MSG-11 on two databases a handler that sends is refused clearly, and a command's response comes with the acknowledgement", async (test) => {

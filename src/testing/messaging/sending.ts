@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { timeBudget } from "../../base/budget.js";
+import { permanentFailure } from "../../dispatch/settlement.js";
 import { reasons } from "../../sql/reasons.js";
 import type { ContractHarness } from "../harness.js";
 import { dispatch, type Pair, pairTheme } from "./support.js";
@@ -74,6 +75,49 @@ export function sendingContract(harness: ContractHarness): void {
         { state: "Pending", ...retried, lastError: "Error" },
       ]);
       expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 2, Sent: 2 });
+    });
+
+    it("MSG-03 MSG-18 a handler's permanentFailure makes the message Failed at once, and is told", async () => {
+      let thrown = 0;
+      let isGone = true;
+      const refuse = () => {
+        thrown++;
+        if (isGone) throw permanentFailure("the order was deleted");
+      };
+      const made = await pair({
+        orders: { retry: { baseMs: 2, maxMs: 2, jitterMs: 0 } },
+        inventory: {
+          receive: {
+            OrderApproved: refuse,
+            ReserveStock: () => {
+              refuse();
+              return { reservation: "r" };
+            },
+          },
+        },
+      });
+      const { orders, inventory, wire, dead } = made;
+      const id = await orders.send.OrderApproved("inventory", { orderId: "7" });
+      await dispatch(orders);
+      const failed = {
+        state: "Failed",
+        retryCount: 1,
+        lastError: expect.stringMatching(/the order was deleted$/),
+      };
+      expect(await orders.get(id)).toMatchObject(failed);
+      await expect.poll(() => dead).toMatchObject([{ messageId: id, ...failed }]);
+      await expect(orders.request.ReserveStock("inventory", { item: "chair" })).rejects.toMatchObject({
+        code: "ONCEBOX_REQUEST_FAILED",
+        message: expect.stringContaining("the order was deleted"),
+      });
+      expect(wire).toHaveLength(2);
+      expect(thrown).toBe(2);
+      expect(await inventory.inboxStats()).toEqual({ size: 0 }); // so a retry by hand is handled
+      isGone = false;
+      expect(await orders.retry(id)).toBe(true);
+      await dispatch(orders);
+      expect(await orders.get(id)).toMatchObject({ state: "Sent" });
+      expect(thrown).toBe(3);
     });
 
     it("MSG-03 MSG-18 five retries, after 2, 4, 8, 16 and 32 s; then Failed, told, and kept for a retry by hand", async () => {
@@ -296,19 +340,52 @@ export function sendingContract(harness: ContractHarness): void {
       await refused({ orderId: 7n }, /orderId.*bigint/i);
       await refused({ other: "secret-value" }, /orderId: Expected text/);
       await refused(undefined, /undefined/);
-      await refused({ orderId: "x".repeat(1_100_000) }, /1100\d+ bytes, .*; at most 1048576/);
+      await refused({ orderId: "x".repeat(1_100_000) }, /1100\d+ bytes.*; at most 1048576/);
       // with the ids, the headers and the signature, its receiver would find it too large
-      await refused({ orderId: "x".repeat(1_048_576 - 100) }, /1048\d+ bytes, .* beside its payload/);
-      const tooMany = Object.fromEntries(Array.from({ length: 65 }, (_, index) => [`x-${index}`, "1"]));
-      await refused({ orderId: "7" }, /headers: at most 64 are sent, not 65/, { headers: tooMany });
+      await refused({ orderId: "x".repeat(1_048_576 - 100) }, /1048\d+ bytes with its headers/);
       await refused({ orderId: "7" }, /rf-hmac/, { headers: { "rf-hmac": "forged" } });
       for (const value of ["secret-value\n", "\0", "\ud800", "x".repeat(8_193)])
         await refused({ orderId: "7" }, /headers: x-odd\. /, { headers: { "x-odd": value } });
       await refused({ orderId: "7" }, /headers: X-Odd, a b\. /, { headers: { "X-Odd": "1", "a b": "2" } });
+      const many = (count: number) =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`x-${n}`, "1"]));
+      await refused({ orderId: "7" }, /65 headers; at most 64/, { headers: many(65) });
+      await refused({ orderId: "7" }, /correlationId/, { correlationId: "ends with a space " });
+      const request = (options: object) =>
+        made.orders.request.ReserveStock("inventory", { item: "x" }, options);
+      await expect(request({ headers: many(64) })).rejects.toThrow(/headers; at most 63/);
+      await expect(request({ correlationId: "ends with a space " })).rejects.toThrow(/correlationId/);
+      await expect(request({ maxRetries: 10_000 })).rejects.toThrow(/maxRetries must be at most/);
+      expect(made.wire).toEqual([]);
       await refused({ orderId: "7" }, /ttlMs must be at most inboxRetentionMs/, { ttlMs: 25 * 3_600_000 });
       await expect(send.OrderApproved("nobody" as "orders", { orderId: "7" })).rejects.toThrow(
         /"nobody" is not a destination.*orders, inventory/,
       );
+      expect(await sent(made)).toEqual([]);
+    });
+
+    it("MSG-01 a tx that is no transaction is refused with what to give instead, before anything runs", async () => {
+      const made = await pair();
+      const { send, pushCall } = made.orders;
+      let calls = 0;
+      const pay = pushCall.InvoicePaid("inventory", () => {
+        calls++;
+        return { receipt: "r" };
+      });
+      for (const wrong of [null, {}, 7, "tx", { query: "select" }, { query() {}, connect() {} }]) {
+        const tx = wrong as never;
+        for (const sending of [
+          send.OrderApproved("inventory", { orderId: "7" }, { tx }),
+          pay({ invoice: "7" }, { tx }),
+        ])
+          await expect(sending).rejects.toMatchObject({
+            code: "ONCEBOX_INVALID_ARGUMENT",
+            message: expect.stringMatching(
+              /^tx (must be a transaction|is a driver's own connection).*fromPg/,
+            ),
+          });
+      }
+      expect(calls).toBe(0);
       expect(await sent(made)).toEqual([]);
     });
 
@@ -340,6 +417,56 @@ export function sendingContract(harness: ContractHarness): void {
       await dispatch(orders);
       expect(wire).toHaveLength(5);
       expect((await sent(made)).map(({ retryCount }) => retryCount)).toEqual([1, 1, 1, 1, 1, 0, 0, 0]);
+    });
+
+    it("MSG-02 while a circuit breaker is open its backlog stays put, others are sent at once, and all of it follows when the destination is back", async () => {
+      const backlog = 300;
+      const periods = 120;
+      let isAway = true;
+      const made = await pair({
+        orders: {
+          transports: {
+            own: [
+              {
+                schemes: ["inprocess:"],
+                async send(_, { serviceId }) {
+                  if (isAway && serviceId === "inventory") throw new Error("connect ECONNREFUSED");
+                  return { acknowledged: true, duplicateDetected: false };
+                },
+                async close() {},
+              },
+            ],
+          },
+        },
+      });
+      const { orders, clock } = made;
+      const send = (destination: "orders" | "inventory") =>
+        orders.send.OrderApproved(destination, { orderId: "7" }, { maxRetries: 1_000 });
+      for (let n = 0; n < backlog; n++) await send("inventory");
+      expect((await dispatch(orders)).claimed).toBe(backlog);
+      let claimed = 0;
+      for (let second = 0; second < periods; second++) {
+        clock.advance(1_000);
+        const other = await send("orders");
+        const result = await dispatch(orders);
+        claimed += result.claimed - 1;
+        expect(await orders.get(other)).toMatchObject({ state: "Sent" });
+      }
+      // one each second, and a few for each trial; the whole backlog once would be more
+      expect(claimed).toBeGreaterThan(0);
+      expect(claimed).toBeLessThan(backlog);
+      const retries = (await orders.list({ state: "Pending", limit: 1_000 })).messages;
+      expect(retries).toHaveLength(backlog);
+      expect(retries.filter(({ retryCount }) => retryCount === 0).length).toBeGreaterThan(backlog - 30);
+
+      isAway = false;
+      const before = clock();
+      for (let second = 0; second < 300; second++) {
+        clock.advance(1_000);
+        if ((await dispatch(orders)).acked > 0) break;
+      }
+      expect(clock().getTime() - before.getTime()).toBeLessThan(200_000); // the next trial
+      expect((await orders.outboxStats()).counts).toMatchObject({ Pending: 0, Sent: backlog + periods });
     });
 
     it("MSG-01 messages with one partition key are sent in order, and wait for a retry of the first", async () => {

@@ -40,6 +40,28 @@ export function failureTests(harness: TransportHarness): void {
       expectPrivate(response, setup);
     });
 
+    it("MSG-18 a receiver that refuses the message for good says so, and why", async () => {
+      const error = `the order was deleted: ${privateText}`;
+      const refusal = { acknowledged: false, duplicateDetected: false, error, permanent: true };
+      const setup = await start(harness, async () => refusal);
+      const response = await setup.send(newMessage());
+      expect(response).toMatchObject({ acknowledged: false, duplicateDetected: false, permanent: true });
+      expect(response.error).toContain("the order was deleted");
+      expectPrivate(response, setup);
+    });
+
+    it("MSG-18 whatever else a receiver says of permanence, the message may be sent again", async () => {
+      const odd: unknown[] = [false, null, "true", 1];
+      const base = { duplicateDetected: false, error: "no room" };
+      const setup = await start(harness, async () => {
+        const permanent = odd.shift() as boolean;
+        return odd.length === 0
+          ? { ...base, acknowledged: true, permanent: true }
+          : { ...base, acknowledged: false, permanent };
+      });
+      while (odd.length > 0) expect((await setup.send(newMessage())).permanent).toBeUndefined();
+    });
+
     it("MSG-09 a receiver that throws: the send fails, and the next one succeeds", async () => {
       let isBroken = true;
       const setup = await start(harness, async () => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { writeFunctionApp } from "../../../src/packaging/azure-function-app.js";
 import { bundle, clouds } from "../../../src/packaging/bundle-functions.js";
-import type { MessageFunctions } from "../message-scenarios.js";
+import type { WokenFunctions } from "../message-scenarios.js";
 import type { BuiltApp } from "./built-app.js";
 import { startFunctionsHost } from "./functions-host.js";
 
@@ -17,15 +17,18 @@ export async function buildMessageApp(): Promise<BuiltApp> {
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
+const wakeUpMessage = 'wakeUpMessages took {"oncebox":"wake-up"}';
 const names = { dispatch: "dispatchMessages", maintain: "maintainMessages" } as const;
 
 export async function startMessageFunctions(
   folder: string,
   env: Readonly<Record<string, string>>,
   timeoutMs: number,
-): Promise<MessageFunctions> {
+): Promise<WokenFunctions> {
   const host = await startFunctionsHost(folder, env, timeoutMs);
   return {
+    wakeUps: () => host.lines().filter(({ message }) => message === wakeUpMessage).length,
+    settled: async () => {},
     address: `${host.url}/_rf/receive`,
     run: (name) => host.run(names[name]),
     logs: () => JSON.stringify(host.lines()),

@@ -1,17 +1,22 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeMessageFunctions } from "../message-scenarios.js";
+import { type Azurite, startAzurite } from "./azurite.js";
 import type { BuiltApp } from "./built-app.js";
 import { startFunctionsHost } from "./functions-host.js";
+import { localTls } from "./local-tls.js";
 import { buildMessageApp, startMessageFunctions } from "./message-functions.js";
 
 /** The path of Microsoft's nodejsWorker.js. */
 const worker = process.env.ONCEBOX_TEST_AZURE_WORKER ?? "";
 
 let app: BuiltApp;
+let azurite: Azurite;
 beforeAll(async () => {
-  app = await buildMessageApp();
+  [app, azurite] = await Promise.all([buildMessageApp(), startAzurite()]);
 });
-afterAll(() => app.remove());
+afterAll(async () => {
+  await Promise.all([app?.remove(), azurite?.stop()]);
+});
 
 it("MSG-18 FUN-03 one HTTP function and two timers are registered, whose schedules are settings, also when the service cannot be created", async () => {
   const env = { ONCEBOX_DISPATCH_SCHEDULE: "0 */5 * * * *" };
@@ -37,6 +42,17 @@ describeMessageFunctions({
   name: "Azure's programming model",
   database: "postgres",
   start: (env, timeoutMs) => startMessageFunctions(app.folder, env, timeoutMs),
+  startWoken: (env, timeoutMs) =>
+    startMessageFunctions(
+      app.folder,
+      {
+        ...env,
+        ...localTls.env,
+        ONCEBOX_MESSAGE_WAKE_QUEUE: "wake-messages",
+        AzureWebJobsStorage: azurite.connectionString,
+      },
+      timeoutMs,
+    ),
 });
 
 describeMessageFunctions({

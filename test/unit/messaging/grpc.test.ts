@@ -67,7 +67,7 @@ describe("the proto file and our serialisers", () => {
   });
 
   it("MSG-09 an acknowledgement that we write is read by proto-loader, and the other way round", () => {
-    const flags = { acknowledged: fc.boolean(), duplicateDetected: fc.boolean() };
+    const flags = { acknowledged: fc.boolean(), duplicateDetected: fc.boolean(), permanent: fc.boolean() };
     fc.assert(
       fc.property(fc.record({ ...flags, payload: text, error: text }), (reply) => {
         expect(theirs.responseDeserialize(encodeAcknowledgement(reply))).toEqual(reply);
@@ -188,7 +188,13 @@ describe("gRPC with other programs", () => {
     };
     const wire = { ...sent, payload: '{"sku":"A"}', headers: { "rf-version": "2.0" } };
     expect(await callAsThem(address, wire)).toEqual({
-      reply: { acknowledged: true, duplicateDetected: true, payload: '{"reserved":3}', error: "" },
+      reply: {
+        acknowledged: true,
+        duplicateDetected: true,
+        payload: '{"reserved":3}',
+        error: "",
+        permanent: false,
+      },
       code: undefined,
     });
     const body = { ...sent, correlationId: null, payload: { sku: "A" }, headers: { "rf-version": "2.0" } };

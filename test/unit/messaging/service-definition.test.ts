@@ -172,7 +172,7 @@ describe("the definition of a service", () => {
   it("MSG-18 wrong times, limits and paths are refused", () => {
     const names = [
       "ttlMs",
-      "pollMs",
+      "idlePollMs",
       "leaseMs",
       "timeoutMs",
       "handlerTimeoutMs",
@@ -182,6 +182,7 @@ describe("the definition of a service", () => {
     ];
     for (const name of names)
       expect(problems({ [name]: -1 })).toEqual([expect.stringMatching(`^${name} must be`)]);
+    expect(problems({ pollMs: -1 })).toContainEqual(expect.stringMatching(/^pollMs must be/));
     expect(problems({ cleanupMs: 2 ** 31 })).toEqual([expect.stringMatching(/^cleanupMs must be at most/)]);
     expect(problems({ table: "x".repeat(34) })).toEqual([expect.stringMatching(/x_outbox/)]);
     expect(problems({ prefix: "rf?x" })).toEqual(['prefix must be a path, such as "/_rf"']);

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,10 +38,11 @@ it("MSG-11 MSG-22 a service may have an outbox file for each destination, and on
     inProcess.serve(serviceId, service.receiver);
     return service;
   };
-  const shard = async (destination: "north" | "south") => {
+  const outboxes = { north: open("outbox-north"), south: open("outbox-south") };
+  const shard = async (destination: "north" | "south", other: "north" | "south") => {
     const service = createService({
       serviceId: "orders",
-      db: { outbox: open(`outbox-${destination}`), inbox },
+      db: { outbox: outboxes[destination], inbox, otherOutboxes: [outboxes[other]] },
       messages,
       destinations: { [destination]: { transport: "inprocess" } } as Record<typeof destination, object>,
       transports,
@@ -50,7 +52,7 @@ it("MSG-11 MSG-22 a service may have an outbox file for each destination, and on
     return service;
   };
   const [north, south] = [await warehouse("north"), await warehouse("south")];
-  const [toNorth, toSouth] = [await shard("north"), await shard("south")];
+  const [toNorth, toSouth] = [await shard("north", "south"), await shard("south", "north")];
   inProcess.serve("orders", toNorth.receiver); // any of them receives for both
 
   await toNorth.send.Reserve("north", { item: "chair" });
@@ -60,4 +62,19 @@ it("MSG-11 MSG-22 a service may have an outbox file for each destination, and on
     expect((await service.outboxStats()).counts).toMatchObject({ Sent: 1, Pending: 0 });
   }
   expect(responses).toEqual(["chair at north", "table at south"]);
+
+  const lamp = await toSouth.send.Reserve("south", { item: "lamp" });
+  const response = {
+    messageId: randomUUID(),
+    correlationId: lamp,
+    sourceServiceId: "south",
+    messageType: "Response",
+    endpoint: "Reserve",
+    payload: { at: "lamp at south" },
+    headers: { "rf-in-reply-to": lamp },
+  } as const;
+  const forged = { ...response, sourceServiceId: "north" };
+  expect(await toNorth.receiver.receive(forged)).toMatchObject({ acknowledged: false, permanent: true });
+  expect(await toNorth.receiver.receive(response)).toMatchObject({ acknowledged: true });
+  expect(responses.at(-1)).toBe("lamp at south");
 });

@@ -8,6 +8,7 @@ import { expireDead } from "./maintain.js";
 import { firstStatus, keyed, messagesTable, parametersAsRow } from "./message-parameters.js";
 import { atomically, type Procedure, procedure } from "./procedure.js";
 import { queueProcedures } from "./queue-procedures.js";
+import { listDone, makeDue, resend } from "./resend.js";
 
 const scalarOutbox = parametersAsRow(outboxColumns);
 
@@ -69,5 +70,8 @@ export function outboxProcedures(n: QueueNames): readonly Procedure[] {
     ),
     procedure(n, "EnqueueKeyed", signatures.EnqueueKeyed, enqueueKeyed(n)),
     procedure(n, "ExpireDead", signatures.ExpireDead, expireDead(n)),
+    procedure(n, "ListDone", signatures.ListDone, listDone(n)),
+    procedure(n, "Resend", signatures.Resend, resend(n)),
+    procedure(n, "MakeDue", signatures.MakeDue, makeDue(n)),
   ];
 }

@@ -1,0 +1,50 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { addMs, binary } from "../expressions.js";
+import { readPast } from "../partitions.js";
+import { pickFrom, seekEach, skipLocked, stateTable } from "./procedure.js";
+import { rejoinPartition } from "./rejoin-partition.js";
+import { settle } from "./settle.js";
+
+/** Walks the primary key, as a purge does: an index of Done rows would be paid for by every ack. */
+export const listDone = (n: QueueNames) => `select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
+  s.processed_at as processed_at
+from ${n.state} s with (${readPast})
+inner join ${n.message} m on m.seq = s.seq
+where s.seq > @after_seq and s.status = ${status.done}
+order by s.seq
+${seekEach};`;
+
+export const resend = (n: QueueNames): string => {
+  const s = stateTable(n);
+  return settle(
+    n,
+    `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
+  attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
+  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, processed_by = null`,
+    `${s}.status = ${status.done}`,
+    rejoinPartition(n, "@changed", "c.keyed = 1"),
+  );
+};
+
+/** Each chosen row is tested again where it is locked: a claim may have taken it by then. */
+export function makeDue(n: QueueNames): string {
+  const s = stateTable(n);
+  const waits = (t: string) =>
+    `${t}.status = ${status.ready} and ${t}.visible_at > @now and ${t}.last_error ${binary} = @error ${binary}`;
+  return `declare @due table (seq bigint not null primary key);
+
+update ${n.state}
+set visible_at = @now
+output inserted.seq into @due (seq)
+from (
+  select top (@limit) r.seq
+  from ${pickFrom(n, "_Ready")}
+  where ${waits("r")}
+  order by r.visible_at, r.seq
+) p, ${n.state} with (${skipLocked})
+where ${s}.seq = p.seq and ${waits(s)}
+${seekEach};
+
+select d.seq as seq from @due d;`;
+}
