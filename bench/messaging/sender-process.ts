@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { inTime } from "../in-time.js";
 import { inParallel, ratePerSecond } from "../measure.js";
 import { payloadBytes } from "../messages.js";
 import { answerParent } from "../peers/answer-parent.js";
 import { openBareStore } from "./bare-store.js";
 import { openSender } from "./service.js";
-import { monotonicMs, type SenderAnswer, type SideName } from "./two-processes.js";
+import { longestRoundMs, monotonicMs, type SenderAnswer, type SideName } from "./two-processes.js";
 
 // The sending half of one side, in a process of its own. For every number that it is sent, it sends so many messages and
 // returns a SenderAnswer.
@@ -14,6 +15,8 @@ interface Sender {
   send(): Promise<void>;
   /** Resolves when all messages are acknowledged and settled. */
   delivered(count: number): Promise<void>;
+  /** Of the messages that `delivered` waits for. */
+  acknowledged(): number;
   close(): Promise<void>;
 }
 
@@ -27,26 +30,35 @@ const [side, url, schema, address, atOnce] = process.argv.slice(2) as [
 const text = "x".repeat(payloadBytes);
 
 async function service(): Promise<Sender> {
-  let sent = 0;
+  let ended = 0;
   let enough = { count: Number.POSITIVE_INFINITY, reached() {} };
   const { service, db } = await openSender(url, schema, address, () => {
-    if (++sent === enough.count) enough.reached();
+    if (++ended === enough.count) enough.reached();
   });
   service.start();
+
+  const allEnded = async (count: number): Promise<void> => {
+    if (ended < count)
+      await new Promise<void>((reached) => {
+        enough = { count, reached };
+      });
+  };
+  const allSettled = async (): Promise<void> => {
+    for (;;) {
+      const { counts } = await service.outboxStats();
+      if (counts.Failed > 0) throw new Error(`${counts.Failed} messages have failed.`);
+      if (counts.Pending + counts.Sending === 0) return;
+      await sleep(1);
+    }
+  };
   return {
     send: async () => void (await service.send.OrderApproved("receiver", { text })),
     async delivered(count) {
-      if (sent < count)
-        await new Promise<void>((reached) => {
-          enough = { count, reached };
-        });
-      sent -= count;
-      for (;;) {
-        const { counts } = await service.outboxStats();
-        if (counts.Pending + counts.Sending === 0) return;
-        await sleep(1);
-      }
+      await allEnded(count);
+      await allSettled();
+      ended -= count;
     },
+    acknowledged: () => ended,
     async close() {
       await service.close();
       await db.close();
@@ -56,6 +68,7 @@ async function service(): Promise<Sender> {
 
 async function bare(): Promise<Sender> {
   const store = await openBareStore(url, schema);
+  let ended = 0;
   return {
     async send() {
       const id = randomUUID();
@@ -67,8 +80,12 @@ async function bare(): Promise<Sender> {
       });
       const { acknowledged } = (await response.json()) as { acknowledged: boolean };
       if (!acknowledged) throw new Error("not acknowledged");
+      ended++;
     },
-    delivered: async () => {},
+    async delivered(count) {
+      ended -= count;
+    },
+    acknowledged: () => ended,
     close: store.close,
   };
 }
@@ -106,4 +123,13 @@ async function sendSingly(count: number): Promise<SenderAnswer> {
   return { rate, committedAt, tookMs };
 }
 
-answerParent(Number(atOnce) === 1 ? sendSingly : sendAtOnce, () => sender.close());
+const send = Number(atOnce) === 1 ? sendSingly : sendAtOnce;
+
+answerParent(
+  (count) => {
+    const what = () =>
+      `${side}: a round of ${count} messages, ${sender.acknowledged()} of them acknowledged,`;
+    return inTime(longestRoundMs, what, send(count));
+  },
+  () => sender.close(),
+);

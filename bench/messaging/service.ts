@@ -7,8 +7,8 @@ import { concurrency } from "./two-processes.js";
 const messages = defineMessages({ OrderApproved: signal(z.object({ text: z.string() })) });
 const secrets = ["Yt1Wq0m2bZ4cQ9n8Xr5sVg=="];
 
-/** A service with the default settings. `sent` is called for each message that was acknowledged. */
-export async function openSender(url: string, schema: string, address: string, sent: () => void) {
+/** A service with the default settings. `ended` is called for each message that was acknowledged, or has failed. */
+export async function openSender(url: string, schema: string, address: string, ended: () => void) {
   const db = await openByUrl(databaseOpeners, url, { maxConnections: concurrency });
   const service = createService({
     serviceId: "sender",
@@ -17,13 +17,14 @@ export async function openSender(url: string, schema: string, address: string, s
     messages,
     concurrency,
     destinations: { receiver: { address, secrets } },
-    logger: {
-      ...silent,
-      info(message) {
-        if (message === "Outbox: message sent successfully") sent();
+    metrics: {
+      count() {},
+      duration() {},
+      histogram(name) {
+        if (name === "rf_outbox_retry_count") ended(); // once for each message
       },
-      error: console.error,
     },
+    logger: { ...silent, error: console.error },
   });
   await service.init();
   return { service, db };

@@ -4,6 +4,9 @@ export type SideName = "oncebox" | "bare";
 /** Messages on their way at once, and connections to a database, on both sides. */
 export const concurrency = 10;
 
+/** A round takes about a second. One that takes longer than this has failed. */
+export const longestRoundMs = 60_000;
+
 /** The same for all processes of a machine, in ms. */
 export const monotonicMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 

@@ -1,6 +1,8 @@
 import { execFileSync, fork } from "node:child_process";
 import { once } from "node:events";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
+import { inTime } from "../in-time.js";
 
 /** A process that returns one message for each that it is sent, and ends when it is sent 0. */
 export interface PeerChild {
@@ -10,6 +12,9 @@ export interface PeerChild {
 
 const typescript = new URL("../typescript.mjs", import.meta.url).href;
 const neededNode = [22, 18] as const;
+
+/** Far above the longest answer of a full run, which takes some seconds. */
+const longestAnswerMs = 300_000;
 
 /** This Node, or one from the npm package "node" where this is too old for some peers. */
 export function newNode(): string {
@@ -24,28 +29,39 @@ export function newNode(): string {
   }).trim();
 }
 
-/** Resolves when the process has said that it is ready, by its first message. */
+/** Resolves when the process has said that it is ready, by its first message. One that is too late is killed. */
 export async function startPeerChild(
   file: URL,
   args: readonly string[],
   execPath: string,
+  answerMs = longestAnswerMs,
 ): Promise<PeerChild> {
+  const name = `The process ${basename(file.pathname)} (${args[0]})`;
   const child = fork(fileURLToPath(file), args, { execPath, execArgv: ["--import", typescript] });
   const ended = once(child, "exit");
-  const answer = async (): Promise<unknown> => {
-    const first = await Promise.race([once(child, "message"), ended.then(() => undefined)]);
-    if (first === undefined) throw new Error(`${args[0]} ended with code ${child.exitCode}.`);
+  const orKill = async <T>(what: string, work: Promise<T>): Promise<T> => {
+    try {
+      return await inTime(answerMs, () => `${name}: ${what}`, work);
+    } catch (error) {
+      child.kill("SIGKILL");
+      throw error;
+    }
+  };
+  const answer = async (what: string): Promise<unknown> => {
+    const either = Promise.race([once(child, "message"), ended.then(() => undefined)]);
+    const first = await orKill(what, either);
+    if (first === undefined) throw new Error(`${name} ended with ${child.signalCode ?? child.exitCode}.`);
     return first[0];
   };
-  await answer();
+  await answer("its start");
   return {
     async ask<Answer>(question: number) {
       child.send(question);
-      return (await answer()) as Answer;
+      return (await answer(`its answer to ${question}`)) as Answer;
     },
     async close() {
-      child.send(0);
-      await ended;
+      if (child.connected) child.send(0);
+      await orKill("its end", ended);
     },
   };
 }

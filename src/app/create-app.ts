@@ -1,9 +1,9 @@
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
+import { toWebResponse } from "../base/to-web-response.js";
 import type { InboxService } from "../service/http/create-inbox-service.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
-import { toResponse } from "../webhooks/http.js";
 import type { WebhookRoute } from "../webhooks/route.js";
 import type { Platform } from "./app-context.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
@@ -46,7 +46,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     outbox,
     logger,
     migrateOptions,
-    webhook: async (request) => toResponse(await receive(request)),
+    webhook: async (request) => toWebResponse(await receive(request)),
     dispatch: dispatchJob(app),
     consume: definition.consumer === undefined ? undefined : consumeJob(app),
     service: served?.service,

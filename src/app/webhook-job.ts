@@ -1,7 +1,7 @@
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import type { Receiver } from "../inbox/receiver.js";
-import { refusedAnswer } from "../webhooks/responses.js";
+import { refusedResponse } from "../webhooks/responses.js";
 import { createWebhookReceiver, type WebhookReceiver } from "../webhooks/route.js";
 import type { AppContext } from "./app-context.js";
 import { webhookSources } from "./app-sources.js";
@@ -44,5 +44,5 @@ const noWebhooks =
   async () => {
     const reason = "there are no sources: define some, or set ONCEBOX_WEBHOOKS";
     logger.warn("webhook", { source: "unknown", outcome: "not found", status: 404, reason });
-    return refusedAnswer("not found");
+    return refusedResponse("not found");
   };

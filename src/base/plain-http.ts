@@ -1,20 +1,25 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { defined } from "./defined.js";
-import { jsonContent } from "./json-content.js";
+import { headersOf } from "./headers-of.js";
 import { type Route, respondBy } from "./node-http.js";
 import type { ReadableRequest } from "./read-body.js";
+import { toWebResponse } from "./to-web-response.js";
 
-/** A request without the objects of the web, which take longer to make than a small request takes to handle. */
+/**
+ * The part of a web `Request` that this package uses, and its path. Making a `Request` or a `Response` loads Node's whole
+ * fetch, a quarter of a function's cold start, and takes longer than a small request takes to handle.
+ */
 export interface PlainRequest extends ReadableRequest {
   readonly method: string;
+  /** The whole URL. Its host is what the client says. */
+  readonly url: string;
+  /** That of the URL. */
   readonly path: string;
 }
 
 export interface PlainResponse {
   readonly status: number;
-  /** Names in lower case. The content's type and length are not among them. */
+  /** Names in lower case. A body without a content type is JSON. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** In JSON. */
   readonly body?: string;
 }
 
@@ -28,30 +33,25 @@ export const respondPlainly = (
   failed: (error: unknown) => void,
 ): Promise<void> =>
   respondBy(incoming, outgoing, failed, async () => {
-    const {
-      status,
-      headers: own,
-      body = "",
-    } = await route({
-      method: incoming.method ?? "GET",
-      path: (incoming.url ?? "/").split("?", 1)[0]!,
-      headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
+    const { method = "GET", url = "/", headers } = incoming;
+    const response = await route({
+      method,
+      url: `http://${headers.host ?? "localhost"}${url}`,
+      path: url.split("?", 1)[0]!,
+      headers: { get: (name) => headers[name.toLowerCase()]?.toString() ?? null },
       body: incoming,
     });
-    const content = body === "" ? {} : jsonContent;
-    const headers = { ...own, ...content, "content-length": Buffer.byteLength(body) };
-    outgoing.writeHead(status, headers).end(body); // a string, which Node sends together with the headers
+    const { status, body = "" } = response;
+    // a string, which Node sends together with the headers
+    outgoing
+      .writeHead(status, { ...headersOf(response), "content-length": Buffer.byteLength(body) })
+      .end(body);
   });
 
 /** The same as a function of the web's. */
 export const webRoute =
   (route: PlainRoute): Route =>
   async (request) => {
-    const { method, headers, body } = request;
-    const path = new URL(request.url).pathname;
-    const response = await route({ method, path, headers, body });
-    const { status, headers: own } = response;
-    return response.body === undefined
-      ? new Response(null, { status, ...defined({ headers: own }) })
-      : new Response(response.body, { status, headers: { ...own, ...jsonContent } });
+    const { method, url, headers, body } = request;
+    return toWebResponse(await route({ method, url, path: new URL(url).pathname, headers, body }));
   };

@@ -8,9 +8,14 @@ export interface BodyStream {
   };
 }
 
+/** Header names in any case. Values that were sent more than once are joined by commas. */
+export interface IncomingHeaders {
+  get(name: string): string | null;
+}
+
 /** The part of a request that its reader uses. */
 export interface ReadableRequest {
-  readonly headers: { get(name: string): string | null };
+  readonly headers: IncomingHeaders;
   /** The whole body, or a stream of the web or of Node that nobody reads yet. */
   readonly body: Uint8Array | BodyStream | Readable | null;
 }

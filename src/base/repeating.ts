@@ -7,22 +7,44 @@ export interface Repeating {
   stop(): Promise<void>;
 }
 
-/** Runs `job` at once and then at an interval, never twice at the same time. */
-export function repeating(everyMs: number, job: (signal: AbortSignal) => Promise<void>): Repeating {
+export interface RepeatingOptions {
+  /** Stops it, as `stop` does. */
+  readonly signal?: AbortSignal | undefined;
+  /** Whether the wait between two runs keeps the process alive: true by default. */
+  readonly keepsAlive?: boolean;
+}
+
+/**
+ * Runs `job` at once and then at an interval, never twice at the same time. The job handles its own errors. A function is
+ * asked after each run how long the next one waits.
+ */
+export function repeating(
+  everyMs: number | (() => number),
+  job: (signal: AbortSignal) => Promise<void>,
+  { signal: outer, keepsAlive = true }: RepeatingOptions = {},
+): Repeating {
   const stopping = new AbortController();
+  const { signal } = stopping;
   let waking = new AbortController();
   let woken = false;
 
-  const loop = async (): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      woken = false;
-      await job(stopping.signal);
-      if (woken || stopping.signal.aborted) continue;
-      waking = new AbortController();
-      const either = AbortSignal.any([waking.signal, stopping.signal]);
-      await sleep(everyMs, undefined, { signal: either }).catch(() => {});
-    }
+  const end = (): void => {
+    stopping.abort();
+    waking.abort();
   };
+  const loop = async (): Promise<void> => {
+    while (!signal.aborted) {
+      woken = false;
+      await job(signal);
+      if (woken || signal.aborted) continue;
+      waking = new AbortController();
+      const waitMs = typeof everyMs === "number" ? everyMs : everyMs();
+      await sleep(waitMs, undefined, { signal: waking.signal, ref: keepsAlive }).catch(() => {});
+    }
+    outer?.removeEventListener("abort", end);
+  };
+  if (outer?.aborted) end();
+  else outer?.addEventListener("abort", end);
   const running = loop();
 
   return {
@@ -31,7 +53,7 @@ export function repeating(everyMs: number, job: (signal: AbortSignal) => Promise
       waking.abort();
     },
     async stop() {
-      stopping.abort();
+      end();
       await running;
     },
   };

@@ -53,7 +53,7 @@ export function checkTimes(options: AnyServiceOptions): readonly string[] {
  * a circuit breaker is open, it waits without using up retries, at most until the message expires.
  */
 function checkRetention(options: AnyServiceOptions): readonly string[] {
-  const { inboxRetentionMs, ttlMs, retry } = settingsOf(options);
+  const { inboxRetentionMs, ttlMs, toleranceMs, retry } = settingsOf(options);
   const windows = [
     ["the retry window", retryWindowMs(retry)] as const,
     ...Object.entries(options.sources ?? {}).flatMap(([id, source]) =>
@@ -74,5 +74,12 @@ function checkRetention(options: AnyServiceOptions): readonly string[] {
       : [
           `inboxRetentionMs must be at least ttlMs (${ttlMs}), not ${inboxRetentionMs}: a message may be sent until it expires`,
         ];
-  return [...tooShort, ...belowTtl];
+  // One that is signed by a clock as fast as is allowed can be replayed until that clock's time and the tolerance are over.
+  const belowTolerance =
+    inboxRetentionMs >= 2 * toleranceMs
+      ? []
+      : [
+          `inboxRetentionMs must be at least twice toleranceMs: at least ${2 * toleranceMs}, not ${inboxRetentionMs}, or a message could be replayed when it is forgotten`,
+        ];
+  return [...tooShort, ...belowTtl, ...belowTolerance];
 }

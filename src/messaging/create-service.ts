@@ -46,7 +46,9 @@ export interface ServiceReceiver {
   /** The same for `listen`. */
   readonly respond: PlainRoute;
   /** The same for hosts whose own routes lead here: takes any path. */
-  handle(request: Omit<PlainRequest, "path">): Promise<PlainResponse>;
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** Larger messages are refused. */
+  readonly maxBodyBytes: number;
   /** For a sender in the same process: nothing is serialised and nothing is verified. */
   receive(message: Envelope): Promise<TransportResponse>;
 }

@@ -27,6 +27,9 @@ export const wireLimits = {
   depth: 100,
 } as const;
 
+/** Those of the protocol included. */
+export const mostHeaders = wireLimits.headers + protocolHeaders.length;
+
 export type FieldProblem =
   | "messageId is not a GUID"
   | "correlationId is not a name"
@@ -56,7 +59,7 @@ export function fieldProblem(fields: Omit<EnvelopeFields, "payloadText">): Field
 function headersProblem(headers: unknown): FieldProblem | undefined {
   if (typeof headers !== "object" || headers === null) return "headers are not an object of strings";
   const entries = Object.entries(headers);
-  if (entries.length > wireLimits.headers + protocolHeaders.length) return "too many headers";
+  if (entries.length > mostHeaders) return "too many headers";
   for (const [name, value] of entries) {
     const problem = headerProblem(name, value);
     if (problem !== undefined) return problem;

@@ -6,9 +6,8 @@ import { safeReason } from "../base/safe-reason.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { LogLevel } from "../telemetry/json-logger.js";
-import type { Answer, IncomingRequest } from "../webhooks/http.js";
-import { refusedAnswer } from "../webhooks/responses.js";
-import type { Service } from "./create-service.js";
+import { refusedResponse } from "../webhooks/responses.js";
+import type { Service, ServiceReceiver } from "./create-service.js";
 
 /** The part of a service that functions use. */
 export type HostedService = Pick<
@@ -25,7 +24,7 @@ export interface ServiceHost {
   /** The service. Rejects when it could not be made; the next call tries again. */
   ready(): Promise<HostedService>;
   /** Receives a message. Returns 503 when the service could not be made. */
-  receive(request: IncomingRequest): Promise<Answer>;
+  receive(request: Parameters<ServiceReceiver["handle"]>[0]): Promise<PlainResponse>;
 }
 
 /** Functions in one process that were given the same `open` share its service, and so its connections. */
@@ -51,7 +50,7 @@ export function hostService(open: OpenService, loggerAt: LoggerAt, options?: Hos
       } catch (error) {
         const fields = { status: 503, reason: safeReason(error) };
         loggerAt("info").error("Inbox: service could not be created", fields);
-        return refusedAnswer("unavailable");
+        return refusedResponse("unavailable");
       }
       let hasSent = false;
       const unsubscribe = service.onWake(() => {
@@ -59,16 +58,10 @@ export function hostService(open: OpenService, loggerAt: LoggerAt, options?: Hos
       });
       const response = await service.receiver.handle(request).finally(unsubscribe);
       if (hasSent) await options?.afterSend();
-      return toAnswer(response);
+      return response;
     },
   };
 }
-
-const toAnswer = ({ status, body = "" }: PlainResponse): Answer => ({
-  status,
-  headers: body === "" ? {} : jsonContent,
-  body,
-});
 
 function madeOnce(open: OpenService, loggerAt: LoggerAt): ServiceHost["ready"] {
   const ready = memoisePromise(async () => {

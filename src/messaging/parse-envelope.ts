@@ -1,5 +1,11 @@
 import type { MessageType } from "./envelope.js";
-import { type EnvelopeFields, type FieldProblem, fieldProblem, wireLimits } from "./envelope-fields.js";
+import {
+  type EnvelopeFields,
+  type FieldProblem,
+  fieldProblem,
+  mostHeaders,
+  wireLimits,
+} from "./envelope-fields.js";
 import { parseJson, type ScanProblem, scanMembers } from "./scan-json.js";
 
 /** Why a body is no envelope. It quotes nothing of the body. */
@@ -30,6 +36,7 @@ export function parseEnvelope(body: Uint8Array, maxBytes: number): ParsedEnvelop
   const members = scanMembers(text, {
     isKnown: (name) => (memberNames as readonly string[]).includes(name),
     maxDepth: wireLimits.depth,
+    mostMembers: memberNames.length,
   });
   if (typeof members === "string") return malformed(members);
   if (members.size < memberNames.length) return malformed("member missing");
@@ -64,7 +71,8 @@ function decode(body: Uint8Array): string | undefined {
 
 /** Scanned as well, because `JSON.parse` would hide a header that is there twice. */
 function parseHeaders(text: string): Readonly<Record<string, string>> | MalformedReason {
-  const members = scanMembers(text, { isKnown: () => true, maxDepth: 1 });
+  const members = scanMembers(text, { isKnown: () => true, maxDepth: 1, mostMembers: mostHeaders });
+  if (members === "too many members") return "too many headers";
   if (typeof members === "string") return members;
   return Object.fromEntries([...members].map(([name, value]) => [name, parseJson(value) as string]));
 }

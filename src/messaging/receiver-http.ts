@@ -1,20 +1,17 @@
 import { type PlainResponse, webRoute } from "../base/plain-http.js";
-import { type ReadableRequest, readBody } from "../base/read-body.js";
+import { readBody } from "../base/read-body.js";
 import type { ServiceReceiver } from "./create-service.js";
 import { openRequest } from "./open-request.js";
 import type { Receive } from "./receiver.js";
 import type { ServiceParts } from "./service-parts.js";
 
 /** The receiver for hosts that speak HTTP: `POST {prefix}/receive`. */
-export function receiverHttp(
-  parts: ServiceParts,
-  receive: Receive,
-): Pick<ServiceReceiver, "fetch" | "respond" | "handle"> {
+export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
   const { prefix, maxBodyBytes } = parts.settings;
   const path = `${prefix}/receive`;
 
-  const handle = async (request: ReadableRequest & { readonly method: string }): Promise<PlainResponse> => {
-    if (request.method !== "POST") return { status: 405 };
+  const handle: ServiceReceiver["handle"] = async (request) => {
+    if (request.method !== "POST") return { status: 405, headers: { allow: "POST" } };
     const body = await readBody(request, maxBodyBytes);
     if (body === "too large" || body === "malformed") {
       parts.reports.malformed(body);
@@ -30,7 +27,7 @@ export function receiverHttp(
   const respond: ServiceReceiver["respond"] = async (request) =>
     request.path === path ? handle(request) : { status: 404 };
 
-  return { handle, respond, fetch: webRoute(respond) };
+  return { handle, respond, fetch: webRoute(respond), maxBodyBytes };
 }
 
 const json = (status: number, value: unknown): PlainResponse => ({ status, body: JSON.stringify(value) });

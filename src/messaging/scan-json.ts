@@ -6,6 +6,7 @@ export type ScanProblem =
   | "not JSON"
   | "nested too deep"
   | "lone surrogate"
+  | "too many members"
   | "unknown member"
   | "member twice";
 
@@ -16,13 +17,19 @@ const [quote, backslash, comma, colon, openBrace, closeBrace, openBracket, close
   ...'"\\,:{}[]u',
 ].map((char) => char.charCodeAt(0));
 
+export interface ScanLimits {
+  isKnown(name: string): boolean;
+  readonly maxDepth: number;
+  readonly mostMembers: number;
+}
+
 /**
  * Finds the members of the one object that the text consists of, each as its name and the text of its value. `JSON.parse`
  * returns neither that text nor duplicates. Every character is read at most a fixed number of times.
  */
 export function scanMembers(
   text: JsonText,
-  { isKnown, maxDepth }: { isKnown(name: string): boolean; readonly maxDepth: number },
+  { isKnown, maxDepth, mostMembers }: ScanLimits,
 ): ReadonlyMap<string, string> | ScanProblem {
   const members = new Map<string, string>();
   let at = skipSpace(text, 0);
@@ -36,6 +43,7 @@ export function scanMembers(
     if (typeof name !== "string") return "not JSON";
     if (!isKnown(name)) return "unknown member";
     if (members.has(name)) return "member twice";
+    if (members.size === mostMembers) return "too many members";
     at = skipSpace(text, nameEnd);
     if (text.charCodeAt(at) !== colon) return "not JSON";
     at = skipSpace(text, at + 1);

@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { defined } from "../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { repeating } from "../base/repeating.js";
 import { safeReason } from "../base/safe-reason.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
@@ -50,25 +50,13 @@ export function startCleanup(options: CleanupOptions): Cleanup {
   requireDuration(retentionMs, "startCleanup: retentionMs");
   requireInterval(intervalMs, "startCleanup: intervalMs");
   const logger = guardedLogger(options.logger ?? silentLogger);
-  const stopping = new AbortController();
-  const ended = signal === undefined ? stopping.signal : AbortSignal.any([stopping.signal, signal]);
-  const purge = { retentionMs, signal: ended, ...defined({ batchSize }) };
-
-  const loop = async (): Promise<void> => {
-    while (!ended.aborted) {
-      for (const store of stores) {
-        await store.purgeDone(purge).catch((error: unknown) => {
-          if (!ended.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });
-        });
-      }
-      await sleep(intervalMs, undefined, { signal: ended, ref: false }).catch(() => {}); // stopped
+  const cleanUp = async (stopped: AbortSignal): Promise<void> => {
+    for (const store of stores) {
+      const purge = { retentionMs, signal: stopped, ...defined({ batchSize }) };
+      await store.purgeDone(purge).catch((error: unknown) => {
+        if (!stopped.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });
+      });
     }
   };
-  const running = loop();
-  return {
-    async stop() {
-      stopping.abort();
-      await running;
-    },
-  };
+  return repeating(intervalMs, cleanUp, { signal, keepsAlive: false });
 }

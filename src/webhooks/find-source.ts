@@ -1,4 +1,5 @@
-import { decoded, webhookPath } from "./schemes/webhook-path.js";
+import { decoded } from "../base/decoded.js";
+import { webhookPath } from "./schemes/webhook-path.js";
 import type { ResolvedSource } from "./sources.js";
 
 export interface FoundSource {

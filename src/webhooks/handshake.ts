@@ -1,5 +1,5 @@
-import type { Answer } from "./http.js";
-import { jsonAnswer, textAnswer } from "./responses.js";
+import type { PlainResponse } from "../base/plain-http.js";
+import { jsonResponse, textResponse } from "./responses.js";
 import type { NamedTemplates } from "./schemes/check-handshake.js";
 import type { Delivery } from "./schemes/delivery.js";
 import { isHeaderValue } from "./schemes/field-checks.js";
@@ -26,7 +26,7 @@ export const findHandshake = (
 export async function answerHandshake(
   handshake: ResolvedHandshake,
   delivery: Delivery,
-): Promise<Answer | undefined> {
+): Promise<PlainResponse | undefined> {
   const challenge = handshake.hmac && fill(handshake.hmac, delivery);
   const hmac = challenge && (await handshake.signChallenge?.(challenge));
   const filled = (parts: readonly TemplatePart[]) =>
@@ -39,7 +39,7 @@ export async function answerHandshake(
   const text = handshake.text === undefined ? "" : filled(handshake.text);
   if (headers === undefined || json === undefined || text === undefined) return undefined;
   if (!Object.values(headers).every(isHeaderValue)) return undefined;
-  return handshake.json === undefined ? textAnswer(text, headers) : jsonAnswer(200, json, headers);
+  return handshake.json === undefined ? textResponse(text, headers) : jsonResponse(200, json, headers);
 }
 
 function fillAll(

@@ -1,4 +1,5 @@
-import type { IncomingHeaders, IncomingRequest } from "./http.js";
+import type { PlainRequest } from "../base/plain-http.js";
+import type { IncomingHeaders } from "../base/read-body.js";
 
 export interface PublicUrlOptions {
   readonly publicUrl?: string | undefined;
@@ -7,7 +8,7 @@ export interface PublicUrlOptions {
 
 /** Returns the URL that the provider called. Behind a gateway the request itself may have another one. */
 export function publicUrlOf(
-  request: Pick<IncomingRequest, "url" | "headers">,
+  request: Pick<PlainRequest, "url" | "headers">,
   path: string,
   options: PublicUrlOptions,
 ): string {

@@ -1,7 +1,9 @@
 import { guardedLogger, silentLogger } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
+import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import { safeReason } from "../base/safe-reason.js";
+import { toWebResponse } from "../base/to-web-response.js";
 import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";
@@ -9,20 +11,20 @@ import { afterEnqueueCaller } from "./after-enqueue.js";
 import { extractMessage, type WebhookMessage } from "./extract-message.js";
 import { findSource } from "./find-source.js";
 import { answerHandshake, findHandshake } from "./handshake.js";
-import { type Answer, type IncomingRequest, toResponse } from "./http.js";
 import { publicUrlOf } from "./public-url.js";
-import { acceptedAnswer, type RefusalName, refusedAnswer } from "./responses.js";
+import { acceptedResponse, type RefusalName, refusedResponse } from "./responses.js";
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./schemes/delivery.js";
 import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
-/** The same route without the classes `Request` and `Response`. */
-export type WebhookReceiver = (request: IncomingRequest) => Promise<Answer>;
+/** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
+export type WebhookReceiver = (request: WebhookRequest) => Promise<PlainResponse>;
+type WebhookRequest = Omit<PlainRequest, "path">;
 
-/** The result of a request: the answer, and the fields to log and count. */
+/** The result of a request: the response, and the fields to log and count. */
 interface Ending {
-  readonly answer: Answer;
+  readonly response: PlainResponse;
   readonly outcome: ReceiveOutcome | "handshake" | RefusalName;
   /** For the log only. */
   readonly reason?: string;
@@ -42,7 +44,7 @@ interface Ending {
  */
 export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
   const receive = createWebhookReceiver(options);
-  return async (request) => toResponse(await receive(request));
+  return async (request) => toWebResponse(await receive(request));
 }
 
 export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver {
@@ -78,7 +80,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       return { ...refuse("unavailable", `not stored: ${safeReason(error)}`), webhook };
     }
     if (outcome === "enqueued") await announce?.(webhook);
-    return { answer: acceptedAnswer(source.scheme, outcome, message.messageId), outcome, webhook };
+    return { response: acceptedResponse(source.scheme, outcome, message.messageId), outcome, webhook };
   };
 
   /** Verifies the delivery before it uses anything of the body. */
@@ -94,7 +96,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     return enqueue(source, message);
   };
 
-  const handle = async (request: IncomingRequest, source: ResolvedSource, path: string): Promise<Ending> => {
+  const handle = async (request: WebhookRequest, source: ResolvedSource, path: string): Promise<Ending> => {
     const { method, headers } = request;
     const url = publicUrlOf(request, path, options);
     const head = createDelivery({ method, url, headers, body: new Uint8Array() });
@@ -122,26 +124,27 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const ending = await (source === undefined
       ? refuse("not found", "no such source")
       : handle(request, source, path).catch(failureOf));
-    const { answer, outcome, reason, webhook } = ending;
+    const { response, outcome, reason, webhook } = ending;
     const name = source?.name ?? "unknown";
     const attributes = { source: name, outcome };
     metrics?.count("oncebox.webhook", 1, attributes);
     metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
-    const fields = { ...webhook, source: name, outcome, status: answer.status, reason };
-    logger[answer.status >= 500 ? "error" : answer.status >= 400 ? "warn" : "info"]("webhook", fields);
-    return answer;
+    const fields = { ...webhook, source: name, outcome, status: response.status, reason };
+    logger[response.status >= 500 ? "error" : response.status >= 400 ? "warn" : "info"]("webhook", fields);
+    return response;
   };
 }
 
 /** The caller has verified the delivery. */
 async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
-  const answer = await answerHandshake(handshake, delivery);
-  if (answer === undefined) return refuse("bad request", "the handshake lacks a value that its answer needs");
-  return { answer, outcome: "handshake" };
+  const response = await answerHandshake(handshake, delivery);
+  if (response === undefined)
+    return refuse("bad request", "the handshake lacks a value that its answer needs");
+  return { response, outcome: "handshake" };
 }
 
 const refuse = (error: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({
-  answer: refusedAnswer(error, headers),
+  response: refusedResponse(error, headers),
   outcome: error,
   reason,
 });

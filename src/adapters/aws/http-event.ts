@@ -1,6 +1,8 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { headersOf } from "../../base/headers-of.js";
+import type { PlainRequest, PlainResponse } from "../../base/plain-http.js";
+import type { IncomingHeaders } from "../../base/read-body.js";
 import { InvalidArgumentError } from "../../errors.js";
-import type { Answer, IncomingHeaders, IncomingRequest } from "../../webhooks/http.js";
 
 /** Method, URL and body of an event of an HTTP API (payload format 2.0) or a function URL. */
 export function readHttpEvent(event: APIGatewayProxyEventV2, functionName: string) {
@@ -21,13 +23,13 @@ export function readHttpEvent(event: APIGatewayProxyEventV2, functionName: strin
 export function requestFromEvent(
   event: APIGatewayProxyEventV2,
   functionName = "The webhook function",
-): IncomingRequest {
+): PlainRequest {
   const { method, url, body } = readHttpEvent(event, functionName);
-  return { method, url: url.href, headers: headersOf(event), body };
+  return { method, url: url.href, path: url.pathname, headers: headersIn(event), body };
 }
 
 /** AWS joins repeated headers with commas, and brings cookies in a list of their own. */
-function headersOf({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
+function headersIn({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): IncomingHeaders {
   const all = new Map(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   if (cookies.length > 0) all.set("cookie", cookies.join("; "));
   return { get: (name) => all.get(name.toLowerCase()) ?? null };
@@ -36,9 +38,9 @@ function headersOf({ headers = {}, cookies = [] }: APIGatewayProxyEventV2): Inco
 const bodyOf = ({ body, isBase64Encoded }: APIGatewayProxyEventV2): Buffer | null =>
   typeof body === "string" ? Buffer.from(body, isBase64Encoded ? "base64" : "utf8") : null;
 
-export const resultFromAnswer = ({ status, headers, body }: Answer): APIGatewayProxyStructuredResultV2 => ({
-  statusCode: status,
-  headers: { ...headers },
-  body,
+export const resultFromPlain = (response: PlainResponse): APIGatewayProxyStructuredResultV2 => ({
+  statusCode: response.status,
+  headers: headersOf(response),
+  body: response.body ?? "",
   isBase64Encoded: false,
 });

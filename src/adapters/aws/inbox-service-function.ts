@@ -3,15 +3,14 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "
 import type { AppDefinition } from "../../app/app-definition.js";
 import { openServiceApp } from "../../app/open-service-app.js";
 import { serviceJob } from "../../app/service-job.js";
-import { jsonContent } from "../../base/json-content.js";
-import type { PlainRequest, PlainResponse } from "../../base/plain-http.js";
+import type { PlainRequest } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { InboxService } from "../../service/http/create-inbox-service.js";
 import { unavailableService } from "../../service/http/unavailable-service.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
-import { requestFromEvent } from "./http-event.js";
+import { requestFromEvent, resultFromPlain } from "./http-event.js";
 
 export type InboxServiceFunction = MiddyfiedHandler<
   APIGatewayProxyEventV2,
@@ -33,7 +32,7 @@ const answerEarlyMs = 100;
 export function inboxServiceFunction(definition: AppDefinition): InboxServiceFunction {
   const ready = coldStart(definition, openServiceApp, serviceJob);
   const unavailable = (reason: string) =>
-    toResult(unavailableService(definition.service?.auth ?? "bearer", jsonLogger(), reason));
+    resultFromPlain(unavailableService(definition.service?.auth ?? "bearer", jsonLogger(), reason));
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
     timeoutEarlyInMillis: answerEarlyMs,
     timeoutEarlyResponse: () => unavailable("the function's time is up"),
@@ -47,24 +46,17 @@ export function inboxServiceFunction(definition: AppDefinition): InboxServiceFun
       } catch (error) {
         return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
       }
-      return toResult(await service.respond(request));
+      return resultFromPlain(await service.respond(request));
     });
 }
 
-function plainRequest(event: APIGatewayProxyEventV2): PlainRequest {
-  const { method, headers, body } = requestFromEvent(event, "inboxServiceFunction");
-  return { method, path: encodedPath(event), headers, body };
-}
+const plainRequest = (event: APIGatewayProxyEventV2): PlainRequest => ({
+  ...requestFromEvent(event, "inboxServiceFunction"),
+  path: encodedPath(event),
+});
 
 /** HTTP APIs decode the path, and function URLs do not. A key may hold a percent sign, and must not be decoded twice. */
 function encodedPath({ rawPath, requestContext: { domainName } }: APIGatewayProxyEventV2): string {
   if (domainName.includes(".lambda-url.")) return rawPath;
   return rawPath.toWellFormed().split("/").map(encodeURIComponent).join("/");
 }
-
-const toResult = ({ status, headers, body = "" }: PlainResponse): APIGatewayProxyStructuredResultV2 => ({
-  statusCode: status,
-  headers: { ...headers, ...(body === "" ? {} : jsonContent) },
-  body,
-  isBase64Encoded: false,
-});

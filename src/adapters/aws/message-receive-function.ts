@@ -5,7 +5,7 @@ import { readAwsMessageSettings } from "../../config/aws-settings.js";
 import type { OpenService } from "../../messaging/hosted-service.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
 import { afterThaw } from "./after-thaw.js";
-import { requestFromEvent, resultFromAnswer } from "./http-event.js";
+import { requestFromEvent, resultFromPlain } from "./http-event.js";
 import { awsWakeUp } from "./wake-up.js";
 
 export type MessageReceiveFunction = MiddyfiedHandler<
@@ -26,6 +26,6 @@ export function messageReceiveFunction(open: OpenService): MessageReceiveFunctio
   return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({ timeoutEarlyInMillis: 0 })
     .use(afterThaw)
     .handler(async (event) =>
-      resultFromAnswer(await receive(requestFromEvent(event, "messageReceiveFunction"))),
+      resultFromPlain(await receive(requestFromEvent(event, "messageReceiveFunction"))),
     );
 }

@@ -5,11 +5,11 @@ import { openReceivingApp } from "../../app/receiving-app.js";
 import { webhookJob } from "../../app/webhook-job.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
-import { refusedAnswer } from "../../webhooks/responses.js";
+import { refusedResponse } from "../../webhooks/responses.js";
 import type { WebhookReceiver } from "../../webhooks/route.js";
 import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
-import { requestFromEvent, resultFromAnswer } from "./http-event.js";
+import { requestFromEvent, resultFromPlain } from "./http-event.js";
 
 export type WebhookFunction = MiddyfiedHandler<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>;
 
@@ -40,11 +40,11 @@ export function webhookFunction(definition: AppDefinition): WebhookFunction {
       } catch (error) {
         return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
       }
-      return resultFromAnswer(await receive(request));
+      return resultFromPlain(await receive(request));
     });
 }
 
 function unavailable(reason: string): APIGatewayProxyStructuredResultV2 {
   jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
-  return resultFromAnswer(refusedAnswer("unavailable"));
+  return resultFromPlain(refusedResponse("unavailable"));
 }

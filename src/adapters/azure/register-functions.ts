@@ -2,10 +2,10 @@ import { app as functionApp, type HttpRequest } from "@azure/functions";
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { toWebResponse } from "../../base/to-web-response.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
-import { toResponse } from "../../webhooks/http.js";
-import { refusedAnswer } from "../../webhooks/responses.js";
+import { refusedResponse } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
 import { allMethods, requestFromHost, toHttpResponse } from "./http-trigger.js";
@@ -83,7 +83,7 @@ async function receive(app: () => Promise<App>, request: HttpRequest) {
     // The next request tries again, in case a secret store was away.
     const reason = safeReason(error);
     invocationLogger("info").error("webhook", { outcome: "unavailable", status: 503, reason });
-    return toHttpResponse(toResponse(refusedAnswer("unavailable")));
+    return toHttpResponse(toWebResponse(refusedResponse("unavailable")));
   }
   return toHttpResponse(await running.webhook(requestFromHost(request)));
 }

@@ -2,7 +2,7 @@ import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@az
 import type { AppService } from "../../app/app-service.js";
 import type { App } from "../../app/create-app.js";
 import { defined } from "../../base/defined.js";
-import { jsonContent } from "../../base/json-content.js";
+import { headersOf } from "../../base/headers-of.js";
 import type { PlainResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { allMethods } from "./http-trigger.js";
@@ -22,7 +22,7 @@ export function registerInboxService(app: () => Promise<App>, { auth }: AppServi
       return unavailableService(auth ?? "bearer", invocationLogger("info"), safeReason(error));
     }
     const { method, url, headers, body } = request;
-    return running.service!.respond({ method, path: new URL(url).pathname, headers, body });
+    return running.service!.respond({ method, url, path: new URL(url).pathname, headers, body });
   };
   for (const [name, route] of Object.entries(routes)) {
     functionApp.http(name, {
@@ -34,8 +34,8 @@ export function registerInboxService(app: () => Promise<App>, { auth }: AppServi
   }
 }
 
-const toHost = ({ status, headers, body }: PlainResponse): HttpResponseInit => ({
-  status,
-  headers: { ...headers, ...(body === undefined ? {} : jsonContent) },
-  ...defined({ body }),
+const toHost = (response: PlainResponse): HttpResponseInit => ({
+  status: response.status,
+  headers: headersOf(response),
+  ...defined({ body: response.body }),
 });

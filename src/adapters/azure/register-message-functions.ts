@@ -1,9 +1,9 @@
 import { app as functionApp } from "@azure/functions";
 import { type MessageHost, messageHost } from "../../app/message-host.js";
+import { toWebResponse } from "../../base/to-web-response.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
 import type { OpenService } from "../../messaging/hosted-service.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import { toResponse } from "../../webhooks/http.js";
 import { runTimeMs } from "./function-timeout.js";
 import { requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
@@ -33,7 +33,7 @@ export function registerMessageFunctions(open: OpenService, options: MessageFunc
     authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) =>
       inInvocation(context, async () =>
-        toHttpResponse(toResponse(await host!.receive(requestFromHost(request)))),
+        toHttpResponse(toWebResponse(await host!.receive(requestFromHost(request)))),
       ),
   });
   refuseUnknown(options, ["route"], "registerMessageFunctions");

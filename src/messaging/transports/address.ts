@@ -39,9 +39,10 @@ export function completeAddress(
 }
 
 function conventionalAddress(serviceId: string, name: TransportName): string {
-  if (name === "unix") return `unix:///tmp/rf-${serviceId}.sock`;
+  const id = encodeURIComponent(serviceId);
+  if (name === "unix") return `unix:///tmp/rf-${id}.sock`;
   if (name === "pipe") return `pipe://rf-${serviceId}`;
-  if (name === "inprocess") return `inprocess://${serviceId}`;
+  if (name === "inprocess") return `inprocess://${id}`;
   throw new InvalidArgumentError(
     `Destination ${serviceId} has no address. The transport ${name} needs one, such as ${name}://host:port.`,
   );

@@ -1,4 +1,5 @@
 import { abortable } from "../../base/abortable.js";
+import { decoded } from "../../base/decoded.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import type { Envelope } from "../envelope.js";
@@ -103,7 +104,8 @@ async function received(
 
 function serviceIdOf(address: string): string {
   const url = parseAddress(address);
-  if (url.host !== "" && url.pathname === "") return decodeURIComponent(url.host);
+  const serviceId = decoded(url.host);
+  if (serviceId && url.pathname === "") return serviceId;
   throw new InvalidArgumentError(
     `${shownAddress(url)} is not the address of a service in this process. Write inprocess://serviceId.`,
   );

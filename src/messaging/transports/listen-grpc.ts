@@ -1,4 +1,5 @@
 import type { ServerCredentials, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
+import type { PlainResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { decodeMessage, encodeAcknowledgement } from "./grpc-messages.js";
 import { grpcStatusOf } from "./grpc-status.js";
@@ -7,17 +8,28 @@ import { type Listener, type ListenSettings, requireCertificate } from "./listen
 import { loadGrpc } from "./load-grpc.js";
 import { bodyOfFields } from "./signed-fields.js";
 
-/** Above what any receiver accepts by default; `fetch` has the limit that counts. */
-const maxMessageBytes = 16 * 1_024 * 1_024;
+/** Above what any receiver accepts by default. The receiver has the limit that counts, and says that it was exceeded. */
+const usualMessageBytes = 16 * 1_024 * 1_024;
+
+/**
+ * gRPC has no limit for the time in which a message must come. So no connection is older than this: its senders connect
+ * anew, and who sends nothing to its end is cut off.
+ */
+const limits = {
+  "grpc.max_connection_age_ms": 300_000,
+  "grpc.max_connection_age_grace_ms": 60_000,
+  "grpc.max_concurrent_streams": 256, // of one connection
+} as const;
 
 type Grpc = Awaited<ReturnType<typeof loadGrpc>>;
 type Reply = sendUnaryData<Buffer>;
 
-/** A gRPC server. Each message becomes the request that `fetch` would get by HTTP, so one receiver serves both. */
+/** A gRPC server. Each message becomes the body that the receiver would get by HTTP, so one receiver serves both. */
 export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
   const { isSecure, authority, path } = grpcTarget(settings.address);
   const grpc = await loadGrpc();
-  const server = new grpc.Server({ "grpc.max_receive_message_length": maxMessageBytes });
+  const most = Math.max(usualMessageBytes, settings.receiver?.maxBodyBytes ?? 0);
+  const server = new grpc.Server({ ...limits, "grpc.max_receive_message_length": most });
   const same = (bytes: Buffer): Buffer => bytes;
   const method = {
     path,
@@ -70,7 +82,7 @@ const bound = (server: InstanceType<Grpc["Server"]>, authority: string, credenti
 
 async function respond(
   grpc: Grpc,
-  { fetch, path, logger }: ListenSettings,
+  settings: ListenSettings,
   call: ServerUnaryCall<Buffer, Buffer>,
   reply: Reply,
 ): Promise<void> {
@@ -81,19 +93,35 @@ async function respond(
     metadata.set("rf-status", String(status));
     reply({ code: grpcStatusOf(status), details: `status ${status}`, metadata });
   };
-  const body = bodyOf(call.request);
-  if (body === undefined) return refuse(400);
   try {
-    const headers = { "content-type": "application/json" };
-    const request = new Request(`http://grpc${path}`, { method: "POST", body, headers, signal: gone.signal });
-    const response = await fetch(request);
-    const acknowledgement = await acknowledgementOf(response);
+    const response = await posted(settings, call.request, gone.signal);
+    const acknowledgement = acknowledgementOf(response);
     if (acknowledgement === undefined) refuse(response.status);
     else reply(null, acknowledgement);
   } catch (error) {
-    if (!gone.signal.aborted) logger.error("receiving failed", { error: safeReason(error) });
+    if (!gone.signal.aborted) settings.logger.error("receiving failed", { error: safeReason(error) });
     refuse(500);
   }
+}
+
+/** The metadata of a call is not read: all that counts is in the message. */
+const noHeaders = { get: () => null };
+
+async function posted(
+  { receiver, fetch, path }: ListenSettings,
+  message: Buffer,
+  signal: AbortSignal,
+): Promise<PlainResponse> {
+  const method = "POST";
+  const handle = (bytes: Buffer) => receiver!.handle({ method, headers: noHeaders, body: bytes });
+  // One that is too large is not decoded: the receiver refuses it by its length.
+  if (receiver !== undefined && message.byteLength > receiver.maxBodyBytes) return handle(message);
+  const body = bodyOf(message);
+  if (body === undefined) return { status: 400 };
+  if (receiver !== undefined) return handle(Buffer.from(body));
+  const headers = { "content-type": "application/json" };
+  const response = await fetch(new Request(`http://grpc${path}`, { method, body, headers, signal }));
+  return { status: response.status, body: await response.text() };
 }
 
 /** Undefined where the bytes are no message. */
@@ -106,9 +134,9 @@ function bodyOf(bytes: Uint8Array): string | undefined {
 }
 
 /** What a 200 or a 500 of a receiver says. Undefined for every other response. */
-async function acknowledgementOf(response: Response): Promise<Buffer | undefined> {
-  if (response.status !== 200 && response.status !== 500) return undefined;
-  const { acknowledged, duplicateDetected, payload, error, permanent } = (await response.json()) as Record<
+function acknowledgementOf({ status, body = "" }: PlainResponse): Buffer | undefined {
+  if (status !== 200 && status !== 500) return undefined;
+  const { acknowledged, duplicateDetected, payload, error, permanent } = JSON.parse(body) as Record<
     string,
     unknown
   >;

@@ -11,6 +11,9 @@ import { type Listener, type ListenSettings, requireCertificate } from "./listen
 /** Longer than the 60 s after which load balancers and our own senders drop an idle connection: the sender should be first. */
 const keepAliveMs = 65_000;
 
+/** Twice the time after which a sender gives up by default. Node would wait five minutes for a slow body. */
+const limits = { requestTimeout: 60_000 } as const;
+
 /** An HTTP server on TCP, a Unix socket or a Windows pipe. */
 export async function listenHttp(settings: ListenSettings): Promise<Listener> {
   const { stopMs, logger, address } = settings;
@@ -36,17 +39,17 @@ async function createServer(
   failed: (error: unknown) => void,
 ): Promise<Server> {
   const http = await import("node:http");
-  const { fetch, respond } = settings;
+  const { fetch, receiver } = settings;
   const listener: RequestListener =
-    respond === undefined
+    receiver === undefined
       ? (incoming, outgoing) => void respondTo(incoming, outgoing, fetch, failed)
-      : (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed);
-  if (!isSecure) return http.createServer(listener);
+      : (incoming, outgoing) => void respondPlainly(incoming, outgoing, receiver.respond, failed);
+  if (!isSecure) return http.createServer(limits, listener);
   const tls = requireCertificate(settings);
   const asksForCertificate = tls.ca !== undefined;
   const https = await import("node:https");
   return https.createServer(
-    { ...tls, requestCert: asksForCertificate, rejectUnauthorized: asksForCertificate },
+    { ...limits, ...tls, requestCert: asksForCertificate, rejectUnauthorized: asksForCertificate },
     listener,
   );
 }

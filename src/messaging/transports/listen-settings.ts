@@ -1,6 +1,6 @@
 import type { Logger } from "../../base/logger.js";
 import type { Route } from "../../base/node-http.js";
-import type { PlainRoute } from "../../base/plain-http.js";
+import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { schemeOf } from "./address.js";
 import type { TlsMaterial } from "./transport-options.js";
@@ -9,6 +9,10 @@ import type { TlsMaterial } from "./transport-options.js";
 export interface MessageReceiver {
   readonly respond: PlainRoute;
   readonly fetch: Route;
+  /** Takes a message at any path. */
+  handle(request: Pick<PlainRequest, "method" | "headers" | "body">): Promise<PlainResponse>;
+  /** It refuses larger messages. */
+  readonly maxBodyBytes: number;
 }
 
 export interface ListenOptions {
@@ -22,15 +26,14 @@ export interface ListenOptions {
   readonly tls?: TlsMaterial;
   /** How long `close` waits for running requests before it cuts them off: 10 s by default. */
   readonly stopMs?: number;
-  /** gRPC only: the path of the requests that `fetch` gets. `/_rf/receive` by default. */
+  /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
   readonly path?: string;
   readonly logger?: Logger;
 }
 
 export interface ListenSettings
   extends Required<Omit<ListenOptions, "tls" | "receiver">>,
-    Pick<ListenOptions, "tls">,
-    Partial<Pick<MessageReceiver, "respond">> {}
+    Pick<ListenOptions, "tls" | "receiver"> {}
 
 export interface Listener {
   /** The address for senders, with the real port. */

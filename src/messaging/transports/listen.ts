@@ -1,4 +1,3 @@
-import { defined } from "../../base/defined.js";
 import { guardedLogger, silentLogger } from "../../base/logger.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
@@ -17,11 +16,11 @@ const defaults = { stopMs: 10_000, path: receivePath, logger: silentLogger } as 
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   refuseUnknown(options, ["address", "receiver", "fetch", "tls", "stopMs", "path", "logger"], "listen");
-  const { receiver, ...others } = options;
+  const { receiver } = options;
   const fetch = options.fetch ?? receiver?.fetch;
   if (fetch === undefined || (options.fetch !== undefined && receiver !== undefined))
     throw new InvalidArgumentError("listen needs what responds: receiver, or fetch, and not both.");
-  const merged = { ...defaults, ...others, fetch, ...defined({ respond: receiver?.respond }) };
+  const merged = { ...defaults, ...options, fetch };
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");

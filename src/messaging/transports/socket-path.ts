@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { decoded } from "../../base/decoded.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { shownAddress } from "./address.js";
 
@@ -37,10 +38,11 @@ function unixPath(url: URL, platform: NodeJS.Platform): string {
       `${shownAddress(url)}: Windows has no Unix sockets for Node. Use pipe://name, which works on every system.`,
     );
   }
-  if (url.host !== "" || url.pathname.length < 2) {
+  const path = decoded(url.pathname);
+  if (url.host !== "" || path === undefined || path.length < 2 || path.includes("\0")) {
     throw new InvalidArgumentError(
       `${shownAddress(url)} is not the address of a Unix socket. Write three slashes and an absolute path, as in unix:///tmp/rf-orders.sock.`,
     );
   }
-  return decodeURIComponent(url.pathname);
+  return path;
 }

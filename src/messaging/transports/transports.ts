@@ -89,7 +89,7 @@ export function createTransports(options: TransportsOptions): Transports {
     transportFor,
     resolve(serviceId, { address, transport }) {
       if (isTransport(transport)) {
-        const full = address ?? `${transport.schemes[0] ?? "own:"}//${serviceId}`;
+        const full = address ?? `${transport.schemes[0] ?? "own:"}//${encodeURIComponent(serviceId)}`;
         transport.check?.(full);
         return { address: full, transport };
       }

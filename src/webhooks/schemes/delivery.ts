@@ -1,9 +1,5 @@
 import { isUtf8 } from "node:buffer";
-
-/** Header names in any case. Values that were sent more than once are joined by commas. */
-export interface IncomingHeaders {
-  get(name: string): string | null;
-}
+import type { IncomingHeaders } from "../../base/read-body.js";
 
 /** A request with its whole body, not yet trusted. The body is parsed on demand, once. */
 export interface Delivery {

@@ -1,5 +1,6 @@
+import { decoded } from "../../base/decoded.js";
 import type { Delivery } from "./delivery.js";
-import { decoded, webhookPath } from "./webhook-path.js";
+import { webhookPath } from "./webhook-path.js";
 
 /**
  * Text with placeholders that are filled in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,

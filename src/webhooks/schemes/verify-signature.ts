@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingHeaders } from "../../base/read-body.js";
 import { isChallenge } from "./challenge.js";
 import { decodeExactly } from "./decode-exactly.js";
-import type { Delivery, IncomingHeaders } from "./delivery.js";
+import type { Delivery } from "./delivery.js";
 import type { HeaderPart, SignatureRule } from "./scheme.js";
 import { signedBytes, sortedForm } from "./signed-content.js";
 import type { SigningKey } from "./signing-key.js";

@@ -11,12 +11,3 @@ export function webhookPath(url: string): WebhookPath {
     /^.*(\/webhooks\/([^/]+)(?:\/([^/]+))?\/?)$/.exec(new URL(url).pathname) ?? [];
   return { path, source, tenant };
 }
-
-/** Returns undefined when the text is not valid percent-encoding. */
-export function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
-}

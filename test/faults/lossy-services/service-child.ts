@@ -13,7 +13,7 @@ const setup: ServiceSetup = { tables, peer: { address: peer, secrets }, notes: o
 
 const orders = service === "orders" ? createOrders(setup) : undefined;
 const running = orders ?? createInventory(setup);
-const listener = await listen({ address: givenAddress() || listenAt, fetch: running.receiver.fetch });
+const listener = await listen({ address: givenAddress() || listenAt, receiver: running.receiver });
 running.start();
 process.stdout.write(`ready ${listener.address}\n`);
 if (orders !== undefined) await placeOrders(orders, tables, count);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { triggerOf } from "../../../src/adapters/aws/dispatch-event.js";
-import { requestFromEvent, resultFromAnswer } from "../../../src/adapters/aws/http-event.js";
+import { requestFromEvent, resultFromPlain } from "../../../src/adapters/aws/http-event.js";
 import { lambdaBudget } from "../../../src/adapters/aws/lambda-budget.js";
 import { readAwsSettings } from "../../../src/config/aws-settings.js";
 import { httpEvent } from "./http-events.js";
@@ -52,7 +52,7 @@ describe("HTTP events of Lambda", () => {
 
   it("FUN-01 an answer has its status, headers and text in the result", () => {
     const headers = { "content-type": "application/json", "retry-after": "3" };
-    expect(resultFromAnswer({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
+    expect(resultFromPlain({ status: 503, headers, body: '{"ok":"ü"}' })).toEqual({
       statusCode: 503,
       headers,
       body: '{"ok":"ü"}',

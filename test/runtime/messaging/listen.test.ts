@@ -198,7 +198,7 @@ describe("listening", () => {
     };
     const listener = await listen({
       address: "http://127.0.0.1:0",
-      receiver: { respond, fetch },
+      receiver: { respond, handle: respond, fetch, maxBodyBytes: 1 },
       logger: recordingLogger(log),
     });
     onTestFinished(() => listener.close());
@@ -216,7 +216,8 @@ describe("listening", () => {
     await expect(listen({ address: "ftp://127.0.0.1", fetch })).rejects.toThrow(
       /unknown scheme ftp:.*Known: http:/,
     );
-    const receiver = { fetch, respond: async () => ({ status: 200 }) };
+    const respond = async () => ({ status: 200 });
+    const receiver = { fetch, respond, handle: respond, maxBodyBytes: 1 };
     for (const what of [{}, { fetch, receiver }])
       await expect(listen({ address: "http://127.0.0.1:0", ...what })).rejects.toThrow(
         /receiver, or fetch, and not both/,

@@ -66,6 +66,8 @@ describe("addresses", () => {
   it.each([
     ["unix://tmp/rf.sock", /three slashes/],
     ["unix://", /three slashes/],
+    ["unix:///tmp/%zz.sock", /three slashes/],
+    ["unix:///tmp/a%00.sock", /three slashes/],
     ["unix:///tmp/rf.sock?path=own", /path must begin/],
     ["unix:///tmp/rf.sock?path=/a%0d%0ab", /path must begin/],
     ["pipe://", /not the address of a pipe/],
@@ -77,6 +79,7 @@ describe("addresses", () => {
     ["grpc://user@host:1", /without a user/],
     ["inprocess://", /inprocess:\/\/serviceId/],
     ["inprocess://a/b", /inprocess:\/\/serviceId/],
+    ["inprocess://%zz", /inprocess:\/\/serviceId/],
     ["http://", /not valid/],
     ["http://user:hunter2@:x", /not valid/],
   ])("MSG-19 %s is refused when the service is built, and no password is shown", (address, text) => {
@@ -112,6 +115,18 @@ describe("the choice of a transport", () => {
     const resolved = transports.resolve("inventory", destination);
     expect(resolved.address).toBe(address);
     expect(resolved.transport).toBe(transports.transportFor(address));
+  });
+
+  it("MSG-09 MSG-19 a service without an address may have any id", async () => {
+    const inProcess = inProcessTransport();
+    inProcess.serve("order service?", { receive: own.send as never });
+    const transports = create({ inProcess });
+    for (const transport of ["inprocess", inProcess] as const) {
+      const { address } = transports.resolve("order service?", { transport });
+      expect(await sendTo(inProcess, address, newMessage())).toMatchObject({ acknowledged: true });
+    }
+    const { address } = transports.resolve("order service?", { transport: "unix" });
+    expect(httpTarget(address).options.socketPath).toBe("/tmp/rf-order service?.sock");
   });
 
   it("MSG-09 what cannot work is refused when the service is built", () => {

@@ -93,6 +93,8 @@ describe("the proto file and our serialisers", () => {
     expect(() => decodeMessage(Buffer.from([0x0a, 2, 0xff, 0xfe]))).toThrow(); // not UTF-8
     expect(() => decodeMessage(Buffer.from([0x0b]))).toThrow(/kind 3/);
     expect(() => decodeMessage(Buffer.alloc(11, 0xff))).toThrow(/10 bytes/);
+    // eight million headers without a name, which would take half a minute
+    expect(() => decodeMessage(Buffer.alloc(16_777_216, Buffer.from([0x3a, 0])))).toThrow(/1000 fields/);
     expect(() =>
       decodeMessage(Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f])),
     ).toThrow(/ends/);

@@ -17,6 +17,7 @@ import {
 import { parseEnvelope } from "../../../src/messaging/parse-envelope.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type Base, keyOf, mutatedBodies } from "./mutated-bodies.js";
+import { type StoredRows, storedRows } from "./stored-rows.js";
 import { fieldsOf } from "./support.js";
 
 const messages = defineMessages({
@@ -67,7 +68,7 @@ async function inventory(maxBodyBytes: number) {
   await service.init();
   const listener = await listen({
     address: "http://127.0.0.1:0/_rf/receive",
-    fetch: service.receiver.fetch,
+    receiver: service.receiver,
   });
   onTestFinished(async () => {
     await listener.close();
@@ -75,7 +76,6 @@ async function inventory(maxBodyBytes: number) {
     await db.close();
     await rm(folder, { recursive: true, force: true });
   });
-  const query = (text: string) => db.driver.query({ name: "query", text }, {});
   return {
     handled: () => handled,
     async status(body: Uint8Array): Promise<number> {
@@ -83,16 +83,11 @@ async function inventory(maxBodyBytes: number) {
       await response.arrayBuffer();
       return response.status;
     },
-    /** Every row of every table. */
-    async content() {
-      const tables = await query("select name from sqlite_master where type = 'table' order by name");
-      const rows = tables.map(async ({ name }) => [name, await query(`select * from "${name}"`)] as const);
-      return Object.fromEntries(await Promise.all(rows)) as Readonly<Record<string, readonly unknown[]>>;
-    },
+    content: () => storedRows(db),
   };
 }
 
-const countOf = (content: Readonly<Record<string, readonly unknown[]>>, part: RegExp) =>
+const countOf = (content: StoredRows, part: RegExp) =>
   Object.entries(content)
     .filter(([name]) => part.test(name))
     .reduce((sum, [, rows]) => sum + rows.length, 0);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type JsonText, scanMembers, valueProblem } from "../../../src/messaging/scan-json.js";
 
-const any = { isKnown: () => true, maxDepth: 100 } as const;
+const any = { isKnown: () => true, maxDepth: 100, mostMembers: 1_000_000 } as const;
 
 /** A text that counts the characters that are read. */
 function counted(text: string): JsonText & { readonly reads: number } {
@@ -114,6 +114,12 @@ describe("scanning JSON", () => {
     const text = counted(`{"a":${"[".repeat(1_000_000)}`);
     expect(scanMembers(text, any)).toBe("nested too deep");
     expect(text.reads).toBeLessThan(1_000);
+  });
+
+  it("MSG-06 stops at the number of members that is allowed, however long the text", () => {
+    const text = counted(`{${Array.from({ length: 100_000 }, (_, index) => `"m${index}":1`).join(",")}}`);
+    expect(scanMembers(text, { ...any, mostMembers: 67 })).toBe("too many members");
+    expect(text.reads).toBeLessThan(3_000);
   });
 
   it("MSG-06 MSG-22 accepts pairs of escaped surrogates and refuses lone ones", () => {

@@ -7,6 +7,7 @@ import {
   type ServiceOptions,
   signal,
 } from "../../../src/messaging/index.js";
+import { defaults } from "../../../src/messaging/service-options.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 
@@ -130,8 +131,9 @@ describe("the definition of a service", () => {
   it("MSG-10 an inbox retention below twice the longest retry window, or below the TTL, is refused", () => {
     // 2 + 4 + 8 + 16 + 32 s and five times half a second
     const windowMs = 64_500;
-    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs })).toEqual([]);
-    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 2 * windowMs - 1 })).toEqual([
+    const short = { ttlMs: 1_000, toleranceMs: 1_000 };
+    expect(problems({ ...short, inboxRetentionMs: 2 * windowMs })).toEqual([]);
+    expect(problems({ ...short, inboxRetentionMs: 2 * windowMs - 1 })).toEqual([
       `inboxRetentionMs must be at least twice the retry window, which is ${windowMs} ms: at least ${2 * windowMs}, not ${2 * windowMs - 1}`,
     ]);
     const tenHours = { retry: { maxRetries: 150, baseMs: 300_000, jitterMs: 0 } };
@@ -141,6 +143,30 @@ describe("the definition of a service", () => {
     expect(problems({ ttlMs: 48 * 3_600_000 })).toEqual([
       expect.stringMatching(/^inboxRetentionMs must be at least ttlMs/),
     ]);
+  });
+
+  it("MSG-08 MSG-10 an inbox retention below twice the tolerance, in which messages can be replayed, is refused", () => {
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 600_000 })).toEqual([]);
+    expect(problems({ ttlMs: 1_000, inboxRetentionMs: 599_999 })).toEqual([
+      expect.stringMatching(
+        /^inboxRetentionMs must be at least twice toleranceMs: at least 600000, not 599999/,
+      ),
+    ]);
+  });
+
+  it("MSG-10 MSG-18 the defaults are those of the specification", () => {
+    const [second, minute, hour] = [1_000, 60_000, 3_600_000];
+    expect(defaults).toMatchObject({
+      pollMs: second,
+      batchSize: 50,
+      retry: { maxRetries: 5, baseMs: 2 * second, maxMs: 5 * minute, jitterMs: 500 },
+      ttlMs: 24 * hour,
+      sentRetentionMs: 7 * 24 * hour,
+      inboxRetentionMs: 24 * hour,
+      cleanupMs: 5 * minute,
+      toleranceMs: 5 * minute,
+      prefix: "/_rf",
+    });
   });
 
   it("MSG-18 wrong times, limits and paths are refused", () => {

@@ -277,4 +277,28 @@ describe("the receiver by HTTP", () => {
     });
     expect(stock.handled()).toBe(2);
   });
+
+  it("MSG-09 MSG-18 by gRPC a receiver is reached whatever its prefix, and refuses what is above its own limit", async () => {
+    const stock = await inventory({ prefix: "/custom", maxBodyBytes: 5_000 });
+    const listener = await listen({ address: "grpc://127.0.0.1:0", receiver: stock.service.receiver });
+    const db = openSqlite({ file: ":memory:" });
+    const orders = createService({
+      serviceId: "orders",
+      db,
+      messages,
+      destinations: { inventory: { address: listener.address, secrets: [secretOf(1)] } },
+    });
+    onTestFinished(async () => {
+      await orders.close();
+      await listener.close();
+      await db.close();
+    });
+    const request = (item: string) => orders.request.ReserveStock("inventory", { item }, { maxRetries: 0 });
+    expect(await request("chair")).toEqual({ reservation: "chair" });
+    await expect(request("x".repeat(5_000))).rejects.toThrow("status 413");
+    await expect(request("x".repeat(100_000))).rejects.toThrow("status 413");
+    expect(stock.handled()).toBe(1);
+    const refused = stock.log.filter(({ message }) => message === "Inbox: malformed message refused");
+    expect(refused.map(({ fields }) => fields?.reason)).toEqual(["too large", "too large"]);
+  });
 });

@@ -1,7 +1,7 @@
 import { mkdir, realpath } from "node:fs/promises";
 import { guardedLogger, type Logger, silentLogger } from "../../../base/logger.js";
+import { type Repeating, repeating } from "../../../base/repeating.js";
 import { safeReason } from "../../../base/safe-reason.js";
-import { sleep } from "../../../base/wait.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
 import { optionalAge, refuseUnknown, requireInterval } from "../../../queue/arguments.js";
 import { sqliteFileOf } from "../../sqlite-file-of.js";
@@ -69,8 +69,7 @@ export function createBackup(
   requireInterval(everyMs, "createBackup: everyMs");
   if (typeof databases !== "function") requireSqlite(databases);
   const logger = guardedLogger(options.logger ?? silentLogger);
-  let stopping = new AbortController();
-  let running: Promise<void> | undefined;
+  let running: Repeating | undefined;
 
   const current = async (): Promise<readonly BackupSource[]> => {
     if (typeof databases !== "function") return databases;
@@ -117,32 +116,35 @@ export function createBackup(
     return waitMs;
   };
 
-  const loop = async (signal: AbortSignal): Promise<void> => {
-    const orRetry = (error: unknown): number => {
-      if (!signal.aborted) logger.error("back-up failed", { error: safeReason(error) });
-      return Math.min(everyMs, retryMs);
+  /** Backs up, and returns how long the next back-up waits. */
+  const runUntilNext = async (signal: AbortSignal): Promise<number> => {
+    const { failed } = await run({ signal });
+    return failed.length === 0 ? everyMs : Math.min(everyMs, retryMs);
+  };
+
+  /** The first time, it only looks when a back-up is due. */
+  const backUpRepeatedly = (): Repeating => {
+    let next: typeof runUntilNext = untilDue;
+    let waitMs = everyMs;
+    const job = async (signal: AbortSignal): Promise<void> => {
+      try {
+        waitMs = await next(signal);
+      } catch (error) {
+        if (!signal.aborted) logger.error("back-up failed", { error: safeReason(error) });
+        waitMs = Math.min(everyMs, retryMs);
+      }
+      next = runUntilNext;
     };
-    let waitMs = await untilDue().catch(orRetry);
-    while (!signal.aborted) {
-      await sleep(waitMs, signal).catch(() => {}); // stopped
-      if (signal.aborted) return;
-      waitMs = await run({ signal }).then(
-        ({ failed }) => (failed.length === 0 ? everyMs : Math.min(everyMs, retryMs)),
-        orRetry,
-      );
-    }
+    return repeating(() => waitMs, job);
   };
 
   return {
     run,
     start() {
-      if (running !== undefined) return;
-      stopping = new AbortController();
-      running = loop(stopping.signal);
+      running ??= backUpRepeatedly();
     },
     async stop() {
-      stopping.abort();
-      await running;
+      await running?.stop();
       running = undefined;
     },
   };
