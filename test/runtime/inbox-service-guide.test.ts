@@ -36,10 +36,12 @@ async function startDev(folder: string, token: string) {
   return {
     url,
     lines,
+    /** Ctrl-C; returns the exit code. */
     async stop() {
       const ended = once(child, "exit");
       child.kill("SIGINT");
-      return (await ended)[0] as number;
+      if (child.exitCode === null) await ended;
+      return child.exitCode;
     },
   };
 }
@@ -73,6 +75,7 @@ it("SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 the guide's commands get the guide's answ
     expect(dev.lines.join("\n")).not.toContain(token);
     expect(await dev.stop()).toBe(0);
   } finally {
+    await dev.stop();
     await rm(folder, { recursive: true, force: true });
   }
 });
@@ -86,8 +89,8 @@ it("SVC-07 without a token oncebox dev makes one for this machine, and the comma
     expect((await fetch(`${dev.url}/v1/inbox/a`)).status).toBe(401);
     const { stdout } = await run("sh", ["-c", command.replace("curl ", "curl -s ")]);
     expect(JSON.parse(stdout)).toMatchObject({ status: "Acquired" });
-    await dev.stop();
   } finally {
+    await dev.stop();
     await rm(folder, { recursive: true, force: true });
   }
 });
