@@ -10,8 +10,8 @@ export interface FleetPlan {
   readonly messagesBetween: number;
   readonly seed: string;
   readonly path: string;
-  /** The arguments of the n-th process of all. It starts at the key that its predecessor had come to. */
-  argsOf(id: number, firstKey: number): readonly string[];
+  /** The arguments of the n-th process of all. It may follow one that was killed. */
+  argsOf(id: number, predecessor: number | undefined): readonly string[];
   readonly atEnd: (stop: () => void) => void;
 }
 
@@ -30,19 +30,19 @@ export async function runFleet(plan: FleetPlan): Promise<FleetCounts> {
   });
 
   /** One process after the other, until one ends by itself. */
-  async function runSlot(slot: number): Promise<void> {
-    let firstKey = 0;
+  async function runSlot(): Promise<void> {
+    let predecessor: number | undefined;
     for (let kills = 0; ; kills++) {
-      const ended = await runProcess(slot, firstKey, kills < plan.faultsEach);
-      if (!ended.wasKilled) return;
+      const { id, wasKilled } = await runProcess(predecessor, kills < plan.faultsEach);
+      if (!wasKilled) return;
       counts.kills++;
-      firstKey = ended.keyIndex;
+      predecessor = id;
     }
   }
 
-  function runProcess(slot: number, firstKey: number, isVictim: boolean) {
+  function runProcess(predecessor: number | undefined, isVictim: boolean) {
     const id = counts.started++;
-    const child = fork(plan.path, [...plan.argsOf(id, firstKey)], {
+    const child = fork(plan.path, [...plan.argsOf(id, predecessor)], {
       execArgv: ["--no-warnings"],
       stdio: ["ignore", "ignore", "inherit", "ipc"],
     });
@@ -52,23 +52,18 @@ export async function runFleet(plan: FleetPlan): Promise<FleetCounts> {
       (fraction) => 1 + Math.floor(fraction * plan.messagesBetween),
     );
     let messages = 0;
-    let keyIndex = firstKey;
     let wasKilled = false;
-    child.on("message", (index: number) => {
-      keyIndex = index;
+    child.on("message", () => {
       messages++;
       if (isVictim && messages === stopAfter) stop(child);
       if (isVictim && messages === stopAfter! + killAfter!) wasKilled = child.kill("SIGKILL");
     });
-    return new Promise<{ wasKilled: boolean; keyIndex: number }>((resolve, reject) => {
+    return new Promise<{ id: number; wasKilled: boolean }>((resolve, reject) => {
       child.once("error", reject);
       child.once("exit", (code, signal) => {
         running.delete(child);
-        if (wasKilled || code === 0) resolve({ wasKilled, keyIndex });
-        else
-          reject(
-            new Error(`Process ${id} of slot ${slot} ended by itself (code ${code}, signal ${signal}).`),
-          );
+        if (wasKilled || code === 0) resolve({ id, wasKilled });
+        else reject(new Error(`Process ${id} ended by itself (code ${code}, signal ${signal}).`));
       });
     });
   }
@@ -79,6 +74,6 @@ export async function runFleet(plan: FleetPlan): Promise<FleetCounts> {
     setTimeout(() => child.kill("SIGCONT"), plan.stopMs);
   }
 
-  await Promise.all(Array.from({ length: plan.processes }, (_, slot) => runSlot(slot)));
+  await Promise.all(Array.from({ length: plan.processes }, runSlot));
   return counts;
 }

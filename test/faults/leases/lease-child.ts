@@ -1,13 +1,14 @@
 /**
  * A process with some clients of one store. It may be killed or stopped at any moment. What its clients do goes to a file of its
- * own first. Every now and then it sends its parent the index of the key that it has come to.
+ * own first. It sends its parent a message after some keys.
  */
 
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { recordsInto } from "../../support/leases/history-records.js";
+import { historyOf, readRecords, recordsInto } from "../../support/leases/history-records.js";
 import { leaseKeys, runLeaseClients } from "../../support/leases/lease-clients.js";
+import { statusOf } from "../../support/leases/operation.js";
 import { recordedStore } from "../../support/leases/recorded-store.js";
 
 export interface LeaseChildOptions {
@@ -16,8 +17,9 @@ export interface LeaseChildOptions {
   readonly schema: string | undefined;
   readonly records: string;
   readonly clients: number;
-  readonly firstKey: number;
   readonly keys: number;
+  /** The records of the killed process that this one follows. It goes on with the keys that were not seen processed. */
+  readonly predecessor: string | undefined;
   readonly leaseMs: number;
   readonly seed: string;
 }
@@ -25,7 +27,9 @@ export interface LeaseChildOptions {
 /** Keys between two messages to the parent. */
 const visitsPerMessage = 50;
 
-const { url, schema, records, firstKey, keys, ...plan } = JSON.parse(process.argv[2]!) as LeaseChildOptions;
+const { url, schema, records, keys, predecessor, ...plan } = JSON.parse(
+  process.argv[2]!,
+) as LeaseChildOptions;
 const db = url.startsWith("postgres:")
   ? openPostgres({ url, maxConnections: plan.clients })
   : openSqlite({ file: url });
@@ -33,13 +37,15 @@ const store = recordedStore(
   createSqlInboxStore(db, schema === undefined ? {} : { schema }),
   recordsInto(records),
 );
+const before = predecessor === undefined ? [] : historyOf([readRecords(predecessor)]).operations;
+const processed = new Set(before.filter((one) => statusOf(one) === "Processed").map(({ key }) => key));
 let visits = 0;
 await runLeaseClients({
   ...plan,
-  keys: leaseKeys(keys).slice(firstKey),
+  keys: leaseKeys(keys).filter((key) => !processed.has(key)),
   store,
-  onVisit(index) {
-    if (++visits % visitsPerMessage === 0) process.send!(firstKey + index);
+  onVisit() {
+    if (++visits % visitsPerMessage === 0) process.send!("visited");
   },
 });
 await store.close();

@@ -1,6 +1,6 @@
 import { checkHistory } from "../../support/leases/check-history.js";
 import type { History } from "../../support/leases/history-records.js";
-import type { Operation } from "../../support/leases/operation.js";
+import { type Operation, statusOf } from "../../support/leases/operation.js";
 
 /** What happened in a run. */
 export interface LeaseCounts {
@@ -42,10 +42,6 @@ export function reportOf({ operations, errors }: History): LeaseReport {
     clockBoundsMs,
   };
   return { counts, violations: [...errors, ...violations] };
-}
-
-function statusOf({ step }: Operation): string | undefined {
-  return typeof step.result === "object" ? step.result.status : undefined;
 }
 
 const processedByLease = (operations: readonly Operation[]): number =>

@@ -49,10 +49,11 @@ export async function runInProcesses(
   const folder = await mkdtemp(join(tmpdir(), "oncebox-leases-"));
   const recordsOf = (id: number) => join(folder, `${id}.jsonl`);
   const bundled = await bundleChild(child);
-  const argsOf = (id: number, firstKey: number): readonly string[] => {
+  const argsOf = (id: number, before: number | undefined): readonly string[] => {
     const seed = `${plan.seed} ${id}`;
     const records = recordsOf(id);
-    const options: LeaseChildOptions = { url, schema, records, clients, firstKey, keys, leaseMs, seed };
+    const predecessor = before === undefined ? undefined : recordsOf(before);
+    const options: LeaseChildOptions = { url, schema, records, clients, keys, predecessor, leaseMs, seed };
     return [JSON.stringify(options)];
   };
   try {

@@ -11,7 +11,7 @@ export interface ClientPlan {
   /** Lease ids that any client of this process has had. */
   readonly leaseIds: string[];
   /** Called before each key. */
-  readonly onVisit?: (index: number) => void;
+  readonly onVisit?: () => void;
 }
 
 interface LateCall {
@@ -98,12 +98,12 @@ export async function runLeaseClient(plan: ClientPlan): Promise<void> {
       () => store.renew(key, leaseId, leaseMs),
     ])();
 
-  for (let open = keys.map((key, index) => ({ key, index })); open.length > 0; ) {
-    const unprocessed: typeof open = [];
-    for (const one of open) {
-      onVisit?.(one.index);
+  for (let open = keys; open.length > 0; ) {
+    const unprocessed: string[] = [];
+    for (const key of open) {
+      onVisit?.();
       await makeLateCalls();
-      if (!(await visit(one.key))) unprocessed.push(one);
+      if (!(await visit(key))) unprocessed.push(key);
     }
     open = unprocessed;
     // those that are left are leased: nothing changes at once

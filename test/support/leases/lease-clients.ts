@@ -8,7 +8,7 @@ export interface ClientsPlan {
   readonly keys: readonly string[];
   readonly leaseMs: number;
   readonly seed: string;
-  readonly onVisit?: (index: number) => void;
+  readonly onVisit?: () => void;
 }
 
 /** The keys of a run, in the order in which clients take them. */

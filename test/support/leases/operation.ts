@@ -49,6 +49,10 @@ interface LeaseLostStep {
 
 export type StepOf<Kind extends Step["kind"]> = Extract<Step, { readonly kind: Kind }>;
 
+/** The status that was returned, where there is one. */
+export const statusOf = ({ step }: Operation): string | undefined =>
+  typeof step.result === "object" ? step.result.status : undefined;
+
 /** From the first to the last possible value. */
 export interface Range {
   readonly from: number;
