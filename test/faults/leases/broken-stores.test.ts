@@ -13,7 +13,7 @@ import {
 import { reportOf } from "./lease-report.js";
 import { runInOneProcess } from "./lease-run.js";
 
-const shape = { clients: 16, keys: 300, leaseMs: 60, seed: "broken" };
+const shape = { clients: 16, keys: 200, leaseMs: 150, seed: "broken" };
 
 const aheadMs = 20;
 const ahead = () => new Date(Date.now() + aheadMs);

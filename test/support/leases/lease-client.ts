@@ -21,16 +21,17 @@ interface LateCall {
 
 /** What a client does with a key it has acquired, and how often. */
 const habits = [
-  [0.4, "finish"],
-  [0.1, "finish twice"],
-  [0.1, "renew, finish"],
-  [0.15, "release"],
+  [0.3, "finish"],
+  [0.08, "finish twice"],
+  [0.08, "renew, finish"],
+  [0.14, "release"],
   [0.05, "release, finish"],
-  [0.05, "use a foreign lease, finish"],
+  [0.1, "use a foreign lease, finish"],
   /** Says nothing more: the lease ends by itself. */
   [0.05, "die"],
-  [0.06, "come late"],
-  [0.04, "come at the end"],
+  [0.06, "renew, die"],
+  [0.09, "come late"],
+  [0.05, "come at the end"],
 ] as const;
 type Habit = (typeof habits)[number][1];
 
@@ -80,14 +81,20 @@ export async function runLeaseClient(plan: ClientPlan): Promise<void> {
         return finish();
       case "die":
         return false;
+      case "renew, die":
+        return after(leaseMs * 0.5, () => store.renew(key, leaseId, leaseMs));
       case "come late":
-        late.push({ at: clock() + leaseMs * (1 + random()), make: () => withLease(leaseId, key) });
-        return false;
+        return after(leaseMs * (1 + random()), () => withLease(leaseId, key));
       case "come at the end":
-        late.push({ at: clock() + leaseMs * (0.9 + 0.15 * random()), make: () => withLease(leaseId, key) });
-        return false;
+        return after(leaseMs * (0.9 + 0.15 * random()), () => withLease(leaseId, key));
     }
   }
+
+  /** Makes a call later. Until then the key is not processed, as far as this client knows. */
+  const after = (ms: number, make: LateCall["make"]): false => {
+    late.push({ at: clock() + ms, make });
+    return false;
+  };
 
   const pick = <T>(among: readonly T[]): T => among[Math.floor(random() * among.length)]!;
 
