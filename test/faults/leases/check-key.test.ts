@@ -58,6 +58,7 @@ const operation: fc.Arbitrary<Operation> = fc
       key: "k",
       calledAt,
       returnedAt,
+      timeOfDay: { from: calledAt, to: returnedAt },
       step: (isPending ? call : withEnd(one, calledAt, lastsMs)) as Step,
     };
   });

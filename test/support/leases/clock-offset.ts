@@ -1,12 +1,12 @@
 import type { Operation, Range } from "./operation.js";
 
-/** The database's clock less the machine's monotonic one; or two operations that no single offset explains. */
+/** The database's clock less the machine's time of day, 0 where they are one; or two operations that no single offset explains. */
 export type ClockOffset =
   | ({ readonly agrees: true } & Range)
   | { readonly agrees: false; readonly operations: readonly [Operation, Operation] };
 
-/** Databases round their times to a ms, some down and some to the nearest. */
-const precisionMs = 1;
+/** Both times are rounded to a ms, some down and some to the nearest. */
+const precisionMs = 2;
 
 /**
  * The bounds of the offset, from the history itself. A lease that was given says when the database read its clock, and that
@@ -20,8 +20,8 @@ export function clockOffset(operations: readonly Operation[]): ClockOffset {
   for (const operation of operations) {
     const readAt = knownReading(operation);
     if (readAt === undefined) continue;
-    const least = readAt - operation.returnedAt - precisionMs;
-    const most = readAt - operation.calledAt + precisionMs;
+    const least = readAt - operation.timeOfDay.to - precisionMs;
+    const most = readAt - operation.timeOfDay.from + precisionMs;
     if (least > from) [from, highest] = [least, operation];
     if (most < to) [to, lowest] = [most, operation];
   }
@@ -41,5 +41,6 @@ export function knownReading({ step }: Operation): number | undefined {
 export function readingOf(operation: Operation, offset: Range): Range {
   const known = knownReading(operation);
   if (known !== undefined) return { from: known, to: known };
-  return { from: operation.calledAt + offset.from, to: operation.returnedAt + offset.to };
+  const { from, to } = operation.timeOfDay;
+  return { from: from + offset.from, to: to + offset.to };
 }

@@ -4,12 +4,18 @@ import type { Operation, Step } from "./operation.js";
 type WithoutResult<Of> = Of extends Step ? Omit<Of, "result"> : never;
 export type Call = WithoutResult<Step>;
 
-/** What is written down: each call before it is made, and its return as soon as it is known. `at` is by `clock`. */
-export type HistoryRecord = { readonly id: number; readonly at: number } & (
-  | { readonly key: string; readonly call: Call }
-  | { readonly result: unknown }
-  | { readonly error: string }
-);
+/** What is written down: each call before it is made, and its return as soon as it is known. */
+export type HistoryRecord = { readonly id: number } & Moment &
+  ({ readonly key: string; readonly call: Call } | { readonly result: unknown } | { readonly error: string });
+
+export interface Moment {
+  /** By `clock`. */
+  readonly at: number;
+  /** By `Date`. */
+  readonly timeOfDay: number;
+}
+
+export const moment = (): Moment => ({ at: clock(), timeOfDay: Date.now() });
 
 /** Milliseconds of the machine's monotonic clock, which all of its processes share. */
 export const clock = (): number => Number(process.hrtime.bigint()) / 1e6;
@@ -51,14 +57,27 @@ function historyOfOne(records: readonly HistoryRecord[]): History {
   return { operations: [...operations.values()], errors };
 }
 
-const called = ({ key, at, call }: Extract<HistoryRecord, { readonly call: Call }>): Operation => ({
+const called = ({
+  key,
+  at,
+  timeOfDay,
+  call,
+}: Extract<HistoryRecord, { readonly call: Call }>): Operation => ({
   key,
   calledAt: at,
   returnedAt: Number.POSITIVE_INFINITY,
+  timeOfDay: { from: timeOfDay, to: Number.POSITIVE_INFINITY },
   step: call,
 });
 
+/** The time of day may have been set back meanwhile. */
 const returned = (
-  { key, calledAt, step }: Operation,
-  { at, result }: Extract<HistoryRecord, { readonly result: unknown }>,
-): Operation => ({ key, calledAt, returnedAt: at, step: { ...step, result } as Step });
+  { key, calledAt, timeOfDay: { from }, step }: Operation,
+  { at, timeOfDay, result }: Extract<HistoryRecord, { readonly result: unknown }>,
+): Operation => ({
+  key,
+  calledAt,
+  returnedAt: at,
+  timeOfDay: { from: Math.min(from, timeOfDay), to: Math.max(from, timeOfDay) },
+  step: { ...step, result } as Step,
+});

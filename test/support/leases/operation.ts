@@ -1,9 +1,12 @@
-/** One call of a leasing inbox store, and when it was made: by the machine's monotonic clock, in ms, which all of its processes share. */
+/** One call of a leasing inbox store, and when it was made. */
 export interface Operation {
   readonly key: string;
+  /** By the machine's monotonic clock, in ms, which all of its processes share. */
   readonly calledAt: number;
   /** Infinity when it never returned: it may or may not have taken effect, at any time since. */
   readonly returnedAt: number;
+  /** The same two times by the machine's time of day, in ms, which may be set and may go faster or slower for a while. */
+  readonly timeOfDay: Range;
   readonly step: Step;
 }
 

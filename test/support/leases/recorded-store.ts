@@ -1,6 +1,6 @@
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { defaultLeaseMs } from "../../../src/service/inbox-store.js";
-import { type Call, clock, type HistoryRecord } from "./history-records.js";
+import { type Call, type HistoryRecord, moment } from "./history-records.js";
 
 /** A store whose every call is written down. Records of several stores may go to one place if each has ids of its own. */
 export function recordedStore(
@@ -10,13 +10,13 @@ export function recordedStore(
   let calls = 0;
   async function recorded<T>(key: string, call: Call, work: () => Promise<T>): Promise<T> {
     const id = calls++;
-    append({ id, at: clock(), key, call });
+    append({ id, ...moment(), key, call });
     try {
       const result = await work();
-      append({ id, at: clock(), result: call.kind === "markProcessed" ? true : inMs(result) });
+      append({ id, ...moment(), result: call.kind === "markProcessed" ? true : inMs(result) });
       return result;
     } catch (error) {
-      append({ id, at: clock(), error: `${call.kind} ${key}: ${error}` });
+      append({ id, ...moment(), error: `${call.kind} ${key}: ${error}` });
       throw error;
     }
   }

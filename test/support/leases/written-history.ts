@@ -5,6 +5,7 @@ const between = (calledAt: number, returnedAt: number, step: Step): Operation =>
   key: "k",
   calledAt,
   returnedAt,
+  timeOfDay: { from: calledAt, to: returnedAt },
   step,
 });
 
