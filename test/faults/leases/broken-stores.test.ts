@@ -6,10 +6,10 @@ import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import {
   finishesLate,
   forgetsRenewals,
-  inTurn,
   readsThenWrites,
   releasesForAnybody,
 } from "../../support/leases/broken-stores.js";
+import { inTurn } from "../../support/leases/in-turn.js";
 import { reportOf } from "./lease-report.js";
 import { runInOneProcess } from "./lease-run.js";
 
@@ -27,7 +27,7 @@ const variants: readonly Variant[] = [
   ["forgets renewals", forgetsRenewals],
   [
     "goes by the clocks of its callers",
-    (store, db) => inTurn(store, createSqlInboxStore(db, { clock: ahead })),
+    (store, db) => inTurn([store, createSqlInboxStore(db, { clock: ahead })]),
   ],
 ];
 

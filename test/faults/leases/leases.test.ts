@@ -6,6 +6,7 @@ import { migrate } from "../../../src/index.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import type { ContractHarness, TestDatabase } from "../../../src/testing/index.js";
 import type { History } from "../../support/leases/history-records.js";
+import { inTurn } from "../../support/leases/in-turn.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
@@ -57,8 +58,11 @@ describe(`${clients} clients of ${keys} keys, some of which die, come late, rele
   it.skipIf(sqlServerUrl === "")(
     "SVC-03 SVC-04 SVC-05 SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker): each generation of a key has exactly one winner",
     async () => {
-      const { store } = await open(sqlServerHarness(sqlServerUrl));
-      verify("SQL Server", await runInOneProcess({ ...shape, store }));
+      const { database, store } = await open(sqlServerHarness(sqlServerUrl));
+      const schema = database.schema!;
+      const another = () => createSqlInboxStore(database.reopen(), { schema });
+      // a pool of the harness has four connections
+      verify("SQL Server", await runInOneProcess({ ...shape, store: inTurn([store, another(), another()]) }));
     },
     timeoutMs,
   );

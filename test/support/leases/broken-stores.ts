@@ -77,9 +77,3 @@ export function forgetsRenewals(real: LeasingInboxStore): LeasingInboxStore {
     },
   };
 }
-
-/** Calls go to two stores in turn, whose callers' clocks are not the same. */
-export function inTurn(one: LeasingInboxStore, other: LeasingInboxStore): LeasingInboxStore {
-  let calls = 0;
-  return { ...one, tryBegin: (key, options) => (calls++ % 2 === 0 ? one : other).tryBegin(key, options) };
-}
