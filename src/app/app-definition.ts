@@ -10,6 +10,7 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import type { AppService } from "./app-service.js";
 import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
 import { checkDefinition } from "./check-definition.js";
@@ -64,6 +65,8 @@ export interface AppDefinition {
     WebhookRouteOptions,
     "maxBodyBytes" | "toleranceMs" | "receiveMs" | "secretsMaxAgeMs" | "publicUrl" | "trustForwardedHeaders"
   >;
+  /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
+  readonly service?: AppService;
   /** How long Done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
   /** Writes lines of JSON to the standard output by default. */

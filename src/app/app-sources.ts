@@ -4,7 +4,7 @@ import type { SourcesFromJson } from "../config/sources-from-json.js";
 import type { Secret, Secrets } from "../webhooks/schemes/secret-keys.js";
 import type { WebhookSource } from "../webhooks/sources.js";
 
-type SecretOrReference = Secret | SecretReference;
+export type SecretOrReference = Secret | SecretReference;
 
 /** A webhook source whose secrets may also be references to a store of secrets. */
 export interface AppSource extends Omit<WebhookSource, "secrets" | "verifyToken"> {
@@ -35,5 +35,5 @@ const fetching = (secrets: AppSource["secrets"], resolve: SecretResolver): Secre
   [secrets].flat().map((secret) => (isReference(secret) ? () => resolve(secret) : secret));
 
 /** Any other value is left to the source's own checks. */
-const isReference = (secret: unknown): secret is SecretReference =>
+export const isReference = (secret: unknown): secret is SecretReference =>
   typeof secret === "object" && secret !== null && "from" in secret;

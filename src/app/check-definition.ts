@@ -58,6 +58,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   schema: text,
   dispatch: options,
   webhooks: options,
+  service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
   logger: must(hasFunction("info"), "a logger with debug, info, warn and error"),
   metrics: must((value) => typeof value === "object" && value !== null, "an object"),
@@ -77,5 +78,27 @@ export function checkDefinition(app: unknown): void {
     problems.push("database and tenants both define where messages are stored; give one of them");
   if (app.consumer !== undefined && app.tenants !== undefined)
     problems.push("a consumer needs the app's one database, and an app with tenants has none");
+  if (isRecord(app.service)) problems.push(...serviceProblems(app, app.service));
   if (problems.length > 0) throw new InvalidArgumentError(`defineApp: ${problems.join("; ")}.`);
 }
+
+/** The rest of the service's options is checked where the service is made. */
+function serviceProblems(
+  { tenants, retentionMs }: Readonly<Record<string, unknown>>,
+  { store, tokens, auth, retentionMs: kept = weekMs }: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  const problems: string[] = [];
+  if ((tokens === undefined) === (auth === undefined))
+    problems.push('service must have either tokens or auth: "none"');
+  if (store !== undefined) return problems;
+  if (tenants !== undefined)
+    problems.push("a service without a store needs the app's one database, and an app with tenants has none");
+  if (typeof retentionMs === "number" && typeof kept === "number" && retentionMs < kept)
+    problems.push(
+      `retentionMs is ${retentionMs} ms, and the service must keep its keys, which are in the same table, for ${kept} ms`,
+    );
+  return problems;
+}
+
+/** The shortest time that keys are kept. */
+const weekMs = 7 * 24 * 60 * 60 * 1_000;

@@ -1,5 +1,6 @@
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
+import type { InboxService } from "../service/http/create-inbox-service.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
 import { toResponse } from "../webhooks/http.js";
@@ -21,6 +22,8 @@ export interface App extends AppParts {
   readonly dispatch: DispatchJob;
   /** Undefined where the definition has no consumer. */
   readonly consume: ConsumeJob | undefined;
+  /** The inbox as a service; undefined where the definition has none. */
+  readonly service: InboxService | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
   /** The schema and tables that this app uses. */
@@ -35,6 +38,8 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
   const receive = webhookJob(app);
+  // Loaded only for an app that has it: it would be a fifth of what other apps load at a cold start.
+  const served = definition.service && (await (await import("./serve-inbox.js")).serveInbox(app));
   return {
     db,
     inbox,
@@ -44,11 +49,15 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     webhook: async (request) => toResponse(await receive(request)),
     dispatch: dispatchJob(app),
     consume: definition.consumer === undefined ? undefined : consumeJob(app),
+    service: served?.service,
     reap: reapJob(app),
     cleanup: cleanupJob(app),
     tenants: tenants?.stores,
     migrate: () => (tenants === undefined ? migrate(db, migrateOptions) : tenants.migrate()),
-    close: () => (tenants ?? db).close(),
+    async close() {
+      await served?.close();
+      await (tenants ?? db).close();
+    },
   };
 }
 

@@ -3,10 +3,13 @@ import { defined } from "../base/defined.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
 import { logQueueAge } from "./log-queue-age.js";
 import type { OpenApp } from "./open-app.js";
+import { serviceStore } from "./service-store.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
   readonly outbox: MaintenanceResult;
+  /** The keys of the app's service, if it has one. */
+  readonly service?: MaintenanceResult;
 }
 
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
@@ -24,12 +27,17 @@ export function reapJob({ inbox, outbox, logger, tenants }: OpenApp): Maintenanc
 /** The longest time that it takes for both queues, and something to spare. */
 const logAgeMs = 12_000;
 
-/** Deletes messages that have been Done for longer than the retention. */
-export function cleanupJob({ definition, inbox, outbox, tenants }: OpenApp): MaintenanceJob {
+/** Deletes messages that have been Done for longer than the retention, and keys of the service after theirs. */
+export function cleanupJob(app: OpenApp): MaintenanceJob {
+  const { definition, inbox, outbox, tenants } = app;
   if (tenants !== undefined) return tenants.cleanup;
   const options = defined({ retentionMs: definition.retentionMs });
+  const { service } = definition;
+  // Another store deletes its keys itself.
+  const keys = service === undefined || service.store !== undefined ? undefined : serviceStore(app, app.db);
   return async (budget) => ({
     inbox: await purgeWithin(inbox, budget, options),
     outbox: await purgeWithin(outbox, budget, options),
+    ...(keys && { service: await purgeWithin({ purgeDone: keys.purge }, budget) }),
   });
 }

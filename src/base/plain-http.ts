@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { defined } from "./defined.js";
 import { type Route, respondBy } from "./node-http.js";
 import type { ReadableRequest } from "./read-body.js";
 
@@ -10,6 +11,8 @@ export interface PlainRequest extends ReadableRequest {
 
 export interface PlainResponse {
   readonly status: number;
+  /** Names in lower case. The content's type and length are not among them. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** In JSON. */
   readonly body?: string;
 }
@@ -26,13 +29,18 @@ export const respondPlainly = (
   failed: (error: unknown) => void,
 ): Promise<void> =>
   respondBy(incoming, outgoing, failed, async () => {
-    const { status, body = "" } = await route({
+    const {
+      status,
+      headers: own,
+      body = "",
+    } = await route({
       method: incoming.method ?? "GET",
       path: (incoming.url ?? "/").split("?", 1)[0]!,
       headers: { get: (name) => incoming.headers[name]?.toString() ?? null },
       body: incoming,
     });
-    const headers = { ...(body === "" ? {} : jsonContent), "content-length": Buffer.byteLength(body) };
+    const content = body === "" ? {} : jsonContent;
+    const headers = { ...own, ...content, "content-length": Buffer.byteLength(body) };
     outgoing.writeHead(status, headers).end(body); // a string, which Node sends together with the headers
   });
 
@@ -43,8 +51,8 @@ export const webRoute =
     const { method, headers, body } = request;
     const path = new URL(request.url).pathname;
     const response = await route({ method, path, headers, body });
-    const { status } = response;
+    const { status, headers: own } = response;
     return response.body === undefined
-      ? new Response(null, { status })
-      : new Response(response.body, { status, headers: jsonContent });
+      ? new Response(null, { status, ...defined({ headers: own }) })
+      : new Response(response.body, { status, headers: { ...own, ...jsonContent } });
   };

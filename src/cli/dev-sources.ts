@@ -14,14 +14,23 @@ export interface DevSource {
   readonly secret: string | undefined;
 }
 
+/** Returns the text of a secret that is a development secret, and may be printed. */
+function printable(secret: unknown, definition: AppDefinition, environment: Environment): string | undefined {
+  const { from, name = "" } = Object(secret) as { from?: string; name?: string };
+  const made = developmentSecrets(definition, { ...environment, env: {} });
+  const text = from === "env" ? environment.env[name] : undefined;
+  return text !== undefined && text === made[name] ? text : undefined;
+}
+
+/** Returns the service's token where it may be printed. */
+export const devToken = (definition: AppDefinition, environment: Environment): string | undefined =>
+  printable([definition.service?.tokens].flat()[0], definition, environment);
+
 /** Returns the sources, with the secret where it is a development secret and may be printed. */
 export function devSources(definition: AppDefinition, environment: Environment): readonly DevSource[] {
   const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
-  const made = developmentSecrets(definition, { ...environment, env: {} });
   return Object.entries(sources).map(([source, given]) => {
     const [first] = [given.secrets].flat();
-    const name = typeof first === "object" && first?.from === "env" ? first.name : undefined;
-    const secret = name === undefined ? undefined : environment.env[name];
     const isOverridden = overridableFields.some((field) => given[field] !== undefined);
     return {
       source,
@@ -30,7 +39,7 @@ export function devSources(definition: AppDefinition, environment: Environment):
         given,
       ) as WebhookScheme,
       knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
-      secret: name !== undefined && secret === made[name] ? secret : undefined,
+      secret: printable(first, definition, environment),
     };
   });
 }

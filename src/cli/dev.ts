@@ -18,7 +18,7 @@ import {
   text,
   UsageError,
 } from "./command.js";
-import { type DevSource, devSources } from "./dev-sources.js";
+import { type DevSource, devSources, devToken } from "./dev-sources.js";
 import { developmentSecrets, isThisMachine } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
@@ -28,7 +28,7 @@ import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
   name: "dev",
-  summary: "run the functions on this machine: webhooks by HTTP, the other jobs by timers",
+  summary: "run the functions on this machine: webhooks and the service by HTTP, the other jobs by timers",
   usage: "dev [--app FILE] [--port N] [--try] [--backup DIR] [options]",
   options: {
     ...databaseOptions,
@@ -75,7 +75,11 @@ export const devCommand: Command = {
     });
     try {
       const sources = devSources(definition, environment);
-      if (!values.json) introduce(input, local, sources, firstTopic());
+      if (!values.json) {
+        introduce(input, local, sources, firstTopic());
+        if (local.app.service !== undefined)
+          introduceService(terminal, local.url, devToken(definition, environment));
+      }
       if (values.try) await tryOut(terminal, local.url, sources, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
       if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
@@ -118,9 +122,14 @@ function introduce(
     const event = topic === undefined ? "" : eventOptions(scheme, topic);
     terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${event} --send`);
   }
-  if (sources.length === 0) {
+  if (sources.length === 0 && app.service === undefined) {
     terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
   }
+}
+
+function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
+  const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
+  terminal.out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
 }
 
 /** The options of `oncebox sign` for an event of this topic. */

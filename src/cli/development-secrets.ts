@@ -8,13 +8,13 @@ const secret = `whsec_${Buffer.from("oncebox-local-development").toString("base6
 export const isThisMachine = (host: string): boolean =>
   host === "localhost" || host === "::1" || host === "[::1]" || host.startsWith("127.");
 
-/** Returns a secret for each variable that a source refers to and that is not set. */
+/** Returns a secret for each variable that a source or the service refers to and that is not set. */
 export function developmentSecrets(
-  { sources = {} }: AppDefinition,
+  { sources = {}, service }: AppDefinition,
   environment: Environment,
 ): Readonly<Record<string, string>> {
   const all = Object.values({ ...sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>);
-  const references = all.flatMap(({ secrets }) => [secrets].flat());
+  const references = [...all.flatMap(({ secrets }) => [secrets].flat()), ...[service?.tokens ?? []].flat()];
   const names = references.flatMap((entry) =>
     typeof entry === "object" && entry?.from === "env" && !environment.env[entry.name] ? [entry.name] : [],
   );

@@ -30,6 +30,11 @@ export interface TryBeginOptions extends CallOptions {
   readonly owner?: string | undefined;
   /** 30 s by default. */
   readonly leaseMs?: number | undefined;
+  /**
+   * The id that the lease gets: a UUID that the caller made for this call alone. A repeated call with the same one gets the
+   * same lease, so a call whose answer was lost can be repeated. By default the store makes one.
+   */
+  readonly leaseId?: string | undefined;
 }
 
 export type TryBeginResult =

@@ -1,6 +1,9 @@
 import type { HttpRequest, HttpResponseInit } from "@azure/functions";
 import { cookiesOf } from "./set-cookies.js";
 
+/** All methods, because the host answers 404 for the others. The routes answer 405 themselves. */
+export const allMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
+
 /** A web Request. The body has the bytes that were sent, and is a stream if the host streams it. */
 export function requestFromHost({ url, method, headers, body }: HttpRequest): Request {
   const init: RequestInit & { duplex?: "half" } = { method, headers };

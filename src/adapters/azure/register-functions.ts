@@ -8,19 +8,18 @@ import { toResponse } from "../../webhooks/http.js";
 import { refusedAnswer } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
-import { requestFromHost, toHttpResponse } from "./http-trigger.js";
+import { allMethods, requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { storageQueueHandler } from "./middleware.js";
+import { registerInboxService } from "./register-inbox-service.js";
 import { timedJobs } from "./timed-jobs.js";
-
-/** All methods, because the host answers 404 for the others. The webhook route answers 405 itself. */
-const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const;
 
 /**
  * Registers an app's functions with the host. They share one app per process.
  * - `webhook`: by HTTP
  * - `dispatch`, `reap`, `cleanup`: by timers
  * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
+ * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
  * - `consume`: by the queue that `ONCEBOX_CONSUME_QUEUE` names, if the app has a consumer
  *
  * @example
@@ -36,10 +35,11 @@ export function registerFunctions(definition: AppDefinition): void {
   // answers 404 to every request. An error after it stops the start, and the host reports it.
   functionApp.http("webhook", {
     route: "webhooks/{source}/{tenant?}",
-    methods: [...methods],
+    methods: [...allMethods],
     authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) => inInvocation(context, () => receive(app, request)),
   });
+  if (definition.service !== undefined) registerInboxService(app, definition.service);
 
   const settings = readAzureSettings();
   const job = timedJobs(app, runTimeMs(settings));

@@ -39,7 +39,7 @@ export interface LocalRun {
   stop(): Promise<void>;
 }
 
-/** Runs the app's functions on this machine: webhooks by HTTP, the others by timers. It migrates the schema first. */
+/** Runs the app's functions on this machine: webhooks and the service by HTTP, the others by timers. It migrates the schema first. */
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
   const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
@@ -58,9 +58,11 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     await app.migrate();
     const backup = options.backup && (await appBackup(app, options.backup));
     const failed = (error: unknown) => app.logger.error("request failed", { error: safeReason(error) });
-    const server = createServer(
-      (incoming, outgoing) => void respondTo(incoming, outgoing, (request) => route(app, request), failed),
-    );
+    const server = createServer((incoming, outgoing) => {
+      if (app.service !== undefined && incoming.url?.startsWith("/v1/"))
+        app.service.listener(incoming, outgoing);
+      else void respondTo(incoming, outgoing, (request) => route(app, request), failed);
+    });
     await listening(server, { port: environment.port, host });
     const { port } = server.address() as AddressInfo;
     const job = (name: string, run: (budget: Budget) => Promise<unknown>) => async (signal: AbortSignal) => {

@@ -24,6 +24,8 @@ export interface SecretKeysOptions<Key> {
   readonly clock: () => Date;
   /** Called when a refresh failed and the previous secrets stay in use. */
   readonly onStale: () => void;
+  /** The secret's name in errors: "A webhook secret" by default. */
+  readonly what?: string;
 }
 
 /** How long the previous secrets stay in use after a failed refresh, so that not every webhook waits for an unavailable store. */
@@ -48,14 +50,15 @@ export function createSecretKeys<Key extends object>(
   options: SecretKeysOptions<Key>,
 ): SecretKeys<Key> {
   const list = listOf(secrets) as readonly Secret[];
+  const { what = "A webhook secret" } = options;
   const fetchAll = async (): Promise<readonly Key[]> => {
     const texts = await Promise.all(
       list.map(async (secret) => listOf(typeof secret === "function" ? await secret() : secret)),
     );
-    if (texts.some((found) => found.length === 0)) throw badSecret("is missing or empty");
+    if (texts.some((found) => found.length === 0)) throw badSecret(what, "is missing or empty");
     return texts.flat().map((text) => {
       const key = options.toKey(text);
-      if (typeof key === "string") throw badSecret(key);
+      if (typeof key === "string") throw badSecret(what, key);
       return key;
     });
   };
@@ -93,8 +96,8 @@ export function createSecretKeys<Key extends object>(
 const listOf = (value: unknown): readonly unknown[] =>
   Array.isArray(value) ? value : value === undefined || value === null ? [] : [value];
 
-const badSecret = (problem: string) =>
-  new InvalidOperationError(`A webhook secret that was fetched ${problem}.`);
+const badSecret = (what: string, problem: string) =>
+  new InvalidOperationError(`${what} that was fetched ${problem}.`);
 
 const tooSlow = (ms: number) =>
   new InvalidOperationError(`The secret store did not respond within ${ms} ms.`);

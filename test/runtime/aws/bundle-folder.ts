@@ -39,6 +39,15 @@ export function bundleMessageApp(
   );
 }
 
+/** Bundles the function of the inbox service, of test/runtime/inbox-service-app.ts. */
+export function bundleServiceApp(database: BundledDatabase): Promise<BundleFolder> {
+  const app = fileURLToPath(new URL("../inbox-service-app.ts", import.meta.url));
+  const entryPoints = [join(root, "functions/aws/inbox-service.ts")];
+  return bundledFolder([], (outFolder) =>
+    bundle({ database, app, entryPoints, external: ["@aws-sdk/*"], outFolder }),
+  );
+}
+
 async function bundledFolder(
   provided: readonly string[],
   write: (folder: string) => Promise<Metafile>,

@@ -11,21 +11,21 @@ export interface HttpApi {
 }
 
 /**
- * An HTTP API with the stage `prod` in front of a function. Like AWS it writes header names in lower case. It passes every
- * second body in base64, as AWS does with bodies that it does not take for text.
+ * An HTTP API with the stage `prod` in front of a function. Like AWS it writes header names in lower case and decodes the
+ * path. It passes every second body in base64, as AWS does with bodies that it does not take for text.
  */
 export async function startHttpApi(target: LambdaFunction): Promise<HttpApi> {
   let requests = 0;
   const server = createServer(async (request, response) => {
     const isBase64Encoded = requests++ % 2 === 1;
     const body = (await buffer(request)).toString(isBase64Encoded ? "base64" : "utf8");
-    const [rawPath = "", rawQueryString = ""] = request.url!.split("?");
+    const [path = "", rawQueryString = ""] = request.url!.split("?");
     const headers = Object.fromEntries(
       Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
     );
     const event = httpEvent({
       method: request.method!,
-      rawPath,
+      rawPath: decodeURIComponent(path),
       rawQueryString,
       headers,
       body,

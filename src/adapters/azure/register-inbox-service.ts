@@ -1,0 +1,40 @@
+import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@azure/functions";
+import type { AppService } from "../../app/app-service.js";
+import type { App } from "../../app/create-app.js";
+import { defined } from "../../base/defined.js";
+import { jsonContent, type PlainResponse } from "../../base/plain-http.js";
+import { safeReason } from "../../base/safe-reason.js";
+import { unavailableService } from "../../service/http/unavailable-service.js";
+import { allMethods } from "./http-trigger.js";
+import { inInvocation, invocationLogger } from "./invocation-logger.js";
+
+/** By function, because each has one route. The service itself finds out what a path names. */
+const routes = { "inbox-service": "v1/inbox/{*path}", "inbox-service-document": "v1/openapi.json" } as const;
+
+export function registerInboxService(app: () => Promise<App>, { auth }: AppService): void {
+  const respond = async (request: HttpRequest): Promise<PlainResponse> => {
+    let running: App;
+    try {
+      running = await app();
+    } catch (error) {
+      // The next request tries again, in case a secret store was away.
+      return unavailableService(auth ?? "bearer", invocationLogger("info"), safeReason(error));
+    }
+    const { method, url, headers, body } = request;
+    return running.service!.respond({ method, path: new URL(url).pathname, headers, body });
+  };
+  for (const [name, route] of Object.entries(routes)) {
+    functionApp.http(name, {
+      route,
+      methods: [...allMethods],
+      authLevel: "anonymous", // the service checks its bearer tokens
+      handler: (request, context) => inInvocation(context, async () => toHost(await respond(request))),
+    });
+  }
+}
+
+const toHost = ({ status, headers, body }: PlainResponse): HttpResponseInit => ({
+  status,
+  headers: { ...headers, ...(body === undefined ? {} : jsonContent) },
+  ...defined({ body }),
+});

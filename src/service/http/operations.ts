@@ -1,0 +1,130 @@
+import * as z from "zod/mini";
+import { defined } from "../../base/defined.js";
+import type { CallOptions } from "../../queue/work-store.js";
+import type { KeyReport, LeasingInboxStore } from "../inbox-store.js";
+import {
+  defaultLeaseSeconds,
+  key,
+  type LeaseBounds,
+  leaseId,
+  leaseSeconds,
+  owner,
+  time,
+  wantedLeaseId,
+} from "./field-schemas.js";
+
+/** What the service does at one path. The schemas validate requests, and the OpenAPI document is made of them. */
+export interface Operation<Fields = unknown> {
+  readonly summary: string;
+  readonly request: z.ZodMiniType<Fields>;
+  readonly answer: z.ZodMiniType;
+  run(store: LeasingInboxStore, fields: Fields, call: CallOptions): Promise<{ readonly status: string }>;
+}
+
+/** Checks that the operation returns what its schema says. */
+const operation = <Fields, Answer extends z.ZodMiniType<{ readonly status: string }>>(made: {
+  readonly summary: string;
+  readonly request: z.ZodMiniType<Fields>;
+  readonly answer: Answer;
+  run(store: LeasingInboxStore, fields: Fields, call: CallOptions): Promise<z.output<Answer>>;
+}): Operation => made as Operation;
+
+const leaseLost = z.object({
+  status: z
+    .literal("LeaseLost")
+    .check(z.describe("The caller does not hold the key any more. Nothing was changed.")),
+});
+const processed = z.object({ status: z.literal("Processed") });
+const held = z.strictObject({ key, leaseId });
+
+/** The operations by the last part of their paths. */
+export function operationsOf(bounds: LeaseBounds) {
+  const seconds = z.optional(leaseSeconds(bounds));
+  const leaseMs = (given: number | undefined) => (given ?? defaultLeaseSeconds(bounds)) * 1_000;
+  return {
+    "try-begin": operation({
+      summary: "Leases a key, unless it is processed or another caller holds it",
+      request: z.strictObject({
+        key,
+        owner: z.optional(owner),
+        leaseSeconds: seconds,
+        leaseId: z.optional(wantedLeaseId),
+      }),
+      answer: z.discriminatedUnion("status", [
+        z.object({ status: z.literal("Acquired"), leaseId, expiresAt: time("When the lease ends.") }),
+        processed,
+        z.object({
+          status: z.literal("Busy"),
+          expiresAt: z.optional(time("When the holder's lease ends, unless it is renewed.")),
+        }),
+      ]),
+      async run(store, fields, call) {
+        const { owner: asking, leaseId: wanted } = fields;
+        const wishes = defined({ owner: asking, leaseId: wanted });
+        const options = { ...call, ...wishes, leaseMs: leaseMs(fields.leaseSeconds) };
+        const result = await store.tryBegin(fields.key, options);
+        if (result.status === "Processed") return result;
+        if (result.status === "Busy")
+          return { status: "Busy" as const, ...defined({ expiresAt: result.expiresAt?.toISOString() }) };
+        return { ...result, expiresAt: result.expiresAt.toISOString() };
+      },
+    }),
+    "mark-processed": operation({
+      summary: "Marks a key processed, under its lease. May be repeated",
+      request: held,
+      answer: z.discriminatedUnion("status", [processed, leaseLost]),
+      run: (store, fields, call) => store.finish(fields.key, fields.leaseId, call),
+    }),
+    release: operation({
+      summary: "Ends a lease, so that the key is free for the next caller",
+      request: held,
+      answer: z.discriminatedUnion("status", [z.object({ status: z.literal("Released") }), leaseLost]),
+      run: (store, fields, call) => store.release(fields.key, fields.leaseId, call),
+    }),
+    renew: operation({
+      summary: "Extends a lease, counted from now",
+      request: z.strictObject({ key, leaseId, leaseSeconds: seconds }),
+      answer: z.discriminatedUnion("status", [
+        z.object({ status: z.literal("Renewed"), expiresAt: time("When the lease ends.") }),
+        leaseLost,
+      ]),
+      async run(store, fields, call) {
+        const result = await store.renew(fields.key, fields.leaseId, leaseMs(fields.leaseSeconds), call);
+        return result.status === "LeaseLost"
+          ? result
+          : { ...result, expiresAt: result.expiresAt.toISOString() };
+      },
+    }),
+    inspect: operation({
+      summary: "Reports on a key. Unlike a path, a body takes every key, and no access log has it",
+      request: z.strictObject({ key }),
+      answer: z.discriminatedUnion("status", [
+        z.object({ status: z.literal("Unknown") }),
+        z.object({
+          status: z.enum(["Processed", "Leased", "Free"]),
+          attempts: z.int().check(z.gte(0), z.describe("How often the key was acquired.")),
+          firstSeen: time("When the key was first seen."),
+          lastSeen: time("When the key was last acquired, renewed, released or processed."),
+          leaseUntil: z.optional(time("When the lease ends, while the key is leased.")),
+          owner: z.optional(z.string().check(z.describe("The last caller that acquired it, if it said so."))),
+        }),
+      ]),
+      run: async (store, fields, call) => reportOf(await store.inspect(fields.key, call)),
+    }),
+  };
+}
+
+export type OperationName = keyof ReturnType<typeof operationsOf>;
+export type Operations = Readonly<Record<OperationName, Operation>>;
+
+function reportOf(report: KeyReport) {
+  if (report.status === "Unknown") return report;
+  const { status, attempts, firstSeenAt, lastSeenAt, leaseUntil, owner: last } = report;
+  return {
+    status,
+    attempts,
+    firstSeen: firstSeenAt.toISOString(),
+    lastSeen: lastSeenAt.toISOString(),
+    ...defined({ leaseUntil: leaseUntil?.toISOString(), owner: last ?? undefined }),
+  };
+}

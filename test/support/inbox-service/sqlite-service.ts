@@ -1,0 +1,21 @@
+import type { InboxServiceOptions } from "../../../src/service/http/service-options.js";
+import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import { migrate } from "../../../src/sql/migrate.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { type StartedService, startService } from "./start-service.js";
+
+/** The service on SQLite in memory. */
+export async function sqliteService(
+  options: Omit<InboxServiceOptions, "store"> = {},
+): Promise<StartedService> {
+  const db = openSqlite({ file: ":memory:" });
+  await migrate(db);
+  const service = await startService({ ...options, store: createSqlInboxStore(db) });
+  return {
+    ...service,
+    async close() {
+      await service.close();
+      await db.close();
+    },
+  };
+}
