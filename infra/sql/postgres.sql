@@ -149,7 +149,7 @@ select
   m.last_seen_at as "LastSeenUtc",
   case
     when s.seq is null then 'Done'
-    when s.status = 0 then 'Seen'
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
     when s.status = 4 then 'Dead'
     else 'Processing'
   end as "Status",
@@ -335,21 +335,24 @@ begin
     end if;
   end loop;
 
-  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed.
-  select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq;
-  if found and (not v_is_same or v_status in (0, 2, 4)) then
+  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed. A free key
+  -- of an inbox store counts as seen.
+  select case when s.status = 6 and (s.locked_until is null or s.locked_until <= v_now)
+    then 0 else s.status end into v_status from "infra"."inbox_state" s where s.seq = v_seq;
+  if found and v_status <> 6 and (not v_is_same or v_status in (0, 2, 4)) then
     -- Lock the row only to change it: the caller''s transaction may be long, and a settlement would wait for it.
-    select s.status into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
+    select case when s.status = 6 and (s.locked_until is null or s.locked_until <= v_now)
+    then 0 else s.status end into v_status from "infra"."inbox_state" s where s.seq = v_seq for update;
   end if;
   if not found then v_status := 3; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (0, 2) or (p_revive and v_status = 4);
 
-  if v_status = 3 then -- a done message keeps the content that was handled
+  if v_status in (3, 6) then -- it keeps the content that was handled, or is being handled
     update "infra"."inbox" m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return case when v_changed then ''conflict'' else ''done'' end;
+    return case when v_changed then ''conflict'' when v_status = 3 then ''done'' else ''duplicate'' end;
   end if;
 
   if v_is_same and v_status in (1, 5) then
@@ -370,8 +373,8 @@ begin
       v_key := p_partition_key;
     end if;
     update "infra"."inbox_state" s
-    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, reclaimable_at = null,
-      visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    set status = case when v_key is null then 1 else 5 end, keyed = case when v_key is not null then true end, attempt = 0, crashes = 0, owner = null, locked_until = null,
+      reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
   elsif v_status in (1, 5)
@@ -611,6 +614,169 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_try_begin"(p_source text, p_message_id text, p_lease_id uuid, p_lease_ms float8, p_headers text, p_now timestamptz,
+  out status smallint, out mine boolean, out locked_until timestamptz)
+language plpgsql
+volatile
+as $body$
+declare
+  v_now timestamptz := coalesce(p_now, clock_timestamp());
+  v_seq bigint;
+  v_owner uuid;
+  v_takes boolean := false;
+begin
+  loop
+    select m.seq into v_seq
+    from "infra"."inbox" m
+    where m.source = p_source and m.message_id = p_message_id
+    for update;
+    exit when found;
+
+    insert into "infra"."inbox" as m (source, message_id, topic, payload, headers, first_seen_at, last_seen_at)
+    values (p_source, p_message_id, '''', '''', p_headers, v_now, v_now)
+    on conflict (source, message_id) do nothing
+    returning m.seq into v_seq;
+    if found then
+      v_now := coalesce(p_now, clock_timestamp());
+      status := 6;
+      mine := true;
+      locked_until := v_now + (p_lease_ms) * interval ''1 millisecond'';
+      insert into "infra"."inbox_state" (seq, status, visible_at, locked_until, owner, attempt)
+      values (v_seq, 6, v_now, "inbox_try_begin".locked_until, p_lease_id, 1);
+      return;
+    end if;
+  end loop;
+
+  select s.status, s.owner, s.locked_until into status, v_owner, locked_until
+  from "infra"."inbox_state" s
+  where s.seq = v_seq
+  for update;
+  v_now := coalesce(p_now, clock_timestamp());
+  if status is null then -- a message without a state row is done
+    status := 3;
+  elsif status = 0 or (status = 6 and (locked_until is null or locked_until <= v_now)) then
+    status := 6;
+    v_owner := p_lease_id;
+    v_takes := true;
+    locked_until := v_now + (p_lease_ms) * interval ''1 millisecond'';
+    update "infra"."inbox_state" s
+    set status = 6, visible_at = v_now, locked_until = "inbox_try_begin".locked_until, owner = p_lease_id, attempt = s.attempt + 1
+    where s.seq = v_seq;
+  end if;
+  mine := coalesce(status = 6 and v_owner = p_lease_id, false);
+  update "infra"."inbox" m
+  set last_seen_at = v_now, headers = case when v_takes then p_headers else m.headers end
+  where m.seq = v_seq;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_try_begin"(text, text, uuid, float8, text, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_renew_key"(p_source text, p_message_id text, p_lease_id uuid, p_lease_ms float8, p_now timestamptz) returns timestamptz
+language plpgsql
+volatile
+as $body$
+declare
+  v_now timestamptz;
+  v_seq bigint;
+  v_state record;
+begin
+  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
+  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
+  from "infra"."inbox_state" s
+  where s.seq = v_seq and s.status = 6
+  for update;
+  v_now := coalesce(p_now, clock_timestamp());
+  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
+    update "infra"."inbox_state" s set locked_until = v_now + (p_lease_ms) * interval ''1 millisecond'' where s.seq = v_seq;
+    return v_now + (p_lease_ms) * interval ''1 millisecond'';
+  end if;
+  return null;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_renew_key"(text, text, uuid, float8, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_finish_key"(p_source text, p_message_id text, p_lease_id uuid, p_now timestamptz) returns boolean
+language plpgsql
+volatile
+as $body$
+declare
+  v_now timestamptz;
+  v_seq bigint;
+  v_state record;
+begin
+  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
+  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
+  from "infra"."inbox_state" s
+  where s.seq = v_seq and s.status = 6
+  for update;
+  v_now := coalesce(p_now, clock_timestamp());
+  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
+    delete from "infra"."inbox_state" s where s.seq = v_seq;
+    insert into "infra"."inbox_done" (seq, processed_at, attempt, processed_by, last_error)
+    values (v_seq, v_now, v_state.attempt, p_lease_id::text, v_state.last_error);
+    return true;
+  end if;
+  return exists (select from "infra"."inbox_done" d where d.seq = v_seq and d.processed_by = p_lease_id::text);
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_finish_key"(text, text, uuid, timestamptz)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_release_key"(p_source text, p_message_id text, p_lease_id uuid, p_now timestamptz) returns boolean
+language plpgsql
+volatile
+as $body$
+declare
+  v_now timestamptz;
+  v_seq bigint;
+  v_state record;
+begin
+  select m.seq into v_seq from "infra"."inbox" m where m.source = p_source and m.message_id = p_message_id;
+  select s.owner, s.locked_until, s.attempt, s.last_error into v_state
+  from "infra"."inbox_state" s
+  where s.seq = v_seq and s.status = 6
+  for update;
+  v_now := coalesce(p_now, clock_timestamp());
+  if v_state.owner = p_lease_id and v_state.locked_until > v_now then
+    update "infra"."inbox_state" s set owner = null, locked_until = null, visible_at = v_now where s.seq = v_seq;
+    return true;
+  end if;
+  return false;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_release_key"(text, text, uuid, timestamptz)';
   execute definition;
 end
 $body1$;

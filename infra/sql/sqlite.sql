@@ -48,6 +48,8 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
+create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
+
 create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
 create table "InboxCursor" (
@@ -103,7 +105,7 @@ create trigger "InboxApplyRedelivery"
 after update of topic on "Inbox"
 when new.topic <> '' and (
   old.due_at is not new.due_at or old.expires_at is not new.expires_at
-  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000)))
+  or exists (select 1 from "InboxState" where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000) or (status = 6 and (locked_until is null or locked_until <= new.last_seen_at))))
 )
 begin
   insert into "InboxState" (seq, status, visible_at, expires_at)
@@ -117,8 +119,9 @@ begin
     or (status = 2 and locked_until is null and visible_at < 253402214400000))
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update "InboxState"
-  set status = 1, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000));
+  set status = 1, attempt = 0, crashes = 0, owner = null, locked_until = null,
+    visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
+  where seq = new.seq and (status = 0 or (status = 2 and visible_at = 253402214400000) or (status = 6 and (locked_until is null or locked_until <= new.last_seen_at)));
   insert into "InboxPartitionQueue" (partition_key, seq)
   select new.partition_key, new.seq
   where new.partition_key is not null
@@ -156,10 +159,10 @@ select
   m.hash as Hash,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.first_seen_at / 1000.0, 'unixepoch') as FirstSeenUtc,
   strftime('%Y-%m-%dT%H:%M:%fZ', m.last_seen_at / 1000.0, 'unixepoch') as LastSeenUtc,
-  case coalesce(s.status, 1)
-    when 0 then 'Seen'
-    when 3 then 'Done'
-    when 4 then 'Dead'
+  case
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Dead'
     else 'Processing'
   end as Status,
   strftime('%Y-%m-%dT%H:%M:%fZ', s.locked_until / 1000.0, 'unixepoch') as LockedUntil,

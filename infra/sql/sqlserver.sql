@@ -69,6 +69,9 @@ go
 create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until) where status = 4
 go
 
+create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6
+go
+
 create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
 go
 
@@ -110,10 +113,10 @@ select
   m.hash as Hash,
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
-  case s.status
-    when 0 then ''Seen''
-    when 3 then ''Done''
-    when 4 then ''Dead''
+  case
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''Seen''
+    when s.status = 3 then ''Done''
+    when s.status = 4 then ''Dead''
     else ''Processing''
   end as Status,
   s.locked_until as LockedUntil,
@@ -730,7 +733,8 @@ alter procedure [infra].[Inbox_Purge]
   @now datetime2(3) = null,
   @limit int,
   @retention_ms float,
-  @after_seq bigint
+  @after_seq bigint,
+  @source nvarchar(255)
 as
 begin
   set nocount on;
@@ -762,6 +766,7 @@ begin
   from @scanned w, [infra].[Inbox] with (readpast, rowlock, readcommittedlock)
   where [Inbox].seq = w.seq and w.status = 3 and w.processed_at < @before
     and [Inbox].last_seen_at < @before
+    and (@source is null or [Inbox].source = @source)
   option (loop join, force order);
 
   delete from [infra].[InboxState]
@@ -823,6 +828,7 @@ alter procedure [infra].[Inbox_List]
   @status tinyint,
   @status_2 tinyint,
   @status_3 tinyint,
+  @status_4 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -843,7 +849,7 @@ begin
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or s.status in (@status, @status_2, @status_3))
+    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4))))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or m.source = @source)
@@ -1122,6 +1128,305 @@ begin
 end
 go
 
+if object_id(N'[infra].[Inbox_TryBegin]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_TryBegin] as return 0')
+go
+
+alter procedure [infra].[Inbox_TryBegin]
+  @given_now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @owner uniqueidentifier,
+  @lease_ms float,
+  @headers nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  declare @rounds int = 0;
+  declare @added table (seq bigint not null primary key);
+
+  while @seq is null
+  begin
+    if @outermost = 1 begin transaction;
+
+    -- a column that is not in the index: the lookup locks the row, too
+    select @seq = m.seq, @first_seen_at = m.first_seen_at
+    from [infra].[Inbox] m with (index([Inbox_Key]), updlock, rowlock)
+    where m.source = @source and m.message_id = @message_id;
+
+    if @seq is null
+    begin
+      set @now = coalesce(@given_now, sysutcdatetime());
+
+      begin try
+        insert into [infra].[Inbox] (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
+        output inserted.seq into @added (seq)
+        values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
+      end try
+      begin catch
+        set @rounds = @rounds + 1;
+        if @outermost = 0 or @rounds = 10 or error_number() not in (2601, 2627)
+        begin;
+          throw;
+        end;
+        if @@trancount > 0 rollback transaction;
+      end catch;
+
+      select @seq = a.seq from @added a;
+    end
+  end
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  if @first_seen_at is null
+  begin
+    set @status = 6;
+    set @holder = @owner;
+    set @locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
+
+    insert into [infra].[InboxState] (seq, status, visible_at, locked_until, owner, attempt)
+    values (@seq, 6, @now, @locked_until, @owner, 1);
+  end
+  else
+  begin
+    declare @takes bit = 0;
+
+    select @status = s.status
+    from [infra].[InboxState] s with (updlock, rowlock)
+    where s.seq = @seq;
+
+    set @now = coalesce(@given_now, sysutcdatetime());
+
+    update [infra].[InboxState] with (rowlock)
+    set status = 6, visible_at = @now, locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)), owner = @owner, attempt = attempt + 1
+    where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
+
+    if @@rowcount = 1 set @takes = 1;
+
+    select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
+    from [infra].[InboxState] s
+    where s.seq = @seq;
+
+    update [infra].[Inbox] with (rowlock)
+    set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
+    where seq = @seq;
+  end
+
+  if @outermost = 1 commit transaction;
+
+  select @status as status, cast(case when @status = 6 and @holder = @owner then 1 else 0 end as bit) as mine, @locked_until as locked_until;
+end
+go
+
+if object_id(N'[infra].[Inbox_RenewKey]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_RenewKey] as return 0')
+go
+
+alter procedure [infra].[Inbox_RenewKey]
+  @given_now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @owner uniqueidentifier,
+  @lease_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3), @seq bigint;
+  declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
+
+  select @seq = m.seq
+  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  where m.source = @source and m.message_id = @message_id;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  select @seq = s.seq
+  from [infra].[InboxState] s with (updlock, rowlock)
+  where s.seq = @seq;
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  update [infra].[InboxState] with (rowlock)
+  set locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now))
+  output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
+  where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
+
+  if @outermost = 1 commit transaction;
+
+  select c.locked_until as locked_until from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_FinishKey]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_FinishKey] as return 0')
+go
+
+alter procedure [infra].[Inbox_FinishKey]
+  @given_now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @owner uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3), @seq bigint;
+  declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
+
+  select @seq = m.seq
+  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  where m.source = @source and m.message_id = @message_id;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  select @seq = s.seq
+  from [infra].[InboxState] s with (updlock, rowlock)
+  where s.seq = @seq;
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  update [infra].[InboxState] with (rowlock)
+  set status = 3, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = lower(convert(nvarchar(36), @owner))
+  output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
+  where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now) or ([InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
+
+  if @outermost = 1 commit transaction;
+
+  select c.locked_until as locked_until from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_ReleaseKey]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_ReleaseKey] as return 0')
+go
+
+alter procedure [infra].[Inbox_ReleaseKey]
+  @given_now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255),
+  @owner uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3), @seq bigint;
+  declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
+
+  select @seq = m.seq
+  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  where m.source = @source and m.message_id = @message_id;
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  select @seq = s.seq
+  from [infra].[InboxState] s with (updlock, rowlock)
+  where s.seq = @seq;
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  update [infra].[InboxState] with (rowlock)
+  set owner = null, locked_until = null, visible_at = @now
+  output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
+  where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
+
+  if @outermost = 1 commit transaction;
+
+  select c.locked_until as locked_until from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_InspectKey]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_InspectKey] as return 0')
+go
+
+alter procedure [infra].[Inbox_InspectKey]
+  @now datetime2(3) = null,
+  @source nvarchar(255),
+  @message_id nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
+    m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
+  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  inner join [infra].[InboxState] s on s.seq = m.seq
+  where m.source = @source and m.message_id = @message_id
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_PurgeKeys]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_PurgeKeys] as return 0')
+go
+
+alter procedure [infra].[Inbox_PurgeKeys]
+  @now datetime2(3) = null,
+  @source nvarchar(255),
+  @retention_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+  declare @old table (seq bigint not null primary key, message_id nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @locked table (seq bigint not null primary key);
+  declare @gone table (seq bigint not null primary key);
+
+  insert into @old (seq, message_id)
+  select top (@limit) r.seq, m.message_id
+  from [infra].[InboxState] r with (index([Inbox_Leased]), readpast, rowlock, readcommittedlock)
+  inner join [infra].[Inbox] m with (readpast, rowlock, readcommittedlock) on m.seq = r.seq
+  where r.status = 6 and r.visible_at < @before
+      and (r.locked_until is null or r.locked_until < @before)
+    and m.source = @source and m.last_seen_at < @before
+  order by r.visible_at, r.seq
+  option (loop join, force order);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @locked (seq)
+  select m.seq
+  from @old o
+  inner join [infra].[Inbox] m with (index([Inbox_Key]), updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
+  where m.seq = o.seq and m.last_seen_at < @before
+  option (loop join, force order);
+
+  delete from [infra].[InboxState]
+  output deleted.seq into @gone (seq)
+  from @locked l, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = l.seq and [InboxState].status = 6 and [InboxState].visible_at < @before
+      and ([InboxState].locked_until is null or [InboxState].locked_until < @before)
+  option (loop join, force order);
+
+  delete from [infra].[Inbox]
+  from @gone g, [infra].[Inbox] with (rowlock)
+  where [Inbox].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select count(*) as deleted from @gone g;
+end
+go
+
 if object_id(N'[infra].[Inbox_Receive]', N'P') is null
   exec(N'create procedure [infra].[Inbox_Receive] as return 0')
 go
@@ -1169,7 +1474,7 @@ begin
   if @outermost = 1 begin transaction;
 
   insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
+  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
   from (
     select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
   ) i
@@ -1178,13 +1483,13 @@ begin
   option (loop join, force order);
 
   update [infra].[Inbox]
-  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
-    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
-    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
+    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
+    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
+    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
     last_seen_at = @now,
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
@@ -1217,12 +1522,15 @@ begin
   set status = 1,
     attempt = 0,
     crashes = 0,
+    owner = null,
+    locked_until = null,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
   output inserted.seq into @enqueued (seq)
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
+      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
       or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
@@ -1346,20 +1654,20 @@ begin
   if @outermost = 1 begin transaction;
 
   insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
+  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
   from @messages i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
   option (loop join, force order);
 
   update [infra].[Inbox]
-  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
-    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
-    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
+    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
+    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
+    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
     last_seen_at = @now,
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
@@ -1390,12 +1698,15 @@ begin
   set status = 1,
     attempt = 0,
     crashes = 0,
+    owner = null,
+    locked_until = null,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
   output inserted.seq into @enqueued (seq)
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
+      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
       or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
@@ -1534,20 +1845,20 @@ begin
   where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
 
   insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
+  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
   from @messages i
   inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
   inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
   option (loop join, force order);
 
   update [infra].[Inbox]
-  set topic = case when k.old_status = 3 then [Inbox].topic else i.topic end,
-    payload = case when k.old_status = 3 then [Inbox].payload else i.payload end,
-    hash = case when k.old_status = 3 then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status = 3 then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status = 3 then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status = 3 then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status = 3 then [Inbox].expires_at else i.expires_at end,
+  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
+    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
+    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
+    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
+    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
+    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
+    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
     last_seen_at = @now,
     deliveries = [Inbox].deliveries + 1,
     content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
@@ -1578,12 +1889,15 @@ begin
   set status = 1,
     attempt = 0,
     crashes = 0,
+    owner = null,
+    locked_until = null,
     visible_at = coalesce(a.due_at, a.last_seen_at),
     expires_at = a.expires_at
   output inserted.seq into @enqueued (seq)
   from @received a, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = a.seq
     and ([InboxState].status = 0
+      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
       or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
       or ([InboxState].status = 4 and @revive = 1))
   option (loop join, force order);
@@ -2470,7 +2784,8 @@ alter procedure [infra].[Outbox_Purge]
   @now datetime2(3) = null,
   @limit int,
   @retention_ms float,
-  @after_seq bigint
+  @after_seq bigint,
+  @source nvarchar(255)
 as
 begin
   set nocount on;
@@ -2562,6 +2877,7 @@ alter procedure [infra].[Outbox_List]
   @status tinyint,
   @status_2 tinyint,
   @status_3 tinyint,
+  @status_4 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -2582,7 +2898,7 @@ begin
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or s.status in (@status, @status_2, @status_3))
+    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4))))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or 1 = 0)

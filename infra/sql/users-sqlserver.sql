@@ -34,6 +34,12 @@ grant execute on [infra].[Inbox_ReceiveMany] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_ReceiveKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_AlreadyProcessed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Mark] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_TryBegin] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_RenewKey] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_FinishKey] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_ReleaseKey] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_InspectKey] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_PurgeKeys] to [$(FunctionsUser)];
 
 grant execute on [infra].[Outbox_Claim] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Ack] to [$(FunctionsUser)];

@@ -22,6 +22,11 @@ import type { Fault } from "./transient-retry.js";
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
  * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
  * | dead, its expiry is told | dead; last_error; owner; locked_until is when another process may tell it |                              |
+ * | a leased key            | leased; owner is the lease id; locked_until is the end of the lease; visible_at is when it was acquired; attempt counts how often |      |
+ * | a free key              | as a leased one whose locked_until has come; or, when it was released, owner and locked_until are null |  |
+ *
+ * Keys belong to an inbox store (src/service): the dispatcher neither claims, reaps, expires nor purges them. Their lease is
+ * decided by locked_until alone.
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -44,6 +49,8 @@ export const status = {
   done: 3,
   dead: 4,
   blocked: 5,
+  /** Inbox only: a key of an inbox store that was acquired and not finished. */
+  leased: 6,
 } as const;
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
@@ -62,7 +69,7 @@ export interface QueueStatements {
   readonly renew: SqlStatement;
   /** → key columns, seq, verdict: reaped | expired | exhausted */
   readonly reap: SqlStatement;
-  /** → one row: deleted, last_seq, more */
+  /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
   /** → seq and the key columns of the messages that exist */
   readonly resolve: SqlStatement;
@@ -92,6 +99,26 @@ export interface InboxStatements extends QueueStatements {
   readonly alreadyProcessed: SqlStatement;
   /** → seq, when it changed something */
   readonly mark: SqlStatement;
+}
+
+/**
+ * Statements on the keys of an inbox store, one round trip each. They lock the message before its state, and read the clock
+ * when they hold the lock. A row of a key has: status; mine, when `:owner` is the lease id that holds it or finished it;
+ * live, when its lease has not ended; locked_until.
+ */
+export interface KeyStatements {
+  /** Inserts an unknown key, and leases a free one → the row of the key */
+  readonly tryBegin: SqlStatement;
+  /** → locked_until, when `:owner` holds the key */
+  readonly renewKey: SqlStatement;
+  /** → any row, when `:owner` held the key, or has finished it before */
+  readonly finishKey: SqlStatement;
+  /** → any row, when `:owner` held the key */
+  readonly releaseKey: SqlStatement;
+  /** Writes nothing → status, live, attempt, first_seen_at, last_seen_at, locked_until, headers */
+  readonly inspectKey: SqlStatement;
+  /** Deletes keys of `:source` that were never finished and that nobody has held since the retention → one row: deleted */
+  readonly purgeKeys: SqlStatement;
 }
 
 export interface OutboxStatements extends QueueStatements {
@@ -143,6 +170,7 @@ export interface ReceivingDialect {
 export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
+  readonly keys: (names: QueueNames) => KeyStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -50,7 +50,7 @@ export function maintainOperations<
       let purged = 0;
       let after = purge.after ?? 0;
       for (let batch = 1; ; batch++) {
-        const params = { limit, retention_ms: retentionMs, after_seq: after };
+        const params = { limit, retention_ms: retentionMs, after_seq: after, source: null };
         const [row] = await runner.execute(statements.purge, params, purge);
         purged += Number(row?.deleted ?? 0);
         after = rowNumber(row?.last_seq ?? after);

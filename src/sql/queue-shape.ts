@@ -21,7 +21,10 @@ export interface QueueShape<Key, Message, State extends string> extends KeyShape
   readonly states: readonly State[];
   /** `owner`: of claimed rows, which may leave out the owner, the status and the processing columns. */
   readonly toMessage: (row: SqlRow, dialect: Dialect, owner?: string) => Message;
-  /** The rows of a state: their status codes and, where these do not tell, whether a lease is held. */
+  /**
+   * The rows of a state: their status codes and, where these do not tell, whether a lease is held. Of the keys of an inbox
+   * store, those that were released are with the seen messages, the others with the held ones.
+   */
   readonly rowsIn: (state: State) => {
     readonly statuses: readonly number[];
     readonly leased: boolean | null;
@@ -83,8 +86,8 @@ type Writable<Message> = { -readonly [Name in keyof Message]: Message[Name] };
 
 const isLeased = (row: SqlRow): boolean => row.locked_until !== null;
 
-const inboxStateOf = (code: number): InboxState =>
-  code === status.seen
+const inboxStateOf = (code: number, leased: boolean): InboxState =>
+  code === status.seen || (code === status.leased && !leased)
     ? "Seen"
     : code === status.done
       ? "Done"
@@ -99,7 +102,7 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   toMessage(row, dialect, owner) {
     const rare = rareColumns(row);
     const message = common(row, rare, dialect, owner) as Writable<InboxMessage>;
-    message.state = inboxStateOf(Number(row.status ?? status.held));
+    message.state = inboxStateOf(Number(row.status ?? status.held), isLeased(row));
     message.source = row.source as string;
     message.messageId = row.message_id as string;
     message.hash = hashOf(rare.hash);
@@ -110,12 +113,12 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   },
   rowsIn: (state) =>
     ({
-      Seen: { statuses: [status.seen], leased: null },
-      Processing: { statuses: [status.ready, status.held, status.blocked], leased: null },
+      Seen: { statuses: [status.seen, status.leased], leased: null },
+      Processing: { statuses: [status.ready, status.held, status.blocked, status.leased], leased: null },
       Done: { statuses: [status.done], leased: null },
       Dead: { statuses: [status.dead], leased: null },
     })[state],
-  stateOf: (row) => inboxStateOf(row.status),
+  stateOf: (row) => inboxStateOf(row.status, row.leased),
 };
 
 const outboxStateOf = (code: number, leased: boolean): OutboxState =>

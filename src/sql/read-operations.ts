@@ -23,11 +23,12 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
     const { statuses, leased } =
       filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
-    const [status = null, second = status, third = status] = statuses;
+    const [status = null, second = status, third = status, fourth = status] = statuses;
     return {
       status,
       status_2: second,
       status_3: third,
+      status_4: fourth,
       leased,
       topic: filter.topic ?? null,
       source: filter.source ?? null,

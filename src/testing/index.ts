@@ -1,6 +1,12 @@
 export { dispatchContract } from "./dispatch-contract.js";
 export * from "./harness.js";
 export { inboxContract } from "./inbox-contract.js";
+export * from "./inbox-store/harness.js";
+export {
+  inboxStoreContract,
+  leasingInboxStoreContract,
+  sqlInboxStoreContract,
+} from "./inbox-store-contract.js";
 export { messagingContract } from "./messaging-contract.js";
 export { middlewareContract } from "./middleware-contract.js";
 export { migrationContract } from "./migration-contract.js";

@@ -24,13 +24,14 @@ const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8
 
 /** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
 function calledProcedures(): readonly string[] {
-  const { names, receiving, inbox, outbox, pollStatement, defaults } = sqlServerDialect;
+  const { names, receiving, inbox, keys, outbox, pollStatement, defaults } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
   const inboxNames = names("inbox", defaults.schema, defaults.inbox);
   const outboxNames = names("outbox", defaults.schema, defaults.outbox);
   const statements = [
     receiving(inboxNames, options),
     inbox(inboxNames, options),
+    keys(inboxNames),
     outbox(outboxNames, options),
     [pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);

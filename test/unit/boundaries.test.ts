@@ -48,6 +48,7 @@ const layers: readonly (readonly string[])[] = [
   ["webhooks"],
   ["publishers"],
   ["messaging"],
+  ["service"],
   ["tenants"],
   ["app"],
   ["testing"],

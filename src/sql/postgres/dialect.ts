@@ -1,6 +1,7 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
 import { isNameTaken } from "./faults.js";
+import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -10,6 +11,7 @@ export const postgresDialect: Dialect = {
   ...postgresReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  keys: keyStatements,
   pollStatement,
   migrations,
   routines,

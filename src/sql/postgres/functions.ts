@@ -50,6 +50,9 @@ const isSame = `${contents
   .map((name) => `m.${name} is not distinct from p_${name}`)
   .join(" and ")} and coalesce(m.hash = p_hash, p_hash is null)`;
 
+const receivedStatus = `case when s.status = ${status.leased} and (s.locked_until is null or s.locked_until <= v_now)
+    then ${status.seen} else s.status end`;
+
 const receive = (n: QueueNames): string =>
   create(
     n.object("_receive"),
@@ -89,21 +92,22 @@ begin
     end if;
   end loop;
 
-  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed.
-  select s.status into v_status from ${n.state} s where s.seq = v_seq;
-  if found and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
+  -- A message without a state row is done. One that was marked Processing by hand (held) is never claimed. A free key
+  -- of an inbox store counts as seen.
+  select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq;
+  if found and v_status <> ${status.leased} and (not v_is_same or v_status in (${status.seen}, ${status.held}, ${status.dead})) then
     -- Lock the row only to change it: the caller's transaction may be long, and a settlement would wait for it.
-    select s.status into v_status from ${n.state} s where s.seq = v_seq for update;
+    select ${receivedStatus} into v_status from ${n.state} s where s.seq = v_seq for update;
   end if;
   if not found then v_status := ${status.done}; end if;
   v_changed := coalesce(v_hash <> p_hash, false);
   v_enqueued := v_status in (${status.seen}, ${status.held}) or (p_revive and v_status = ${status.dead});
 
-  if v_status = ${status.done} then -- a done message keeps the content that was handled
+  if v_status in (${status.done}, ${status.leased}) then -- it keeps the content that was handled, or is being handled
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = v_changed
     where m.seq = v_seq;
-    return case when v_changed then 'conflict' else 'done' end;
+    return case when v_changed then 'conflict' when v_status = ${status.done} then 'done' else 'duplicate' end;
   end if;
 
   if v_is_same and v_status in (${status.ready}, ${status.blocked}) then
@@ -124,8 +128,8 @@ begin
       v_key := p_partition_key;
     end if;
     update ${n.state} s
-    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, reclaimable_at = null,
-      visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
+    set status = ${firstStatus("v_key")}, keyed = ${keyed("v_key")}, attempt = 0, crashes = 0, owner = null, locked_until = null,
+      reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
   elsif v_status in (${status.ready}, ${status.blocked})

@@ -4,7 +4,9 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
+import { isShownAsSeen } from "../shown-status.js";
 import { inboxFunctions } from "./functions.js";
+import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
 
@@ -122,7 +124,7 @@ select
   m.last_seen_at as "LastSeenUtc",
   case
     when s.seq is null then 'Done'
-    when s.status = ${status.seen} then 'Seen'
+    when ${isShownAsSeen("s")} then 'Seen'
     when s.status = ${status.dead} then 'Dead'
     else 'Processing'
   end as "Status",
@@ -171,7 +173,7 @@ ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox"
-    ? [inboxView(n), ...partitionFunctions(n), ...inboxFunctions(n)]
+    ? [inboxView(n), ...partitionFunctions(n), ...inboxFunctions(n), ...keyFunctions(n)]
     : [outboxView(n), ...partitionFunctions(n)];
 
 export const sentView = (n: QueueNames): readonly string[] => [

@@ -10,12 +10,12 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasons } from "../reasons.js";
-import { now } from "./expressions.js";
+import { hasStatus } from "../shown-status.js";
+import { epochMs, ms, now } from "./expressions.js";
 import { doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { messages } from "./schema.js";
 
-const ms = (expression: string) => `(${expression}) * interval '1 millisecond'`;
 const lease = ms(":lease_ms::float8");
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */
@@ -30,8 +30,6 @@ const seqs = "any (translate(:items, '[]', '{}')::bigint[])";
 /** A row that `:owner` holds. Every statement that ends a lease empties the owner. */
 const ownedBy = (s: string) => `${s}.owner = :owner::uuid`;
 
-/** Milliseconds since 1970: a number is cheaper to write and to read than a timestamp's text. */
-const epochMs = (column: string) => `date_part('epoch', ${column}) * 1000`;
 const epoch = (column: string, name: string) => `${epochMs(column)} as ${name}`;
 
 const messageColumns = (n: QueueNames) =>
@@ -77,6 +75,10 @@ function claimedRow(n: QueueNames): string {
   ${epoch("s.reclaimable_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
   case when not (${isPlain}) then json_build_object(${rareColumns})::text end as rare_columns`;
 }
+
+/** The condition of a purge on the messages of one source. */
+const ofSource = (n: QueueNames) =>
+  n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
@@ -242,7 +244,7 @@ where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? 
   where m.seq = any (array(
       select seq from scanned where processed_at < ${now} - ${ms(":retention_ms::float8")}
     ))
-    and m.${lastSeenAt(n)} < ${now} - ${ms(":retention_ms::float8")}
+    and m.${lastSeenAt(n)} < ${now} - ${ms(":retention_ms::float8")}${ofSource(n)}
   for update skip locked
 ), gone as (
   delete from ${n.message} m
@@ -282,7 +284,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
 ${messages(n)}
 where m.seq > :after_seq::bigint
   and (:status::int is null
-    or case when :status::int = ${status.done} then s.seq is null else s.status in (:status::int, :status_2::int, :status_3::int) end)
+    or case when :status::int = ${status.done} then s.seq is null else ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int"])} end)
   and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})

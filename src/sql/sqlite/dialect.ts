@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect.js";
 import { isNameTaken } from "./faults.js";
+import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -9,6 +10,7 @@ export const sqliteDialect: Dialect = {
   ...sqliteReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  keys: keyStatements,
   pollStatement,
   migrations,
   routines,

@@ -65,8 +65,13 @@ export const seqInBatch = "json_extract(:rows, '$[0].first_seq') + i.key";
 /** A message that was marked Processing by hand is finished by hand: claims see it at the end of time only. */
 export const endOfTime = Date.UTC(9999, 11, 31);
 
-/** Seen, or marked Processing by hand: no claim finds it, and a delivery makes it claimable. */
-export const awaitsDelivery = `(status = ${status.seen} or (status = ${status.held} and visible_at = ${endOfTime}))`;
+/** A key of an inbox store that nobody holds at `time`. */
+export const isFreeKey = (time: string) =>
+  `(status = ${status.leased} and (locked_until is null or locked_until <= ${time}))`;
+
+/** Seen, marked Processing by hand, or a free key: no claim finds it, and a delivery at `time` makes it claimable. */
+export const awaitsDelivery = (time: string) =>
+  `(status = ${status.seen} or (status = ${status.held} and visible_at = ${endOfTime}) or ${isFreeKey(time)})`;
 
 /** Not leased: it waits for its time, for the head of its partition queue, or came back from a worker. */
 export const isWaiting = `(status in (${status.ready}, ${status.blocked})

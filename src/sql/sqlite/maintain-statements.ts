@@ -64,7 +64,7 @@ where seq in (
   join ${n.message} m on m.seq = s.seq
   where s.status = ${status.done}
     and s.processed_at < ${now} - ${retention}
-    and m.${lastSeenAt(n)} < ${now} - ${retention}
+    and m.${lastSeenAt(n)} < ${now} - ${retention}${n.kind === "inbox" ? "\n    and (:source is null or m.source = :source)" : ""}
 )`,
     `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
 from json_each(:rows) r`,

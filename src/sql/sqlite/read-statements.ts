@@ -1,8 +1,11 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
+import { hasStatus } from "../shown-status.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
 import { cursorTable } from "./names.js";
 import { steps } from "./steps.js";
+
+const listed = [":status", ":status_2", ":status_3", ":status_4"];
 
 type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "list" | "stats" | "oldestDue">;
 
@@ -50,7 +53,7 @@ where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id"
 from ${n.state} s
 cross join ${n.message} m on m.seq = s.seq
 where s.seq > :after_seq
-  and (:status is null or s.status in (:status, :status_2, :status_3))
+  and (:status is null or ${hasStatus("s", listed)})
   and (:leased is null or (s.locked_until is not null) = :leased)
   and (:error is null or instr(s.last_error, :error) > 0)
   and ${wanted(n)}
@@ -59,7 +62,7 @@ select ${row(n)}
 ${messages(n)}
 where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
   and s.seq is null
-  and (:status is null or ${status.ready} in (:status, :status_2, :status_3))
+  and (:status is null or ${status.ready} in (${listed.join(", ")}))
   and (:leased is null or not :leased)
   and :error is null
   and ${wanted(n)}

@@ -21,16 +21,20 @@ const jsonInbox = `${field("source")}, ${field("message_id")}, ${field("topic")}
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const m = n.message;
   const statusBefore = foundStatus(n);
-  // A done message keeps the content that was handled; any other takes the newest. As one row, so that
-  // the status is looked up once.
+  // A done message keeps the content that was handled, and so does a key that is leased now. Any other takes the newest.
+  // As one row, so that the state is looked up once.
   const contents = ["topic", "payload", "hash", "correlation_id", "headers", "due_at", "expires_at"];
   const newest = (column: string) =>
     column === "hash" ? `coalesce(excluded.hash, ${m}.hash)` : `excluded.${column}`;
   const takeContent = `(${contents.join(", ")}) = (
-    select ${contents.map((column) => `iif(is_done, ${m}.${column}, ${newest(column)})`).join(",\n      ")}
-    from (select coalesce(${statusBefore} = ${status.done}, false) as is_done)
+    select ${contents.map((column) => `iif(is_kept, ${m}.${column}, ${newest(column)})`).join(",\n      ")}
+    from (select exists (
+      select 1 from ${n.state} s
+      where s.seq = ${m}.seq and (s.status = ${status.done} or (s.status = ${status.leased} and s.locked_until > excluded.last_seen_at))
+    ) as is_kept)
   )`;
-  const isAwaited = `exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery})`;
+  const isAwaited = (time: string) =>
+    `exists (select 1 from ${n.state} where seq = ${m}.seq and ${awaitsDelivery(time)})`;
 
   // RETURNING is computed before the AFTER triggers run, so it reads the status from before the delivery.
   const add = (values: string, more = "") => `insert into ${m} (seq, source, message_id, topic, payload, hash,
@@ -44,7 +48,7 @@ ${values}`;
   );
   // Only a message that was never enqueued takes the partition key. A revived one has the same status, but keeps its own.
   const takeKey = `partition_key = case
-    when ${isAwaited} then coalesce(${m}.partition_key, excluded.partition_key)
+    when ${isAwaited("excluded.last_seen_at")} then coalesce(${m}.partition_key, excluded.partition_key)
     else ${m}.partition_key
   end,
   `;
@@ -54,7 +58,7 @@ set ${more}${takeContent},
   last_seen_at = excluded.last_seen_at,
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
-returning ${keys}content_changed, deliveries = 1 or ${isAwaited} as enqueued, ${statusBefore} as old_status`;
+returning ${keys}content_changed, deliveries = 1 or ${isAwaited(`${m}.last_seen_at`)} as enqueued, ${statusBefore} as old_status`;
 
   // A dead message is revived by making it Seen: the delivery in the next step then makes it claimable.
   const revive = (keys: string) => `update ${n.state}

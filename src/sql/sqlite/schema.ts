@@ -4,6 +4,7 @@ import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
+import { isShownAsSeen } from "../shown-status.js";
 import {
   awaitsDelivery,
   hasExpiry,
@@ -37,6 +38,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("Held")} on ${n.state} (visible_at, seq) where status = ${status.held}`,
+  ...(n.kind === "inbox"
+    ? [`create index ${n.bare("Leased")} on ${n.state} (visible_at, seq) where status = ${status.leased}`]
+    : []),
   `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where ${hasExpiry}`,
 ];
 
@@ -88,7 +92,7 @@ const redeliveryTrigger = (n: QueueNames) => `create trigger ${n.object("ApplyRe
 after update of topic on ${n.message}
 when new.topic <> '' and (
   old.due_at is not new.due_at or old.expires_at is not new.expires_at
-  or exists (select 1 from ${n.state} where seq = new.seq and ${awaitsDelivery})
+  or exists (select 1 from ${n.state} where seq = new.seq and ${awaitsDelivery("new.last_seen_at")})
 )
 begin
   insert into ${n.state} (seq, status, visible_at, expires_at)
@@ -101,8 +105,9 @@ begin
   where seq = new.seq and ${isWaiting}
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update ${n.state}
-  set status = ${status.ready}, attempt = 0, crashes = 0, visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
-  where seq = new.seq and ${awaitsDelivery};
+  set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null,
+    visible_at = coalesce(new.due_at, new.last_seen_at), expires_at = new.expires_at
+  where seq = new.seq and ${awaitsDelivery("new.last_seen_at")};
   insert into ${partitionQueue(n)} (partition_key, seq)
   select new.partition_key, new.seq
   where new.partition_key is not null
@@ -189,10 +194,10 @@ select
   m.hash as Hash,
   ${instant("m.first_seen_at")} as FirstSeenUtc,
   ${instant("m.last_seen_at")} as LastSeenUtc,
-  case ${stateColumns.status}
-    when ${status.seen} then 'Seen'
-    when ${status.done} then 'Done'
-    when ${status.dead} then 'Dead'
+  case
+    when ${isShownAsSeen("s")} then 'Seen'
+    when s.status = ${status.done} then 'Done'
+    when s.status = ${status.dead} then 'Dead'
     else 'Processing'
   end as Status,
   ${instant("s.locked_until")} as LockedUntil,

@@ -1,6 +1,7 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
 import { isNameTaken } from "./faults.js";
+import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -10,6 +11,7 @@ export const sqlServerDialect: Dialect = {
   ...sqlServerReceiving,
   inbox: inboxStatements,
   outbox: outboxStatements,
+  keys: keyStatements,
   pollStatement,
   migrations,
   routines,

@@ -3,6 +3,7 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
+import { isShownAsSeen } from "../shown-status.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
@@ -38,6 +39,11 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
   `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until) where status = ${status.dead}`,
+  ...(n.kind === "inbox"
+    ? [
+        `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
+      ]
+    : []),
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
 
@@ -111,10 +117,10 @@ select
   m.hash as Hash,
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
-  case s.status
-    when ${status.seen} then 'Seen'
-    when ${status.done} then 'Done'
-    when ${status.dead} then 'Dead'
+  case
+    when ${isShownAsSeen("s")} then 'Seen'
+    when s.status = ${status.done} then 'Done'
+    when s.status = ${status.dead} then 'Dead'
     else 'Processing'
   end as Status,
   s.locked_until as LockedUntil,

@@ -2,6 +2,8 @@ import type { QueueNames } from "../names.js";
 
 const parameterTypes = {
   now: "datetime2(3) = null",
+  // the time that a test passes: the procedure reads the clock itself, when it holds the lock
+  given_now: "datetime2(3) = null",
   owner: "uniqueidentifier",
   lease_ms: "float",
   limit: "int",
@@ -22,6 +24,7 @@ const parameterTypes = {
   status: "tinyint",
   status_2: "tinyint",
   status_3: "tinyint",
+  status_4: "tinyint",
   leased: "bit",
   topic: "nvarchar(255)",
   older_than_ms: "float",
@@ -54,7 +57,7 @@ export const signatures = {
   Release: ["now", "owner", "items"],
   Renew: ["now", "owner", "items", "lease_ms", ...backoff],
   Reap: ["now", "limit", "max_attempts", "blocks"],
-  Purge: ["now", "limit", "retention_ms", "after_seq"],
+  Purge: ["now", "limit", "retention_ms", "after_seq", "source"],
   Resolve: ["items"],
   GetByKey: ["source", "message_id"],
   GetById: ["id"],
@@ -63,6 +66,7 @@ export const signatures = {
     "status",
     "status_2",
     "status_3",
+    "status_4",
     "leased",
     "topic",
     "source",
@@ -85,6 +89,12 @@ export const signatures = {
   EnqueueMany: ["now", "items"],
   EnqueueKeyed: ["now", "items"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
+  TryBegin: ["given_now", "source", "message_id", "owner", "lease_ms", "headers"],
+  RenewKey: ["given_now", "source", "message_id", "owner", "lease_ms"],
+  FinishKey: ["given_now", "source", "message_id", "owner"],
+  ReleaseKey: ["given_now", "source", "message_id", "owner"],
+  InspectKey: ["now", "source", "message_id"],
+  PurgeKeys: ["now", "source", "retention_ms", "limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

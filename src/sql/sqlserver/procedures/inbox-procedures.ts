@@ -1,6 +1,7 @@
 import type { QueueNames } from "../../names.js";
 import { inboxColumns, keyedInboxColumns } from "../json-functions.js";
 import { signatures } from "../signatures.js";
+import { keyProcedures } from "./keys.js";
 import { alreadyProcessed, mark } from "./mark.js";
 import { messagesTable } from "./message-parameters.js";
 import { type Procedure, procedure } from "./procedure.js";
@@ -10,6 +11,7 @@ import { receive, scalarInbox } from "./receive.js";
 export function inboxProcedures(n: QueueNames): readonly Procedure[] {
   return [
     ...queueProcedures(n),
+    ...keyProcedures(n),
     procedure(n, "Receive", signatures.Receive, receive(n, scalarInbox)),
     procedure(
       n,

@@ -130,7 +130,7 @@ ${atomically(`delete from ${n.message}
 output deleted.seq into @gone (seq)
 from @scanned w, ${n.message} with (readpast, rowlock, readcommittedlock)
 where ${n.bare("")}.seq = w.seq and w.status = ${status.done} and w.processed_at < @before
-  and ${n.bare("")}.${lastSeenAt(n)} < @before
+  and ${n.bare("")}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? `\n  and (@source is null or ${n.bare("")}.source = @source)` : ""}
 ${seekEach};
 
 delete from ${n.state}

@@ -69,6 +69,10 @@ export const stateTable = (n: QueueNames) => n.bare("State");
 /** A row that @owner holds. */
 export const owned = (s: string) => `${s}.owner = @owner and ${s}.status = ${status.held}`;
 
+/** A key of an inbox store that nobody holds. */
+export const isFreeKey = (s: string) =>
+  `(${s}.status = ${status.leased} and (${s}.locked_until is null or ${s}.locked_until <= @now))`;
+
 // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
 export const isLost = (s: string) => `${s}.locked_until is not null`;
 

@@ -1,5 +1,6 @@
 import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
+import { hasStatus } from "../../shown-status.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { pendingArrivalsTable, readPast } from "../partitions.js";
 import { seekEach } from "./procedure.js";
@@ -26,7 +27,7 @@ export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
-  and (@status is null or s.status in (@status, @status_2, @status_3))
+  and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4"])})
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})

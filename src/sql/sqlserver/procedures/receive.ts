@@ -4,7 +4,7 @@ import { asBit, asInt, binary, differs, endOfTime } from "../expressions.js";
 import { inboxColumns } from "../json-functions.js";
 import { lockArrivals, pendingArrivalsTable } from "../partitions.js";
 import { contents, firstStatus, keyed, parametersAsRow } from "./message-parameters.js";
-import { atomically, seekEach, stateTable } from "./procedure.js";
+import { atomically, isFreeKey, seekEach, stateTable } from "./procedure.js";
 import { rejoinPartition } from "./rejoin-partition.js";
 import { inserted } from "./rows.js";
 
@@ -23,10 +23,10 @@ const isOther = (before: string, after: string): string =>
 export function receive(n: QueueNames, newMessages: string, hasKeys = false): string {
   const m = n.bare("");
   const s = stateTable(n);
-  // A done message keeps the content that was handled; any other gets the newest.
+  // A done message keeps the content that was handled, and a leased key its own; any other gets the newest.
   const newest = (c: string) => (c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`);
   const unlessDone = (c: string) =>
-    `${c} = case when k.old_status = ${status.done} then ${m}.${c} else ${newest(c)} end`;
+    `${c} = case when k.old_status in (${status.done}, ${status.leased}) then ${m}.${c} else ${newest(c)} end`;
   const inserts = hasKeys ? [...contents, "partition_key"] : contents;
   const receivedColumns = [
     "seq",
@@ -61,7 +61,7 @@ declare @received table (
 declare @enqueued table (seq bigint not null primary key);
 
 ${atomically(`${hasKeys ? `${lockArrivals(n, "keys", "@messages")}\n\n` : ""}insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-select m.seq, m.source, m.message_id, s.status, m.due_at, m.expires_at
+select m.seq, m.source, m.message_id, case when ${isFreeKey("s")} then ${status.seen} else s.status end, m.due_at, m.expires_at
 from ${newMessages}
 inner join ${n.message} m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
 inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
@@ -99,12 +99,15 @@ update ${n.state}
 set status = ${status.ready},
   attempt = 0,
   crashes = 0,
+  owner = null,
+  locked_until = null,
   visible_at = coalesce(a.due_at, a.last_seen_at),
   expires_at = a.expires_at
 output inserted.seq into @enqueued (seq)
 from @received a, ${n.state} with (rowlock)
 where ${s}.seq = a.seq
   and (${s}.status = ${status.seen}
+    or ${isFreeKey(s)}
     or (${s}.status = ${status.held} and ${s}.visible_at = ${endOfTime}) -- marked Processing by hand
     or (${s}.status = ${status.dead} and @revive = 1))
 ${seekEach};

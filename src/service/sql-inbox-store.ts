@@ -1,0 +1,182 @@
+import { randomUUID } from "node:crypto";
+import { defined } from "../base/defined.js";
+import { isGuid } from "../base/guid.js";
+import type { Logger } from "../base/logger.js";
+import { refuseUnknown, requireName } from "../queue/arguments.js";
+import type { CallOptions, PurgeResult } from "../queue/work-store.js";
+import { type Database, status } from "../sql/dialect.js";
+import type { SqlParams, SqlRow, SqlStatement } from "../sql/driver.js";
+import { isTrue } from "../sql/is-true.js";
+import { migrate } from "../sql/migrate.js";
+import { statementRunner } from "../sql/statement-runner.js";
+import { resolveStoreOptions } from "../sql/store-options.js";
+import { fromStoredText } from "../sql/stored-text.js";
+import {
+  defaultLeaseMs,
+  type KeyReport,
+  type LeasingInboxStore,
+  type TryBeginResult,
+} from "./inbox-store.js";
+import { optionalOwner, requireKey, requireLeaseId, requireLeaseMs, retention } from "./key.js";
+import { type PurgeKeysOptions, purgeKeys } from "./purge-keys.js";
+
+export interface SqlInboxStoreOptions {
+  /** The source of the store's keys in the inbox, "inbox-service" by default. No webhook source may have the same name. */
+  readonly source?: string | undefined;
+  /** As for `createInbox`. */
+  readonly schema?: string | undefined;
+  readonly table?: string | undefined;
+  readonly enableSchemaDeployment?: boolean | undefined;
+  /** How long `purge` keeps processed keys: 7 to 30 days, 30 by default. */
+  readonly retentionMs?: number | undefined;
+  readonly logger?: Logger | undefined;
+  /** Names the store in logs. */
+  readonly id?: string | undefined;
+  /** For tests: the time instead of the database's. */
+  readonly clock?: (() => Date) | undefined;
+}
+
+export interface SqlInboxStore extends LeasingInboxStore {
+  /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
+  init(options?: CallOptions): Promise<void>;
+  /**
+   * Deletes the store's keys that were processed before the retention, and those that were never finished and that nobody
+   * has held since then. It deletes nothing else. Short batches; run it by a timer.
+   */
+  purge(options?: PurgeKeysOptions): Promise<PurgeResult>;
+}
+
+const known = ["source", "schema", "table", "enableSchemaDeployment", "retentionMs", "logger", "id", "clock"];
+
+/**
+ * An inbox store on a database: keys are messages of the inbox, under one source. Does no I/O until it is used.
+ *
+ * @example
+ * const store = createSqlInboxStore(db);
+ * const begun = await store.tryBegin("orders:billing:OrderPlaced:42");
+ * if (begun.status === "Acquired") await store.finish("orders:billing:OrderPlaced:42", begun.leaseId);
+ */
+export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions = {}): SqlInboxStore {
+  refuseUnknown(options, known, "inbox store");
+  const { source = "inbox-service", retentionMs, ...given } = options;
+  requireName(source, "source");
+  const keptMs = retention(retentionMs);
+  const resolved = resolveStoreOptions<never>(db, "inbox", defined(given));
+  const { schema, table, logger } = resolved;
+  const runner = statementRunner(db, "inbox", resolved, () =>
+    migrate(db, { ...(schema === "" ? {} : { schema }), inbox: table, outbox: false }),
+  );
+  const names = db.dialect.names("inbox", schema, table);
+  const keys = db.dialect.keys(names);
+  const { mark, purge } = db.dialect.inbox(names, { blockOnDead: false });
+
+  const run = async (
+    statement: SqlStatement,
+    key: string,
+    params: SqlParams,
+    call: CallOptions,
+  ): Promise<SqlRow | undefined> => {
+    requireKey(key);
+    const [row] = await runner.execute(statement, { source, message_id: key, ...params }, call);
+    return row;
+  };
+  const holding = holderCalls(run);
+  const inspect = (key: string, call: CallOptions = {}) => run(keys.inspectKey, key, {}, call);
+
+  return {
+    init: async (call = {}) => runner.ready(call),
+
+    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, ...call } = {}) {
+      requireLeaseMs(leaseMs);
+      const name = optionalOwner(owner);
+      const headers = name === null ? null : JSON.stringify({ owner: name });
+      // Made here, so that a call that is repeated after a lost connection finds its own lease.
+      const leaseId = randomUUID();
+      const row = await run(keys.tryBegin, key, { owner: leaseId, lease_ms: leaseMs, headers }, call);
+      const result = begun(row!, leaseId, db.dialect.fromTime);
+      logger.debug("try begin", { source, key, status: result.status });
+      return result;
+    },
+    async renew(key, leaseId, leaseMs, call = {}) {
+      requireLeaseMs(leaseMs);
+      const row = await holding(keys.renewKey, key, leaseId, { lease_ms: leaseMs }, call);
+      if (row === undefined) return { status: "LeaseLost" };
+      return { status: "Renewed", expiresAt: db.dialect.fromTime(row.locked_until) };
+    },
+    async finish(key, leaseId, call = {}) {
+      const row = await holding(keys.finishKey, key, leaseId, {}, call);
+      return { status: row === undefined ? "LeaseLost" : "Processed" };
+    },
+    async release(key, leaseId, call = {}) {
+      const row = await holding(keys.releaseKey, key, leaseId, {}, call);
+      return { status: row === undefined ? "LeaseLost" : "Released" };
+    },
+
+    isProcessed: async (key, call) => Number((await inspect(key, call))?.status) === status.done,
+    async markProcessed(key, call = {}) {
+      await run(mark, key, { status: status.done, error: null }, call);
+    },
+    inspect: async (key, call) => report(await inspect(key, call), db.dialect.fromTime),
+
+    async purge(call = {}) {
+      const parts = { statements: { ...keys, purge }, runner, params: { source, retention_ms: keptMs } };
+      const result = await purgeKeys(parts, call);
+      if (result.purged > 0) logger.info("purge keys", { source, purged: result.purged });
+      return result;
+    },
+    close: async () => {},
+  };
+}
+
+type Run = (
+  statement: SqlStatement,
+  key: string,
+  params: SqlParams,
+  call: CallOptions,
+) => Promise<SqlRow | undefined>;
+
+/** Calls of a lease's holder. Lease ids are GUIDs: another text holds nothing, and the database is not asked. */
+const holderCalls =
+  (run: Run) =>
+  async (
+    statement: SqlStatement,
+    key: string,
+    leaseId: string,
+    params: SqlParams,
+    call: CallOptions,
+  ): Promise<SqlRow | undefined> => {
+    requireKey(key);
+    requireLeaseId(leaseId);
+    if (!isGuid(leaseId)) return undefined;
+    return run(statement, key, { owner: leaseId.toLowerCase(), ...params }, call);
+  };
+
+type FromTime = (value: unknown) => Date;
+
+const timeOf = (fromTime: FromTime, value: unknown): Date | null =>
+  value === null || value === undefined ? null : fromTime(value);
+
+/** A message that a dispatcher handles, or that is dead, is Busy: it is not this caller's to handle. */
+function begun(row: SqlRow, leaseId: string, fromTime: FromTime): TryBeginResult {
+  if (isTrue(row.mine)) return { status: "Acquired", leaseId, expiresAt: fromTime(row.locked_until) };
+  if (Number(row.status) === status.done) return { status: "Processed" };
+  return { status: "Busy", expiresAt: timeOf(fromTime, row.locked_until) };
+}
+
+function report(row: SqlRow | undefined, fromTime: FromTime): KeyReport {
+  if (row === undefined) return { status: "Unknown" };
+  const code = Number(row.status);
+  const isFree = code === status.seen || (code === status.leased && !isTrue(row.live));
+  const shown = code === status.done ? "Processed" : isFree ? "Free" : "Leased";
+  const headers = JSON.parse(fromStoredText((row.headers as string | null) ?? "{}")) as {
+    readonly owner?: string;
+  };
+  return {
+    status: shown,
+    attempts: Number(row.attempt),
+    firstSeenAt: fromTime(row.first_seen_at),
+    lastSeenAt: fromTime(row.last_seen_at),
+    leaseUntil: shown === "Leased" ? timeOf(fromTime, row.locked_until) : null,
+    owner: headers.owner ?? null,
+  };
+}

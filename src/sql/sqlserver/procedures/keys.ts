@@ -1,0 +1,214 @@
+import { status } from "../../dialect.js";
+import type { QueueNames } from "../../names.js";
+import { addMs, asBit, asInt, binary } from "../expressions.js";
+import { readPast } from "../partitions.js";
+import { signatures } from "../signatures.js";
+import {
+  atomically,
+  indented,
+  isFreeKey,
+  type Procedure,
+  procedure,
+  seekEach,
+  skipLocked,
+  stateTable,
+} from "./procedure.js";
+
+export function keyProcedures(n: QueueNames): readonly Procedure[] {
+  return [
+    procedure(n, "TryBegin", signatures.TryBegin, tryBegin(n)),
+    procedure(n, "RenewKey", signatures.RenewKey, renewKey(n)),
+    procedure(n, "FinishKey", signatures.FinishKey, finishKey(n)),
+    procedure(n, "ReleaseKey", signatures.ReleaseKey, releaseKey(n)),
+    procedure(n, "InspectKey", signatures.InspectKey, inspectKey(n)),
+    procedure(n, "PurgeKeys", signatures.PurgeKeys, purgeKeys(n)),
+  ];
+}
+
+/** A call that waited for a lock decides by the time at which it got it. */
+const readClock = "set @now = coalesce(@given_now, sysutcdatetime());";
+
+const isKey = "m.source = @source and m.message_id = @message_id";
+
+/** The index is named because a plan made while the table was empty would scan it. */
+const byKey = (n: QueueNames, hints: string) => `${n.message} m with (index(${n.bare("_Key")}), ${hints})`;
+
+/**
+ * Locks the key and then its state. An insert of the same key by another call makes this one wait, and fail with a duplicate
+ * key when the other commits. XACT_ABORT has ended the transaction then, so the next round begins anew and finds the key.
+ * (With XACT_ABORT off around the insert, a request that is cancelled there would leave its transaction open.)
+ */
+const tryBegin = (
+  n: QueueNames,
+) => `declare @now datetime2(3), @seq bigint, @first_seen_at datetime2(3), @status tinyint, @holder uniqueidentifier, @locked_until datetime2(3);
+declare @outermost bit = ${asInt("@@trancount = 0")};
+declare @rounds int = 0;
+declare @added table (seq bigint not null primary key);
+
+while @seq is null
+begin
+  if @outermost = 1 begin transaction;
+
+  -- a column that is not in the index: the lookup locks the row, too
+  select @seq = m.seq, @first_seen_at = m.first_seen_at
+  from ${byKey(n, "updlock, rowlock")}
+  where ${isKey};
+
+  if @seq is null
+  begin
+    ${readClock}
+
+    begin try
+      insert into ${n.message} (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
+      output inserted.seq into @added (seq)
+      values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
+    end try
+    begin catch
+      set @rounds = @rounds + 1;
+      if @outermost = 0 or @rounds = 10 or error_number() not in (2601, 2627)
+      begin;
+        throw;
+      end;
+      if @@trancount > 0 rollback transaction;
+    end catch;
+
+    select @seq = a.seq from @added a;
+  end
+end
+
+${readClock}
+
+if @first_seen_at is null
+begin
+  set @status = ${status.leased};
+  set @holder = @owner;
+  set @locked_until = ${addMs("@now", "@lease_ms")};
+
+  insert into ${n.state} (seq, status, visible_at, locked_until, owner, attempt)
+  values (@seq, ${status.leased}, @now, @locked_until, @owner, 1);
+end
+else
+begin
+${indented(takeKnown(n))}
+end
+
+if @outermost = 1 commit transaction;
+
+select @status as status, ${asBit(`@status = ${status.leased} and @holder = @owner`)} as mine, @locked_until as locked_until;`;
+
+/** The condition stands in the update, where the row is locked for certain: Babelfish accepts UPDLOCK and ignores it. */
+const takeKnown = (n: QueueNames) => `declare @takes bit = 0;
+
+select @status = s.status
+from ${n.state} s with (updlock, rowlock)
+where s.seq = @seq;
+
+${readClock}
+
+update ${n.state} with (rowlock)
+set status = ${status.leased}, visible_at = @now, locked_until = ${addMs("@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
+where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
+
+if @@rowcount = 1 set @takes = 1;
+
+select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
+from ${n.state} s
+where s.seq = @seq;
+
+update ${n.message} with (rowlock)
+set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
+where seq = @seq;`;
+
+/**
+ * Changes the state of the key while @owner holds it. Only the state is locked: what the lease decides is all there. `also`:
+ * another state that the same change may be applied to.
+ */
+function byHolder(n: QueueNames, set: string, also = ""): string {
+  const s = stateTable(n);
+  const held = `(${s}.status = ${status.leased} and ${s}.owner = @owner and ${s}.locked_until > @now)`;
+  return `declare @now datetime2(3), @seq bigint;
+declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
+
+select @seq = m.seq
+from ${byKey(n, "rowlock")}
+where ${isKey};
+
+${atomically(`select @seq = s.seq
+from ${n.state} s with (updlock, rowlock)
+where s.seq = @seq;
+
+${readClock}
+
+update ${n.state} with (rowlock)
+set ${set}
+output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
+where seq = @seq and ${also === "" ? held : `(${held} or ${also})`};`)}
+
+select c.locked_until as locked_until from @changed c;`;
+}
+
+const renewKey = (n: QueueNames) => byHolder(n, `locked_until = ${addMs("@now", "@lease_ms")}`);
+
+const leaseId = "lower(convert(nvarchar(36), @owner))";
+
+/** The same call again writes the same values again. */
+const finishKey = (n: QueueNames) =>
+  byHolder(
+    n,
+    `status = ${status.done}, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = ${leaseId}`,
+    `(${stateTable(n)}.status = ${status.done} and ${stateTable(n)}.processed_by = ${leaseId})`,
+  );
+
+const releaseKey = (n: QueueNames) => byHolder(n, "owner = null, locked_until = null, visible_at = @now");
+
+const inspectKey = (
+  n: QueueNames,
+) => `select s.status as status, ${asBit("s.locked_until > @now")} as live, s.attempt as attempt,
+  m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
+from ${byKey(n, "rowlock")}
+inner join ${n.state} s on s.seq = m.seq
+where ${isKey}
+${seekEach};`;
+
+/**
+ * The keys are picked without waiting. Then each is locked before its state, as a try begin locks them, and both are tested
+ * once more.
+ */
+function purgeKeys(n: QueueNames): string {
+  const m = n.bare("");
+  const abandoned = (s: string) => `${s}.status = ${status.leased} and ${s}.visible_at < @before
+    and (${s}.locked_until is null or ${s}.locked_until < @before)`;
+  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+declare @old table (seq bigint not null primary key, message_id nvarchar(255) ${binary} not null);
+declare @locked table (seq bigint not null primary key);
+declare @gone table (seq bigint not null primary key);
+
+insert into @old (seq, message_id)
+select top (@limit) r.seq, m.message_id
+from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
+inner join ${n.message} m with (${readPast}) on m.seq = r.seq
+where ${abandoned("r")}
+  and m.source = @source and m.last_seen_at < @before
+order by r.visible_at, r.seq
+${seekEach};
+
+${atomically(`insert into @locked (seq)
+select m.seq
+from @old o
+inner join ${byKey(n, skipLocked)} on m.source = @source and m.message_id = o.message_id
+where m.seq = o.seq and m.last_seen_at < @before
+${seekEach};
+
+delete from ${n.state}
+output deleted.seq into @gone (seq)
+from @locked l, ${n.state} with (rowlock)
+where ${stateTable(n)}.seq = l.seq and ${abandoned(stateTable(n))}
+${seekEach};
+
+delete from ${n.message}
+from @gone g, ${n.message} with (rowlock)
+where ${m}.seq = g.seq
+${seekEach};`)}
+
+select count(*) as deleted from @gone g;`;
+}
