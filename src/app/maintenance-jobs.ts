@@ -1,9 +1,9 @@
 import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../queue/maintenance.js";
+import type { AppDefinition } from "./app-definition.js";
 import { logQueueAge } from "./log-queue-age.js";
 import type { OpenApp } from "./open-app.js";
-import { serviceStore } from "./service-store.js";
 
 export interface MaintenanceReport {
   readonly inbox: MaintenanceResult;
@@ -32,12 +32,17 @@ export function cleanupJob(app: OpenApp): MaintenanceJob {
   const { definition, inbox, outbox, tenants } = app;
   if (tenants !== undefined) return tenants.cleanup;
   const options = defined({ retentionMs: definition.retentionMs });
-  const { service } = definition;
-  // Another store deletes its keys itself.
-  const keys = service === undefined || service.store !== undefined ? undefined : serviceStore(app, app.db);
   return async (budget) => ({
     inbox: await purgeWithin(inbox, budget, options),
     outbox: await purgeWithin(outbox, budget, options),
-    ...(keys && { service: await purgeWithin({ purgeDone: keys.purge }, budget) }),
+    ...(hasKeys(definition) && { service: await purgeKeys(app, budget) }),
   });
+}
+
+/** Another store than the app's database deletes its keys itself. */
+const hasKeys = ({ service }: AppDefinition): boolean => service !== undefined && service.store === undefined;
+
+async function purgeKeys(app: OpenApp, budget: Budget): Promise<MaintenanceResult> {
+  const { serviceStore } = await import("./service-store.js"); // only for an app that has a service
+  return purgeWithin({ purgeDone: serviceStore(app, app.db).purge }, budget);
 }

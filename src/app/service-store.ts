@@ -1,4 +1,5 @@
 import { defined } from "../base/defined.js";
+import { longestRetentionMs } from "../service/key.js";
 import { createSqlInboxStore, type SqlInboxStore } from "../service/sql-inbox-store.js";
 import type { Database } from "../sql/dialect.js";
 import { type AppContext, storeOptionsOf } from "./app-context.js";
@@ -12,5 +13,3 @@ export function serviceStore(context: AppContext, db: Database): SqlInboxStore {
     retentionMs: service?.retentionMs ?? Math.min(retentionMs, longestRetentionMs),
   });
 }
-
-const longestRetentionMs = 30 * 24 * 60 * 60 * 1_000;

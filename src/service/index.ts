@@ -1,3 +1,7 @@
+export type { InboxService } from "./http/create-inbox-service.js";
+export { createInboxService } from "./http/create-inbox-service.js";
+export type { InboxServiceOptions, InboxServiceSettings } from "./http/service-options.js";
+export { inboxServiceDefaults } from "./http/service-options.js";
 export * from "./inbox-store.js";
 export {
   defaultRetentionMs,

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { defined } from "../base/defined.js";
 import { isGuid } from "../base/guid.js";
 import type { Logger } from "../base/logger.js";
+import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import type { CallOptions, PurgeResult } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
@@ -86,15 +87,15 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
   return {
     init: async (call = {}) => runner.ready(call),
 
-    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, ...call } = {}) {
+    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, leaseId: wanted, ...call } = {}) {
       requireLeaseMs(leaseMs);
       const name = optionalOwner(owner);
       const headers = name === null ? null : JSON.stringify({ owner: name });
       // Made here, so that a call that is repeated after a lost connection finds its own lease.
-      const leaseId = randomUUID();
+      const leaseId = newLeaseId(wanted);
       const row = await run(keys.tryBegin, key, { owner: leaseId, lease_ms: leaseMs, headers }, call);
       const result = begun(row!, leaseId, db.dialect.fromTime);
-      logger.debug("try begin", { source, key, status: result.status });
+      logger.debug("try begin", { source, status: result.status }); // without the key, which may hold personal data
       return result;
     },
     async renew(key, leaseId, leaseMs, call = {}) {
@@ -128,6 +129,11 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
   };
 }
 
+function newLeaseId(wanted: string = randomUUID()): string {
+  if (isGuid(wanted)) return wanted.toLowerCase();
+  throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
+}
+
 type Run = (
   statement: SqlStatement,
   key: string,
@@ -158,8 +164,9 @@ const timeOf = (fromTime: FromTime, value: unknown): Date | null =>
 
 /** A message that a dispatcher handles, or that is dead, is Busy: it is not this caller's to handle. */
 function begun(row: SqlRow, leaseId: string, fromTime: FromTime): TryBeginResult {
-  if (isTrue(row.mine)) return { status: "Acquired", leaseId, expiresAt: fromTime(row.locked_until) };
+  // First, because a call with a lease id of its own may come twice, and late: after that lease has marked the key.
   if (Number(row.status) === status.done) return { status: "Processed" };
+  if (isTrue(row.mine)) return { status: "Acquired", leaseId, expiresAt: fromTime(row.locked_until) };
   return { status: "Busy", expiresAt: timeOf(fromTime, row.locked_until) };
 }
 

@@ -1,7 +1,8 @@
 import * as z from "zod/mini";
 import { longestKey, longestOwner } from "../inbox-store.js";
+import { keyProblem } from "../key.js";
 
-/** Written without \p{Cc}, which not every reader of JSON Schema knows. */
+/** What JSON Schema can say of `keyProblem`. Written without \p{Cc}, which not every reader of JSON Schema knows. */
 const control = "\\u0000-\\u001f\\u007f-\\u009f";
 const plainText = new RegExp(`^[^${control}]*[^${control} ]$`);
 
@@ -11,7 +12,7 @@ function text(longest: number, description: string) {
   return z.string(rule).check(
     z.maxLength(longest, rule),
     z.regex(plainText, rule),
-    z.refine((value) => value.isWellFormed(), rule),
+    z.refine((value) => keyProblem(value) === undefined, rule),
     z.describe(description),
   );
 }

@@ -18,7 +18,11 @@ const start = async (env: Readonly<Record<string, string>>) => {
 };
 
 it("SVC-07 two HTTP functions are registered besides the app's others, also when the app cannot start", async () => {
-  const host = await startFunctionsHost(app.folder, { ONCEBOX_DATABASE_URL: "nonsense" }, 60_000);
+  const host = await startFunctionsHost(
+    app.folder,
+    { SCENARIO_SCHEMA: "x", ONCEBOX_DATABASE_URL: "nonsense" },
+    60_000,
+  );
   try {
     expect(host.functions).toMatchObject({
       "inbox-service": { type: "httpTrigger", route: "v1/inbox/{*path}", authLevel: "anonymous" },

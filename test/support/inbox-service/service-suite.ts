@@ -68,6 +68,8 @@ export function describeInboxService(harness: ContractHarness): void {
       expect(first.json).toEqual({ status: "Acquired", leaseId, expiresAt: iso(30) });
       expect(again.json).toMatchObject({ status: "Acquired", leaseId });
       expect((await post("try-begin", { key: "a", leaseId: randomUUID() })).json.status).toBe("Busy");
+      await post("mark-processed", { key: "a", leaseId });
+      expect((await post("try-begin", { key: "a", leaseId })).json).toEqual({ status: "Processed" });
     });
 
     it("SVC-04 SVC-08 a lease ends after leaseSeconds: its holder can neither mark, renew nor release, and another caller acquires", async () => {
