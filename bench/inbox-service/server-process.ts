@@ -55,6 +55,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
 
 const { listener, close } = await { oncebox, bare }[side]();
 const server = createServer(listener);
+server.keepAliveTimeout = 600_000; // while the other side is measured
 await listening(server, { port: 0, host: "127.0.0.1" });
 
 answerParent(
