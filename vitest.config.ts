@@ -1,7 +1,12 @@
 import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  // The examples import the package by its name; tests run them on its sources.
+  resolve: {
+    alias: { "oncebox/service": fileURLToPath(new URL("src/service/index.ts", import.meta.url)) },
+  },
   test: {
     globalSetup: "test/support/global-setup.ts",
     include: ["test/**/*.test.ts"],

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { defined } from "./defined.js";
+import { jsonContent } from "./json-content.js";
 import { type Route, respondBy } from "./node-http.js";
 import type { ReadableRequest } from "./read-body.js";
 
@@ -18,8 +19,6 @@ export interface PlainResponse {
 }
 
 export type PlainRoute = (request: PlainRequest) => Promise<PlainResponse>;
-
-export const jsonContent = { "content-type": "application/json" };
 
 /** Lets a plain function respond to one request of node:http. `failed` is told of what it throws. */
 export const respondPlainly = (

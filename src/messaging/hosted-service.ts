@@ -1,6 +1,7 @@
+import { jsonContent } from "../base/json-content.js";
 import type { Logger } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
-import { jsonContent, type PlainResponse } from "../base/plain-http.js";
+import type { PlainResponse } from "../base/plain-http.js";
 import { safeReason } from "../base/safe-reason.js";
 import { readLogLevel } from "../config/environment.js";
 import { InvalidArgumentError } from "../errors.js";

@@ -57,6 +57,24 @@ describe("the packed package", () => {
     ]);
   });
 
+  it("SVC-10 imports the inbox stores without any package, and names the missing one when it is needed", async () => {
+    const answers = await evaluate(`
+      const { openInboxStore } = await import("oncebox/service");
+      const answer = async (settings) => {
+        const store = await openInboxStore(settings);
+        return store.isProcessed("k").catch((error) => error.message);
+      };
+      console.log(JSON.stringify([
+        await answer({ kind: "redis", url: "redis://localhost" }),
+        await answer({ kind: "mongodb", url: "mongodb://localhost/x" }),
+      ]));
+    `);
+    expect(answers).toEqual([
+      expect.stringMatching(/npm install ioredis$/),
+      expect.stringMatching(/npm install mongodb$/),
+    ]);
+  });
+
   it("runs on Node's own SQLite where there is one, and names the package to install where there is not", async () => {
     const answer = await evaluate(`
       import { createInbox, migrate } from "oncebox";

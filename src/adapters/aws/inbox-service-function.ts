@@ -3,7 +3,8 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "
 import type { AppDefinition } from "../../app/app-definition.js";
 import { openServiceApp } from "../../app/open-service-app.js";
 import { serviceJob } from "../../app/service-job.js";
-import { jsonContent, type PlainRequest, type PlainResponse } from "../../base/plain-http.js";
+import { jsonContent } from "../../base/json-content.js";
+import type { PlainRequest, PlainResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { InboxService } from "../../service/http/create-inbox-service.js";
 import { unavailableService } from "../../service/http/unavailable-service.js";

@@ -2,9 +2,9 @@ import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@az
 import type { AppService } from "../../app/app-service.js";
 import type { App } from "../../app/create-app.js";
 import { defined } from "../../base/defined.js";
-import { jsonContent, type PlainResponse } from "../../base/plain-http.js";
+import { jsonContent } from "../../base/json-content.js";
+import type { PlainResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
-import { unavailableService } from "../../service/http/unavailable-service.js";
 import { allMethods } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 
@@ -18,6 +18,7 @@ export function registerInboxService(app: () => Promise<App>, { auth }: AppServi
       running = await app();
     } catch (error) {
       // The next request tries again, in case a secret store was away.
+      const { unavailableService } = await import("../../service/http/unavailable-service.js");
       return unavailableService(auth ?? "bearer", invocationLogger("info"), safeReason(error));
     }
     const { method, url, headers, body } = request;

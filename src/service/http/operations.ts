@@ -95,6 +95,16 @@ export function operationsOf(bounds: LeaseBounds) {
           : { ...result, expiresAt: result.expiresAt.toISOString() };
       },
     }),
+    mark: operation({
+      summary:
+        "Marks a key processed, whether it is leased or not. Its holder loses the lease. May be repeated",
+      request: z.strictObject({ key }),
+      answer: processed,
+      async run(store, fields, call) {
+        await store.markProcessed(fields.key, call);
+        return { status: "Processed" as const };
+      },
+    }),
     inspect: operation({
       summary: "Reports on a key. Unlike a path, a body takes every key, and no access log has it",
       request: z.strictObject({ key }),

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import type { LeasingInboxStore } from "../../service/inbox-store.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
@@ -55,6 +56,23 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       const next = await acquire(store, key);
       expect(next.leaseId).not.toBe(leaseId);
       expect(await store.tryBegin(key)).toEqual({ status: "Busy", expiresAt: next.expiresAt });
+    });
+
+    it("SVC-03 a call that is repeated with its own lease id gets the same lease, and Processed once that is finished", async () => {
+      const { store, reopen } = opened();
+      const key = newKey();
+      const leaseId = randomUUID();
+      const begun = await store.tryBegin(key, { leaseId, leaseMs: 60_000 });
+      expect(begun).toMatchObject({ status: "Acquired", leaseId });
+      for (const caller of [store, await reopen()])
+        expect(await caller.tryBegin(key, { leaseId: leaseId.toUpperCase(), leaseMs: 60_000 })).toEqual(
+          begun,
+        );
+      expect(await store.tryBegin(key, { leaseId: randomUUID() })).toMatchObject({ status: "Busy" });
+      expect(await store.inspect(key)).toMatchObject({ attempts: 1 });
+      await store.finish(key, leaseId);
+      expect(await store.tryBegin(key, { leaseId })).toEqual({ status: "Processed" });
+      await expect(store.tryBegin(newKey(), { leaseId: "mine" })).rejects.toThrow(/\bleaseId\b/);
     });
 
     it("SVC-08 a lease is 30 s by default, ends at its expiresAt to the millisecond, and not before", async (test) => {

@@ -42,7 +42,7 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["cleanup", "consume", "dispatch", "reap", "webhook"];
+    const names = ["cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
     expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
   });
 
@@ -67,7 +67,7 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup"]) {
+      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service"]) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {
@@ -102,6 +102,18 @@ describe("bundles for Lambda", () => {
       );
       expect([...new Set(contents)]).toEqual(["src/tenants/fan-out/tenant-batch.ts"]);
     }
+  });
+
+  it("SVC-07 FUN-09 only its own function holds the inbox service; the clean-up's holds the keys' store, and no other does", () => {
+    const service = /src\/service\//;
+    for (const metafile of built.values()) {
+      const partsIn = (name: string) => contentsOf(metafile, name).filter((file) => service.test(file));
+      expect(["webhook", "consume", "dispatch", "reap"].flatMap(partsIn)).toEqual([]);
+      expect(partsIn("cleanup").filter((file) => file.includes("/http/"))).toEqual([]);
+      expect(partsIn("inbox-service")).toContain("src/service/http/create-inbox-service.ts");
+    }
+    const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
+    expect(size).toBeLessThanOrEqual(235 * kilobyte);
   });
 
   it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
@@ -180,6 +192,31 @@ describe("bundles for Lambda", () => {
     const { answer, loaded } = await invoke(["postgres", "webhook"], nowhere, event);
     expect(answer).toMatchObject({ statusCode: 503, body: '{"error":"unavailable"}' });
     expect(loaded.some((name) => name.includes("crypto"))).toBe(true);
+    expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
+  });
+
+  it("SVC-07 FUN-09 the function of an app without a service answers 503, and logs what to add", async () => {
+    const event = httpEvent({ rawPath: "/v1/inbox/try-begin", body: '{"key":"a"}' });
+    const { answer, logged } = await invoke(["postgres", "inbox-service"], nowhere, event);
+    expect(answer).toMatchObject({
+      statusCode: 503,
+      headers: { "retry-after": "1", "oncebox-auth": "bearer" },
+    });
+    expect(logged).toContain("This app has no service. Add one");
+  });
+
+  it("SVC-07 FUN-09 the function of the inbox service does not load Node's fetch", async () => {
+    const app = join(root, "test/runtime/inbox-service-app.ts");
+    const entryPoints = [join(root, "functions/aws/inbox-service.ts")];
+    const outFolder = join(folder, "service");
+    await bundle({ database: "postgres", app, entryPoints, external: ["@aws-sdk/*"], outFolder });
+    const token = "bundle-token-0123456789";
+    const headers = { authorization: `Bearer ${token}` };
+    const event = httpEvent({ rawPath: "/v1/inbox/try-begin", body: '{"key":"a"}', headers });
+    const env = { SCENARIO_SCHEMA: "x", INBOX_SERVICE_TOKENS: token };
+    const { answer, loaded, logged } = await invoke(["service", "inbox-service"], nowhere, event, env);
+    expect(answer).toMatchObject({ statusCode: 503, body: expect.stringContaining('"Unavailable"') });
+    expect(logged).toMatch(/"inbox service","operation":"try-begin","outcome":"Unavailable","status":503/);
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 

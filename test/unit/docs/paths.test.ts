@@ -14,6 +14,8 @@ const documents = [
   "CHANGELOG.md",
   "bench/README.md",
   "examples/two-services/README.md",
+  "examples/consumers/README.md",
+  "examples/inbox-client-python/README.md",
   ...inFolder("docs"),
   ...inFolder("docs/decisions"),
 ];

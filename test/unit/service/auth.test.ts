@@ -25,6 +25,7 @@ const requests: readonly (readonly [string, string, object?])[] = [
   ["POST", "/v1/inbox/mark-processed", held],
   ["POST", "/v1/inbox/release", held],
   ["POST", "/v1/inbox/renew", held],
+  ["POST", "/v1/inbox/mark", { key: "a" }],
   ["POST", "/v1/inbox/inspect", { key: "a" }],
   ["GET", "/v1/inbox/a"],
   ["HEAD", "/v1/inbox/a"],

@@ -42,7 +42,7 @@ const keyRules: readonly (readonly [string, unknown])[] = [
 describe("bad requests", () => {
   it.each(keyRules)("SVC-07 a key %s is refused by every operation, with its field", async (_, key) => {
     const others = { "mark-processed": { leaseId }, release: { leaseId }, renew: { leaseId } };
-    for (const operation of ["try-begin", "mark-processed", "release", "renew", "inspect"] as const) {
+    for (const operation of ["try-begin", "mark-processed", "release", "renew", "mark", "inspect"] as const) {
       const body = { key, ...(operation in others ? others[operation as keyof typeof others] : {}) };
       expect(await refusal(operation, body), operation).toEqual(["InvalidField", "key"]);
     }

@@ -101,6 +101,7 @@ describe("the OpenAPI document", () => {
       "/v1/inbox/mark-processed",
       "/v1/inbox/release",
       "/v1/inbox/renew",
+      "/v1/inbox/mark",
       "/v1/inbox/inspect",
       "/v1/inbox/{key}",
       "/v1/openapi.json",

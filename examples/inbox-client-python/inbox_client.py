@@ -1,0 +1,81 @@
+"""A client of the inbox service, with nothing but Python's standard library (3.8 or later)."""
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+
+
+class InboxServiceError(Exception):
+    """The service refused a call, or could not be reached."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # another host must not get the token
+
+
+class InboxClient:
+    def __init__(self, url, token=None, timeout_seconds=5, attempts=5):
+        self.base = url.rstrip("/") + "/v1/inbox/"
+        self.headers = {"content-type": "application/json", "accept": "application/json"}
+        if token is not None:
+            self.headers["authorization"] = "Bearer " + token
+        self.timeout_seconds = timeout_seconds
+        self.attempts = attempts
+        self.open = urllib.request.build_opener(_NoRedirects).open
+
+    def try_begin(self, key, owner=None, lease_seconds=30):
+        """Acquired with a leaseId, Processed or Busy. A repeated request has the same lease id, so it gets the same lease."""
+        body = {"key": key, "leaseSeconds": lease_seconds, "leaseId": str(uuid.uuid4())}
+        return self._call("try-begin", dict(body, owner=owner) if owner else body)
+
+    def mark_processed(self, key, lease_id):
+        return self._call("mark-processed", {"key": key, "leaseId": lease_id})
+
+    def renew(self, key, lease_id, lease_seconds=30):
+        return self._call("renew", {"key": key, "leaseId": lease_id, "leaseSeconds": lease_seconds})
+
+    def release(self, key, lease_id):
+        return self._call("release", {"key": key, "leaseId": lease_id})
+
+    def inspect(self, key):
+        return self._call(urllib.parse.quote(key, safe=""))
+
+    def handle_once(self, key, work, owner=None, lease_seconds=30):
+        """Calls work() unless the key is processed or busy. It has to end within the lease. Returns what became of the key."""
+        begun = self.try_begin(key, owner, lease_seconds)
+        if begun["status"] != "Acquired":
+            return begun["status"]
+        try:
+            work()
+        except BaseException as failure:
+            try:
+                self.release(key, begun["leaseId"])
+            except InboxServiceError:
+                pass  # the lease ends by itself
+            raise failure
+        return "Handled" if self.mark_processed(key, begun["leaseId"])["status"] == "Processed" else "LeaseLost"
+
+    def _call(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data=data, headers=self.headers)
+        for attempt in range(1, self.attempts + 1):
+            wait_seconds = 0.1 * 2**attempt
+            try:
+                with self.open(request, timeout=self.timeout_seconds) as response:
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                problem = "the service answered %d: %s" % (error.code, error.read(500).decode("utf-8", "replace"))
+                if error.code < 500 and error.code != 429:
+                    raise InboxServiceError(problem) from None
+                retry_after = error.headers.get("retry-after", "")
+                wait_seconds = max(wait_seconds, int(retry_after) if retry_after.isdigit() else 0)
+            except (OSError, ValueError, http.client.HTTPException) as error:  # no connection, no answer in time, or half of one
+                problem = "the service could not be reached: %s" % error
+            if attempt < self.attempts:
+                time.sleep(wait_seconds)
+        raise InboxServiceError(problem)
