@@ -3,18 +3,19 @@
  * own first. It sends its parent a message after some keys.
  */
 
+import { databaseOpeners } from "../../../src/config/database-openers.js";
+import { openByUrl } from "../../../src/config/database-url.js";
+import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
-import { openPostgres } from "../../../src/sql/postgres/index.js";
-import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { historyOf, readRecords, recordsInto } from "../../support/leases/history-records.js";
 import { leaseKeys, runLeaseClients } from "../../support/leases/lease-clients.js";
 import { statusOf } from "../../support/leases/operation.js";
 import { recordedStore } from "../../support/leases/recorded-store.js";
 
 export interface LeaseChildOptions {
-  /** A URL, or a file of SQLite. */
-  readonly url: string;
-  readonly schema: string | undefined;
+  /** In JSON. */
+  readonly settings: InboxStoreSettings;
   readonly records: string;
   readonly clients: number;
   readonly keys: number;
@@ -27,16 +28,8 @@ export interface LeaseChildOptions {
 /** Keys between two messages to the parent. */
 const visitsPerMessage = 50;
 
-const { url, schema, records, keys, predecessor, ...plan } = JSON.parse(
-  process.argv[2]!,
-) as LeaseChildOptions;
-const db = url.startsWith("postgres:")
-  ? openPostgres({ url, maxConnections: plan.clients })
-  : openSqlite({ file: url });
-const store = recordedStore(
-  createSqlInboxStore(db, schema === undefined ? {} : { schema }),
-  recordsInto(records),
-);
+const { settings, records, keys, predecessor, ...plan } = JSON.parse(process.argv[2]!) as LeaseChildOptions;
+const store = recordedStore(await open(settings), recordsInto(records));
 const before = predecessor === undefined ? [] : historyOf([readRecords(predecessor)]).operations;
 const processed = new Set(before.filter((one) => statusOf(one) === "Processed").map(({ key }) => key));
 let visits = 0;
@@ -49,5 +42,12 @@ await runLeaseClients({
   },
 });
 await store.close();
-await db.close();
 process.disconnect();
+
+/** A connection for each client: with fewer, their calls would wait for each other here and not in the database. */
+async function open(given: InboxStoreSettings): Promise<LeasingInboxStore> {
+  if (given.kind !== "sql") return openInboxStore(given);
+  const { url, ...rest } = given;
+  const db = await openByUrl(databaseOpeners, url!, { maxConnections: plan.clients });
+  return { ...(await openInboxStore({ ...rest, db })), close: () => db.close() };
+}

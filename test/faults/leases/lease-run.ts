@@ -26,7 +26,7 @@ export interface LeasePlan {
 export interface ProcessesPlan
   extends LeasePlan,
     Pick<FleetPlan, "processes" | "faultsEach" | "messagesBetween" | "atEnd">,
-    Pick<LeaseChildOptions, "url" | "schema"> {}
+    Pick<LeaseChildOptions, "settings"> {}
 
 const child = fileURLToPath(new URL("./lease-child.ts", import.meta.url));
 
@@ -44,7 +44,7 @@ export async function runInOneProcess(plan: LeasePlan): Promise<History> {
 export async function runInProcesses(
   plan: ProcessesPlan,
 ): Promise<History & { readonly faults: FleetCounts }> {
-  const { url, schema, keys, leaseMs } = plan;
+  const { settings, keys, leaseMs } = plan;
   const clients = plan.clients / plan.processes;
   const folder = await mkdtemp(join(tmpdir(), "oncebox-leases-"));
   const recordsOf = (id: number) => join(folder, `${id}.jsonl`);
@@ -53,7 +53,7 @@ export async function runInProcesses(
     const seed = `${plan.seed} ${id}`;
     const records = recordsOf(id);
     const predecessor = before === undefined ? undefined : recordsOf(before);
-    const options: LeaseChildOptions = { url, schema, records, clients, keys, predecessor, leaseMs, seed };
+    const options: LeaseChildOptions = { settings, records, clients, keys, predecessor, leaseMs, seed };
     return [JSON.stringify(options)];
   };
   try {

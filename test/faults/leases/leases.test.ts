@@ -3,11 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, inject, it, onTestFinished } from "vitest";
 import { migrate } from "../../../src/index.js";
+import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
+import { type InboxStoreSettings, openInboxStore } from "../../../src/service/open-inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
 import type { ContractHarness, TestDatabase } from "../../../src/testing/index.js";
 import type { History } from "../../support/leases/history-records.js";
 import { inTurn } from "../../support/leases/in-turn.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
+import { findServer, needs } from "../../support/servers/find-server.js";
+import { mongoServer, redisServer } from "../../support/servers/recipes.js";
 import { sqliteHarness } from "../../support/sqlite-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import type { FleetCounts } from "./client-fleet.js";
@@ -25,6 +29,10 @@ const faults = isLong
 const timeoutMs = isLong ? 1_800_000 : 120_000;
 
 const sqlServerUrl = inject("sqlServerUrl");
+const otherServers = [
+  { name: "Redis", kind: "redis", recipe: redisServer, start: await findServer(redisServer) },
+  { name: "MongoDB", kind: "mongodb", recipe: mongoServer, start: await findServer(mongoServer) },
+] as const;
 
 describe(`${clients} clients of ${keys} keys, some of which die, come late, release, or use leases of others`, () => {
   it(
@@ -32,11 +40,7 @@ describe(`${clients} clients of ${keys} keys, some of which die, come late, rele
     async () => {
       const url = inject("postgresUrl");
       const { database, store } = await open(postgresHarness(url));
-      const { schema } = database;
-      verify(
-        "PostgreSQL",
-        await runInProcesses({ ...shape, ...faults, store, url, schema, atEnd: onTestFinished }),
-      );
+      await runAndVerify("PostgreSQL", store, { kind: "sql", url, schema: database.schema });
     },
     timeoutMs,
   );
@@ -45,12 +49,7 @@ describe(`${clients} clients of ${keys} keys, some of which die, come late, rele
     "SVC-03 SVC-04 SVC-05 SQLite file: each generation of a key has exactly one winner, though processes are killed and stopped",
     async () => {
       const { database, store } = await open(sqliteHarness("file"));
-      const url = database.db.id.slice("sqlite:".length);
-      const { schema } = database;
-      verify(
-        "SQLite",
-        await runInProcesses({ ...shape, ...faults, store, url, schema, atEnd: onTestFinished }),
-      );
+      await runAndVerify("SQLite", store, { kind: "sql", url: database.db.id });
     },
     timeoutMs,
   );
@@ -66,7 +65,27 @@ describe(`${clients} clients of ${keys} keys, some of which die, come late, rele
     },
     timeoutMs,
   );
+
+  for (const { name, kind, recipe, start } of otherServers)
+    it.skipIf(start === undefined)(
+      `SVC-03 SVC-04 SVC-05 SVC-10 ${name} (${needs(recipe)}): each generation of a key has exactly one winner, though processes are killed and stopped`,
+      async () => {
+        const { url, stop } = await start!();
+        onTestFinished(stop);
+        const settings: InboxStoreSettings =
+          kind === "redis"
+            ? { kind, url, prefix: `leases:${Date.now()}:` }
+            : { kind, url, collection: `leases_${Date.now()}` };
+        const store = await openInboxStore(settings);
+        onTestFinished(() => store.close());
+        await runAndVerify(name, store, settings);
+      },
+      timeoutMs,
+    );
 });
+
+const runAndVerify = async (name: string, store: LeasingInboxStore, settings: InboxStoreSettings) =>
+  verify(name, await runInProcesses({ ...shape, ...faults, store, settings, atEnd: onTestFinished }));
 
 async function open(harness: ContractHarness) {
   const database: TestDatabase = await harness.open();
