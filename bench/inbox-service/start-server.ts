@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import type { BenchDatabase } from "../databases/bench-database.js";
 import { startPeerChild } from "../peers/peer-child.js";
-import { concurrency, type ServerAnswer, token } from "./two-servers.js";
+import { type ServerAnswer, token } from "./two-servers.js";
 
 /** One side's server in a process of its own, with tables of its own. */
 export interface StartedServer {
@@ -16,7 +16,7 @@ export async function startServer(database: BenchDatabase, side: "oncebox" | "ba
   const place = database.newPlace();
   const child = await startPeerChild(file, [side, place.url, place.schema], process.execPath);
   const { port } = await child.ask<ServerAnswer>(1);
-  const agent = new Agent({ keepAlive: true, maxSockets: concurrency });
+  const agent = new Agent({ keepAlive: true });
   return {
     tryBegin: (key) => post(agent, port, JSON.stringify({ key, leaseSeconds: 30 })),
     async close() {

@@ -1,6 +1,3 @@
-/** Calls at once, on both sides. */
-export const concurrency = 64;
-
 /** Connections of each server to its database. */
 export const connections = 10;
 

@@ -3,7 +3,9 @@ import { checkHistory } from "../../support/leases/check-history.js";
 import type { Operation } from "../../support/leases/operation.js";
 import {
   acquired,
+  acquiredOwn,
   busy,
+  busyOwn,
   finished,
   foundProcessed,
   inspected,
@@ -137,6 +139,25 @@ describe("the checker of leases accepts", () => {
       unreturned(800, { kind: "renew", leaseId: "a", leaseMs }),
       busy([1_500, 1_505], 1_850),
     ],
+    [
+      "a repeated call that finds the lease that it proposed",
+      acquiredOwn([0, 5], "a"),
+      acquiredOwn([10, 15], "a", 1_000),
+      finished([20, 25], "a"),
+      inspected([26, 27], { status: "Processed", attempts: 1, leaseUntil: null }),
+    ],
+    [
+      "a repeated call whose first answer was lost",
+      unreturned(0, { kind: "tryBegin", leaseMs, proposed: "a" }),
+      acquiredOwn([10, 15], "a", 1_003),
+      inspected([26, 27], { status: "Leased", attempts: 1, leaseUntil: 1_003 }),
+    ],
+    [
+      "a repeated call after the lease, which is a new one",
+      acquiredOwn([0, 5], "a"),
+      acquiredOwn([1_500, 1_505], "a"),
+      inspected([1_600, 1_605], { status: "Leased", attempts: 2, leaseUntil: 2_500 }),
+    ],
     ["a key that nobody knows", inspected([0, 1], { status: "Unknown" }), isProcessed([2, 3], false)],
   ];
   for (const [what, ...history] of accepted)
@@ -234,6 +255,13 @@ describe("the checker of leases finds", () => {
       inspected([26, 27], { status: "Leased", attempts: 1, leaseUntil: 1_020 }),
     ],
     ["a lease that is not known", acquired([0, 5], "a"), inspected([10, 15], { status: "Unknown" })],
+    [
+      "a repeated call that got a second lease within the first",
+      acquiredOwn([0, 5], "a"),
+      acquiredOwn([10, 15], "a"),
+    ],
+    ["a repeated call that does not find its own lease", acquiredOwn([0, 5], "a"), busyOwn([10, 15], "a")],
+    ["a proposed lease within that of another", acquired([0, 5], "a"), acquiredOwn([10, 15], "b")],
     [
       "a lease id that is given twice",
       acquired([0, 5], "a"),

@@ -27,7 +27,7 @@ export interface LeaseReport {
 export function reportOf({ operations, errors }: History): LeaseReport {
   const { violations, clockBoundsMs } = checkHistory(operations);
   const returned = (status: string) => operations.filter((one) => statusOf(one) === status).length;
-  const acquired = returned("Acquired");
+  const acquired = leasesOf(operations);
   const ended = returned("Released") + processedByLease(operations);
   const inspections = operations.filter(({ step }) => step.kind === "inspect");
   const counts = {
@@ -43,6 +43,16 @@ export function reportOf({ operations, errors }: History): LeaseReport {
   };
   return { counts, violations: [...errors, ...violations] };
 }
+
+/** A repeated call that found its own lease is not counted. */
+const leasesOf = (operations: readonly Operation[]): number =>
+  new Set(
+    operations.flatMap(({ step }) =>
+      step.kind === "tryBegin" && step.result?.status === "Acquired"
+        ? `${step.result.leaseId} ${step.result.expiresAt}`
+        : [],
+    ),
+  ).size;
 
 const processedByLease = (operations: readonly Operation[]): number =>
   new Set(

@@ -36,12 +36,13 @@ function byKey(operations: readonly Operation[]): ReadonlyMap<string, readonly O
   return found;
 }
 
-/** A lease id gives rights, so no two leases may share one, not even of different keys. */
+/** A lease id gives rights, so no two leases may share one that a store made, not even of different keys. */
 function repeatedLeases(operations: readonly Operation[]): readonly string[] {
   const seen = new Set<string>();
   const repeated: string[] = [];
   for (const { key, step } of operations) {
-    if (step.kind !== "tryBegin" || step.result?.status !== "Acquired") continue;
+    if (step.kind !== "tryBegin" || step.proposed !== undefined || step.result?.status !== "Acquired")
+      continue;
     if (seen.has(step.result.leaseId)) repeated.push(`${key}: lease ${step.result.leaseId} was given twice.`);
     seen.add(step.result.leaseId);
   }

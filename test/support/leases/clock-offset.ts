@@ -29,9 +29,13 @@ export function clockOffset(operations: readonly Operation[]): ClockOffset {
   return { agrees: true, from, to };
 }
 
-/** When the operation read the database's clock: the end of the lease that it gave, less the lease. */
+/**
+ * When the operation read the database's clock: the end of the lease that it gave, less the lease. A call that proposed its
+ * lease id may have found a lease that an earlier one got.
+ */
 export function knownReading({ step }: Operation): number | undefined {
   if (step.kind !== "tryBegin" && step.kind !== "renew") return undefined;
+  if (step.kind === "tryBegin" && step.proposed !== undefined) return undefined;
   const { result, leaseMs } = step;
   const gaveLease = result?.status === "Acquired" || result?.status === "Renewed";
   return gaveLease ? result.expiresAt - leaseMs : undefined;

@@ -5,7 +5,7 @@ export type KeyState = { readonly attempts: number } & (
   | { readonly is: "free" }
   | {
       readonly is: "leased";
-      /** Null when the call that got it never returned: nobody knows it. */
+      /** Null when the call that got it never returned, and did not propose it: nobody knows it. */
       readonly leaseId: string | null;
       /** When the lease ends by the database's clock. A range only where the call that got or renewed it never returned. */
       readonly ends: Range;
@@ -53,24 +53,24 @@ const exactly = (time: number): Range => ({ from: time, to: time });
 const maybeLive = ({ ends }: Leased, { from }: Range): boolean => from <= ends.to;
 const maybeOver = ({ ends }: Leased, { to }: Range): boolean => to >= ends.from;
 
-function tryBegin(
-  state: KeyState,
-  { leaseMs, result }: StepOf<"tryBegin">,
-  reading: Range,
-): KeyState | undefined {
+function tryBegin(state: KeyState, step: StepOf<"tryBegin">, reading: Range): KeyState | undefined {
+  const { leaseMs, proposed, result } = step;
+  const isOwn = proposed !== undefined && holds(state, proposed);
   if (result?.status === "Processed") return state.is === "processed" ? state : undefined;
-  if (result?.status === "Busy") return busy(state, result.expiresAt, reading);
-  const isFree = state.is === "free" || (state.is === "leased" && maybeOver(state, reading));
-  if (!isFree) return undefined;
-  return {
-    is: "leased",
-    leaseId: result?.leaseId ?? null,
-    ends:
-      result === undefined
-        ? { from: reading.from + leaseMs, to: reading.to + leaseMs }
-        : exactly(result.expiresAt),
-    attempts: state.attempts + 1,
-  };
+  if (result?.status === "Busy") return isOwn ? undefined : busy(state, result.expiresAt, reading);
+  if (isOwn && result !== undefined && maybeLive(state, reading)) {
+    const found = endingAt(state, result.expiresAt, reading);
+    if (found !== undefined) return found;
+  }
+  const ends =
+    result === undefined
+      ? { from: reading.from + leaseMs, to: reading.to + leaseMs }
+      : exactly(result.expiresAt);
+  const read = { from: ends.from - leaseMs, to: ends.to - leaseMs };
+  const isFree = state.is === "free" || (state.is === "leased" && maybeOver(state, read));
+  if (!isFree || read.from < reading.from || read.to > reading.to) return undefined;
+  const leaseId = result?.leaseId ?? proposed ?? null;
+  return { is: "leased", leaseId, ends, attempts: state.attempts + 1 };
 }
 
 /** Somebody else has a live lease. A told end must be that of the lease, and makes a range exact. */

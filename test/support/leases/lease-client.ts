@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { clock } from "./history-records.js";
@@ -54,10 +55,17 @@ export async function runLeaseClient(plan: ClientPlan): Promise<void> {
     if (random() < 0.03) await store.isProcessed(key);
     if (random() < 0.03) await store.inspect(key);
     if (random() < 0.0005) await store.markProcessed(key);
-    const begun = await store.tryBegin(key, { leaseMs });
+    const begun = random() < 0.1 ? await beginTwice(key) : await store.tryBegin(key, { leaseMs });
     if (begun.status !== "Acquired") return begun.status === "Processed";
     plan.leaseIds.push(begun.leaseId);
     return use(key, begun.leaseId, habitFor(random()));
+  }
+
+  /** As a caller does that has lost the first answer. */
+  async function beginTwice(key: string) {
+    const options = { leaseMs, leaseId: randomUUID() };
+    await store.tryBegin(key, options);
+    return store.tryBegin(key, options);
   }
 
   async function use(key: string, leaseId: string, habit: Habit): Promise<boolean> {

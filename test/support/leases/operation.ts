@@ -12,7 +12,13 @@ export interface Operation {
 
 /** What was asked and what was returned. Without a result it never returned. Times of results are the database's, in ms. */
 export type Step =
-  | { readonly kind: "tryBegin"; readonly leaseMs: number; readonly result?: TryBeginStepResult }
+  | {
+      readonly kind: "tryBegin";
+      readonly leaseMs: number;
+      /** The lease id that the caller proposed. A repeated call with it finds its own lease. */
+      readonly proposed?: string;
+      readonly result?: TryBeginStepResult;
+    }
   | {
       readonly kind: "renew";
       readonly leaseId: string;

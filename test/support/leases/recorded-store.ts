@@ -22,8 +22,14 @@ export function recordedStore(
   }
   return {
     tryBegin: (key, options = {}) =>
-      recorded(key, { kind: "tryBegin", leaseMs: options.leaseMs ?? defaultLeaseMs }, () =>
-        store.tryBegin(key, options),
+      recorded(
+        key,
+        {
+          kind: "tryBegin",
+          leaseMs: options.leaseMs ?? defaultLeaseMs,
+          ...(options.leaseId === undefined ? {} : { proposed: options.leaseId }),
+        },
+        () => store.tryBegin(key, options),
       ),
     renew: (key, leaseId, leaseMs, options) =>
       recorded(key, { kind: "renew", leaseId, leaseMs }, () => store.renew(key, leaseId, leaseMs, options)),

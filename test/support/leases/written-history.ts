@@ -17,6 +17,18 @@ export const leaseMs = 1_000;
 export const acquired = ([from, to]: Times, leaseId: string, expiresAt = from + leaseMs): Operation =>
   between(from, to, { kind: "tryBegin", leaseMs, result: { status: "Acquired", leaseId, expiresAt } });
 
+/** By a caller that proposed the lease id. */
+export const acquiredOwn = ([from, to]: Times, proposed: string, expiresAt = from + leaseMs): Operation =>
+  between(from, to, {
+    kind: "tryBegin",
+    leaseMs,
+    proposed,
+    result: { status: "Acquired", leaseId: proposed, expiresAt },
+  });
+
+export const busyOwn = ([from, to]: Times, proposed: string): Operation =>
+  between(from, to, { kind: "tryBegin", leaseMs, proposed, result: { status: "Busy", expiresAt: null } });
+
 export const busy = ([from, to]: Times, expiresAt: number | null = null): Operation =>
   between(from, to, { kind: "tryBegin", leaseMs, result: { status: "Busy", expiresAt } });
 
