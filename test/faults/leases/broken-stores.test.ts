@@ -13,7 +13,7 @@ import { inTurn } from "../../support/leases/in-turn.js";
 import { reportOf } from "./lease-report.js";
 import { runInOneProcess } from "./lease-run.js";
 
-const shape = { clients: 16, keys: 200, leaseMs: 150, seed: "broken" };
+const shape = { clients: 16, keys: 150, leaseMs: 150, seed: "broken" };
 
 const aheadMs = 20;
 const ahead = () => new Date(Date.now() + aheadMs);
