@@ -17,7 +17,7 @@ export interface ServerRecipe {
   /** Arguments and environment of the program, for a port and a folder of its own. */
   readonly run: (port: number, folder: string) => Promise<RunSettings> | RunSettings;
   /** For Docker. */
-  readonly image?: { readonly name: string; readonly port: number };
+  readonly image?: { readonly name: string; readonly port: number; readonly command?: readonly string[] };
   readonly url: (address: string) => string;
 }
 
@@ -58,11 +58,14 @@ function isExecutable(file: string): boolean {
 }
 
 async function startContainer(
-  { name, port }: NonNullable<ServerRecipe["image"]>,
+  { name, port, command = [] }: NonNullable<ServerRecipe["image"]>,
   url: ServerRecipe["url"],
 ): Promise<StartedServer> {
   const { GenericContainer } = await import("testcontainers");
-  const container = await new GenericContainer(name).withExposedPorts(port).start();
+  const container = await new GenericContainer(name)
+    .withExposedPorts(port)
+    .withCommand([...command])
+    .start();
   return {
     url: url(`${container.getHost()}:${container.getMappedPort(port)}`),
     async stop() {

@@ -34,7 +34,7 @@ export const natsServer: ServerRecipe = {
   variable: "ONCEBOX_TEST_NATS_URL",
   programs: ["nats-server"],
   run: (port, folder) => ({ args: ["-a", "127.0.0.1", "-p", String(port), "-js", "-sd", folder] }),
-  image: { name: "nats:2", port: 4222 },
+  image: { name: "nats:2", port: 4222, command: ["-js"] },
   url: (address) => `nats://${address}`,
 };
 
