@@ -103,11 +103,10 @@ export interface InboxStatements extends QueueStatements {
 
 /**
  * Statements on the keys of an inbox store, one round trip each. They lock the message before its state, and read the clock
- * when they hold the lock. A row of a key has: status; mine, when `:owner` is the lease id that holds it or finished it;
- * live, when its lease has not ended; locked_until.
+ * when they hold the lock.
  */
 export interface KeyStatements {
-  /** Inserts an unknown key, and leases a free one → the row of the key */
+  /** Inserts an unknown key, and leases a free one → status; mine, when it is leased under `:owner`; locked_until */
   readonly tryBegin: SqlStatement;
   /**
    * The same for several keys in one transaction, in the order of `:items`, no two alike → message_id and the row of each key.
@@ -120,7 +119,7 @@ export interface KeyStatements {
   readonly finishKey: SqlStatement;
   /** → any row, when `:owner` held the key */
   readonly releaseKey: SqlStatement;
-  /** Writes nothing → status, live, attempt, first_seen_at, last_seen_at, locked_until, headers */
+  /** Writes nothing → status, live (its lease has not ended), attempt, first_seen_at, last_seen_at, locked_until, headers */
   readonly inspectKey: SqlStatement;
   /** Deletes keys of `:source` that were never finished and that nobody has held since the retention → one row: deleted */
   readonly purgeKeys: SqlStatement;

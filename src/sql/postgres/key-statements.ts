@@ -47,15 +47,16 @@ ${messages(n)}
 where ${isKey}`,
   ),
   // The keys are locked before their states, as a try begin locks them. A key that another call takes meanwhile was seen
-  // just now, and its state is tested once more.
+  // just now, and its state is tested once more. The condition on the message is a subselect: as a join it was planned as a
+  // scan of all keys of the source wherever the tables had not been analysed yet.
   purgeKeys: statement(
     "purge keys",
     `with old as (
   select s.seq
   from ${n.state} s
-  join ${n.message} m on m.seq = s.seq
-  where ${isAbandoned} and m.source = :source and m.last_seen_at < ${before}
-  order by s.visible_at
+  where ${isAbandoned}
+    and (select m.source = :source and m.last_seen_at < ${before} from ${n.message} m where m.seq = s.seq)
+  order by s.visible_at, s.seq
   limit (select :limit::int)
 ), locked as (
   select m.seq

@@ -20,6 +20,8 @@ export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
       await store.release("released", (await acquire(store, "released")).leaseId);
       await acquire(store, "taken again", { leaseMs: 1_000 });
       const renewed = await acquire(store, "renewed", { leaseMs: 40 * day });
+      const late = await acquire(store, "released late", { leaseMs: 40 * day });
+      await acquire(store, "seen again");
       await store.finish("asked again", (await acquire(store, "asked again")).leaseId);
       await acquire(other, "abandoned");
       await other.markProcessed("old");
@@ -36,6 +38,8 @@ export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
       expect(await store.purge()).toEqual({ purged: 0, more: false, cursor: null });
       await acquire(store, "taken again");
       await store.tryBegin("asked again");
+      await store.release("released late", late.leaseId);
+      await inbox.alreadyProcessed({ source, messageId: "seen again" });
       await store.finish("recent", (await acquire(store, "recent")).leaseId);
 
       clock.advance(11 * day);
@@ -46,7 +50,15 @@ export function sqlPurgeTests({ database, freshStore }: SqlStoreContext): void {
       expect(left.sort()).toEqual(
         [
           ...["another: abandoned", "another: old", "asked again", "dead", "only seen"],
-          ...["recent", "renewed", "stripe: done", "stripe: ready", "taken again"],
+          ...[
+            "recent",
+            "released late",
+            "renewed",
+            "seen again",
+            "stripe: done",
+            "stripe: ready",
+            "taken again",
+          ],
         ].sort(),
       );
       expect(await store.finish("renewed", renewed.leaseId)).toEqual({ status: "Processed" });
