@@ -1,4 +1,4 @@
-/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--entra]` */
+/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--service] [--entra]` */
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -8,12 +8,13 @@ import { databases } from "../src/packaging/databases.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 
-const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--entra]
+const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--service] [--entra]
 
   --cloud NAME     ${cloudNames.join(", ")}; all of them by default
   --database NAME  ${databases.join(", ")}, or several, separated by commas; postgres by default
   --app FILE       the app's definition; functions/app.ts by default
   --out FOLDER     the output folder, with a folder per cloud; build by default
+  --service        bundle the function of the inbox service for AWS as well
   --entra          include the packages for SQL Server sign-in with Microsoft Entra`;
 
 async function run(): Promise<void> {
@@ -23,6 +24,7 @@ async function run(): Promise<void> {
       database: { type: "string", default: "postgres" },
       app: { type: "string" },
       out: { type: "string", default: "build" },
+      service: { type: "boolean", default: false },
       entra: { type: "boolean", default: false },
     },
   });
@@ -37,6 +39,7 @@ async function run(): Promise<void> {
       cloud,
       database,
       outFolder: resolve(values.out, cloud),
+      service: values.service && cloud === "aws",
       entra: values.entra,
       ...defined({ app }),
     });

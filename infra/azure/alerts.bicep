@@ -8,6 +8,7 @@ param email string
 param oldestAgeMs int
 param reapMinutes int
 param maximumInstanceCount int
+param service bool
 
 // By reapMinutes: windows that Azure accepts, in which reap runs at least three times.
 var windows = {
@@ -69,6 +70,34 @@ var rules = [
   }
 ]
 
+// With service. Its failures are counted among those of all functions, by the rule above.
+var serviceRules = [
+  {
+    name: 'inbox-service-failures'
+    description: 'Consumers that ask the inbox service are answered 5xx. They wait, and ask again.'
+    query: '${lines} | where line.message == "inbox service" and toint(line.status) >= 500'
+    operator: 'GreaterThan'
+    threshold: 5
+    window: 'PT5M'
+  }
+  {
+    name: 'inbox-service-slow'
+    description: 'A request to the inbox service took more than 8 s. The database is slow, or away.'
+    query: 'customMetrics | where name == "inbox-service MaxDurationMs" and value > 8000'
+    operator: 'GreaterThan'
+    threshold: 0
+    window: 'PT5M'
+  }
+  {
+    name: 'inbox-service-at-limit'
+    description: 'The maximum number of instances answer for the inbox service. The platform answers further requests with 429.'
+    query: 'customMetrics | where name == "inbox-service Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
+    operator: 'GreaterThan'
+    threshold: 1
+    window: 'PT5M'
+  }
+]
+
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-${name}'
   location: 'global'
@@ -81,7 +110,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
 }
 
 resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for rule in rules: {
+  for rule in concat(rules, service ? serviceRules : []): {
     name: '${name}-${rule.name}'
     location: location
     tags: tags

@@ -17,6 +17,27 @@ param instanceMemoryMB int
 param alwaysReadyCount int
 param reapMinutes int
 param subnetId string
+param service bool
+
+// With service: one token on each line of the secret, so that two are valid during a rotation.
+var serviceSettings = {
+  INBOX_SERVICE_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"inbox-service-tokens"}'
+}
+var settings = {
+  AzureWebJobsStorage__accountName: storageName
+  AzureWebJobsStorage__credential: 'managedidentity'
+  AzureWebJobsStorage__clientId: clientId
+  AZURE_CLIENT_ID: clientId
+  APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
+  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${clientId};Authorization=AAD'
+  ONCEBOX_DATABASE_URL: 'Server=tcp:${sqlServer},1433;Database=${sqlDatabase};Authentication=Active Directory Integrated;Client Id=${clientId};Encrypt=true'
+  ONCEBOX_WAKE_QUEUE: wakeUpQueue
+  ONCEBOX_CONSUME_QUEUE: incomingQueue
+  ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
+  ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
+  KEY_VAULT_URL: vaultUrl // for an app of yours that keeps its catalogue of tenants, or other secrets, there
+  ONCEBOX_LOG_LEVEL: 'info' // the alerts read lines of this level
+}
 
 resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
   name: 'plan-${name}'
@@ -62,24 +83,10 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
   }
 }
 
-resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
+resource appSettings 'Microsoft.Web/sites/config@2024-04-01' = {
   parent: app
   name: 'appsettings'
-  properties: {
-    AzureWebJobsStorage__accountName: storageName
-    AzureWebJobsStorage__credential: 'managedidentity'
-    AzureWebJobsStorage__clientId: clientId
-    AZURE_CLIENT_ID: clientId
-    APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
-    APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${clientId};Authorization=AAD'
-    ONCEBOX_DATABASE_URL: 'Server=tcp:${sqlServer},1433;Database=${sqlDatabase};Authentication=Active Directory Integrated;Client Id=${clientId};Encrypt=true'
-    ONCEBOX_WAKE_QUEUE: wakeUpQueue
-    ONCEBOX_CONSUME_QUEUE: incomingQueue
-    ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
-    ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
-    KEY_VAULT_URL: vaultUrl // for an app of yours that keeps its catalogue of tenants, or other secrets, there
-    ONCEBOX_LOG_LEVEL: 'info' // the alerts read lines of this level
-  }
+  properties: service ? union(settings, serviceSettings) : settings
 }
 
 // Deployments sign in with Entra; passwords are off.

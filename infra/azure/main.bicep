@@ -49,6 +49,9 @@ param databaseSku string = 'S0'
 @allowed([1, 5, 10, 15, 30])
 param reapMinutes int = 1
 
+@description('The inbox as a service, /v1/inbox: its token secret and its alerts. The app must define the service.')
+param service bool = false
+
 @description('A message that has been due for longer raises an alert.')
 param oldestAgeMs int = 300000
 
@@ -164,6 +167,7 @@ module functions 'functions.bicep' = {
     alwaysReadyCount: alwaysReadyCount
     reapMinutes: reapMinutes
     subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    service: service
   }
 }
 
@@ -179,6 +183,7 @@ module alerts 'alerts.bicep' = {
     oldestAgeMs: oldestAgeMs
     reapMinutes: reapMinutes
     maximumInstanceCount: maximumInstanceCount
+    service: service
   }
 }
 

@@ -6,10 +6,11 @@ import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js"
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME]`,
-  options: { database: { type: "string" } },
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service]`,
+  options: { database: { type: "string" }, service: { type: "boolean" } },
   help: {
     database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
+    service: "the app has the inbox service, /v1/inbox, for consumers in other processes",
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
   positionals: 2,
@@ -22,7 +23,8 @@ export const initCommand: Command = {
     if (existing.length > 0) {
       throw new UsageError(`${folder} is not empty. Name a new or empty folder: init overwrites nothing.`);
     }
-    const files = await writeScaffold({ cloud, database, folder, name: packageName(folder) });
+    const service = values.service === true;
+    const files = await writeScaffold({ cloud, database, service, folder, name: packageName(folder) });
     for (const file of files) terminal.out(relative(folder, file));
     const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
     terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);

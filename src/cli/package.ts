@@ -13,11 +13,12 @@ const otherwise = {
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--entra|--no-entra]`,
+  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--entra|--no-entra]`,
   options: {
     database: { type: "string" },
     app: { type: "string" },
     out: { type: "string" },
+    service: { type: "boolean" },
     entra: { type: "boolean" },
     "no-entra": { type: "boolean" },
   },
@@ -25,6 +26,7 @@ export const packageCommand: Command = {
     database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
     app: "a module whose default export is defineApp({ … }), instead of functions/app.ts",
     out: "the output folder, which is emptied first; build/aws or build/azure by default",
+    service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
     entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
   },
@@ -36,6 +38,12 @@ export const packageCommand: Command = {
     const database = [...new Set(named.split(","))].map((name) =>
       oneOf(scaffoldDatabases, name.trim(), "--database"),
     );
+    const service = values.service === true;
+    if (service && cloud === "azure") {
+      throw new UsageError(
+        "--service is for aws. On azure a function app has the inbox service if the app's definition has one.",
+      );
+    }
     const app = text(values, "app");
     if (app !== undefined) await requireAppFile(app);
     const { packageFunctions } = await packaging();
@@ -45,6 +53,7 @@ export const packageCommand: Command = {
       folder: resolve("."),
       ...defined({ app: app && resolve(app) }),
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
+      service,
       entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
     });
     for (const { file, bytes } of archives) {

@@ -10,6 +10,8 @@ export type ScaffoldDatabase = (typeof scaffoldDatabases)[number];
 export interface ScaffoldOptions {
   readonly cloud: ScaffoldCloud;
   readonly database: ScaffoldDatabase;
+  /** Whether the app has the inbox service. */
+  readonly service: boolean;
   readonly folder: string;
   readonly name: string;
 }
@@ -29,18 +31,21 @@ const packages = {
   sqlserver: ["mssql"],
 } as const satisfies Record<ScaffoldCloud | ScaffoldDatabase, readonly string[]>;
 
+/** AWS has a function of its own for the service. On Azure main.ts registers it. */
+const serviceFunction = "inbox-service.ts";
+
 /** For building and type-checking. @types/aws-lambda has the types of a function's event. */
 const tools = ["@types/aws-lambda", "@types/node", "esbuild", "fflate", "typescript"] as const;
 
 /** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' paths. */
 export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
-  const { cloud, database, folder } = options;
+  const { cloud, database, service, folder } = options;
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
   }
-  await copyFunction("functions/app.ts", folder);
+  await copyFunction("functions/app.ts", folder, service ? withService : undefined);
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
-    await copyFunction(`functions/${cloud}/${name}`, folder);
+    if (service || name !== serviceFunction) await copyFunction(`functions/${cloud}/${name}`, folder);
   }
   await write(folder, "package.json", `${JSON.stringify(await manifestOf(options), null, 2)}\n`);
   await write(folder, "tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
@@ -51,13 +56,26 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
 }
 
 /** In this repository the functions import the sources. In a new app they import the package. */
-async function copyFunction(name: string, folder: string): Promise<void> {
+async function copyFunction(
+  name: string,
+  folder: string,
+  change = (text: string): string => text,
+): Promise<void> {
   const text = await readFile(join(packageRoot, name), "utf8");
   const own = /"(?:\.\.\/)+src\/(?:adapters\/)?(\w+)\/index\.js"/g;
-  await write(folder, name, text.replaceAll(own, '"oncebox/$1"'));
+  await write(folder, name, change(text.replaceAll(own, '"oncebox/$1"')));
 }
 
-async function manifestOf({ cloud, database, name }: ScaffoldOptions): Promise<object> {
+/** The example's app has no service: it needs a token, which nobody has who only tries the example. */
+const withService = (app: string): string =>
+  app.replace(
+    /^ {2}publishers: \{$/m,
+    `  // The inbox as a service, /v1/inbox, for consumers in other processes.
+  service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } },
+$&`,
+  );
+
+async function manifestOf({ cloud, database, service, name }: ScaffoldOptions): Promise<object> {
   const own = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {
     version: string;
     devDependencies: Readonly<Record<string, string>>;
@@ -72,7 +90,7 @@ async function manifestOf({ cloud, database, name }: ScaffoldOptions): Promise<o
     scripts: {
       start: "oncebox dev --app functions/app.ts --try",
       typecheck: "tsc --noEmit",
-      [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}`,
+      [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}${service && cloud === "aws" ? " --service" : ""}`,
     },
     dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
     devDependencies: versions(tools),

@@ -1,6 +1,7 @@
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
+import { InvalidArgumentError } from "../errors.js";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
 import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
@@ -10,6 +11,8 @@ import { isSource, ownPackage, root } from "./own-package.js";
 interface Cloud {
   /** The files in `functions/<cloud>` to bundle. */
   readonly entryPoints: RegExp;
+  /** The one of them that is bundled only when it is asked for. */
+  readonly service?: RegExp;
   /** Packages that the cloud's runtime provides. */
   readonly external: readonly string[];
   /** Puts modules that are loaded by `import()` into files of their own. */
@@ -19,11 +22,13 @@ interface Cloud {
 export const clouds = {
   aws: {
     entryPoints: /\.[cm]?[jt]s$/,
+    service: /^inbox-service\.[cm]?[jt]s$/,
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3. A bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
   azure: {
-    // One process runs all functions of a function app. In one file they share the app and its connection pool.
+    // One process runs all functions of a function app. In one file they share the app and its connection pool. An app
+    // that has a service registers it there.
     entryPoints: /^main\.[cm]?[jt]s$/,
     external: ["@azure/functions-core"],
     // Azure provides no SDK. Apps without queues, Key Vault or Entra do not load those files and start in half the time.
@@ -41,19 +46,19 @@ export interface BundleOptions {
   /** The file with the app's definition, instead of the `../app.js` that the functions import. */
   readonly app?: string;
   readonly outFolder: string;
+  /** On AWS: bundles the function of the inbox service as well, `functions/aws/inbox-service.ts`. */
+  readonly service?: boolean;
   /** Includes the packages for Microsoft Entra in a SQL Server bundle. They run only when they are used. */
   readonly entra?: boolean;
 }
 
 /** Writes one minified ES module per function, or per function app on Azure, with its source map. */
 export async function bundleFunctions(options: BundleOptions): Promise<Metafile> {
-  const { entryPoints, external, splitting = false }: Cloud = clouds[options.cloud];
+  const { external, splitting = false }: Cloud = clouds[options.cloud];
   const { folder = root } = options;
-  const functions = join(folder, "functions", options.cloud);
-  const files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
   const metafile = await bundle({
     ...options,
-    entryPoints: files.map((name) => join(functions, name)),
+    entryPoints: await functionFiles(join(folder, "functions", options.cloud), options),
     external,
     splitting,
   });
@@ -61,7 +66,22 @@ export async function bundleFunctions(options: BundleOptions): Promise<Metafile>
   return metafile;
 }
 
-export interface BundleSettings extends Omit<BundleOptions, "cloud"> {
+async function functionFiles(
+  functions: string,
+  { cloud, service: isAsked = false }: BundleOptions,
+): Promise<string[]> {
+  const { entryPoints, service }: Cloud = clouds[cloud];
+  const files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
+  const isService = (name: string): boolean => service?.test(name) ?? false;
+  if (isAsked && !files.some(isService)) {
+    throw new InvalidArgumentError(
+      `The inbox service is asked for, and ${functions} has no inbox-service.ts. oncebox init ${cloud} --service writes one.`,
+    );
+  }
+  return files.filter((name) => isAsked || !isService(name)).map((name) => join(functions, name));
+}
+
+export interface BundleSettings extends Omit<BundleOptions, "cloud" | "service"> {
   readonly entryPoints: readonly string[];
   readonly external: readonly string[];
   readonly splitting?: boolean;

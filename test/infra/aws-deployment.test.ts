@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type AwsProject, packageForAws, type Resource, type Template } from "./aws-stack.js";
@@ -25,17 +27,20 @@ const inVpc = {
   alarmEmail: "ops@example.com",
   tenants: "catalogue",
   reapMinutes: "10",
+  service: "true",
 };
 
 describe("the deployment to AWS", () => {
   let project: AwsProject;
   let dev: { file: string; json: Template };
   let prod: { file: string; json: Template };
+  let withService: { file: string; json: Template };
 
   beforeAll(async () => {
     project = await packageForAws(appName);
     dev = await project.template("dev"); // one after the other: the tool keeps its state in the folder
     prod = await project.template("prod", inVpc);
+    withService = await project.template("dev", { service: "true" });
   });
   afterAll(() => project?.remove());
 
@@ -43,7 +48,7 @@ describe("the deployment to AWS", () => {
     Object.entries(json.Resources).filter(([, { Type }]) => Type === type);
   const properties = (name: string) => dev.json.Resources[name]!.Properties;
 
-  it("FUN-10 AWS's own rules find no error in it, with and without a VPC", () => {
+  it("FUN-10 AWS's own rules find no error in it, with and without a VPC and an inbox service", () => {
     const engine = new RegoEngine();
     try {
       for (const { file } of [dev, prod]) {
@@ -80,10 +85,11 @@ describe("the deployment to AWS", () => {
     expect(schedules(prod).ReapLambdaFunction).toBe("rate(10 minutes)");
     expect(prod.json.Resources.OldestAgeAlarm!.Properties.Period).toBe(600);
     // CloudFormation would take it and EventBridge refuse it, or the alarm be always on: it is refused before.
-    const refused = project.template("dev", { reapMinutes: "7" });
+    const refused = project.template("dev", { reapMinutes: "7", service: "yes" });
     await expect(refused).rejects.toThrow();
     const { stdout, stderr } = await refused.catch((error) => error);
     expect(stdout + stderr).toContain("functions.reap.events");
+    expect(stdout + stderr).toContain("custom.inboxService"); // and a service that is neither true nor false
   });
 
   it("FUN-10 every function has its trigger: HTTP, schedules, and the queues for wake-ups and for what others send", () => {
@@ -305,6 +311,163 @@ describe("the deployment to AWS", () => {
       ["ReapLogGroup", '{ $.message = "queue" }', "$.oldestDueAgeMs"],
     ]);
     expect(resources("AWS::SNS::Subscription", prod)[0]![1].Properties.Endpoint).toBe("ops@example.com");
+  });
+
+  describe("with service=true", () => {
+    const added = () =>
+      Object.keys(withService.json.Resources).filter((name) => !(name in dev.json.Resources));
+    const serviceProperties = (name: string, { json } = withService) => json.Resources[name]!.Properties;
+    const statementsOf = (name: string, stack = withService): Statement[] =>
+      serviceProperties(name, stack).Policies[0].PolicyDocument.Statement;
+
+    it("SVC-03 FUN-10 the inbox service is added, and nothing that was there is changed", () => {
+      const place = /serverless\/orders\/dev\/[^/]+/g; // every deployment has its own, by its time
+      const text = (resources: object) => JSON.stringify(resources, null, 1).replace(place, "");
+      const kept = Object.entries(withService.json.Resources).filter(([name]) => name in dev.json.Resources);
+      expect(text(Object.fromEntries(kept))).toBe(text(dev.json.Resources));
+      expect(added().sort()).toEqual([
+        "HttpApiIntegrationInboxService",
+        "HttpApiRouteAnyV1InboxPathVar",
+        "HttpApiRouteAnyV1Openapijson",
+        "InboxServiceErrorsAlarm",
+        "InboxServiceFailures",
+        "InboxServiceFailuresAlarm",
+        "InboxServiceLambdaFunction",
+        "InboxServiceLambdaPermissionHttpApi",
+        "InboxServiceLogGroup",
+        "InboxServiceRole",
+        "InboxServiceSlowAlarm",
+        "InboxServiceThrottlesAlarm",
+        "InboxServiceTokensSecret",
+      ]);
+      expect(JSON.stringify(dev.json)).not.toMatch(/inbox-?service/i);
+    });
+
+    it("SVC-03 SVC-06 FUN-10 all of its paths lead to its function, by TLS alone", () => {
+      const routes = added().filter((name) => name.startsWith("HttpApiRoute"));
+      expect(routes.map((name) => serviceProperties(name).RouteKey)).toEqual([
+        "ANY /v1/inbox/{path+}",
+        "ANY /v1/openapi.json",
+      ]);
+      for (const name of routes) {
+        expect(JSON.stringify(serviceProperties(name).Target)).toContain("HttpApiIntegrationInboxService");
+      }
+      expect(serviceProperties("HttpApiIntegrationInboxService")).toMatchObject({
+        IntegrationUri: { "Fn::GetAtt": ["InboxServiceLambdaFunction", "Arn"] },
+        PayloadFormatVersion: "2.0",
+      });
+      // The API's own host takes HTTPS alone, from TLS 1.2. Another would need a domain name, and there is none.
+      expect(serviceProperties("HttpApi").ProtocolType).toBe("HTTP");
+      expect(resources("AWS::ApiGatewayV2::DomainName", withService)).toEqual([]);
+    });
+
+    it("SVC-07 FUN-10 its role may write its log and read two secrets, and nothing else", () => {
+      for (const stack of [withService, prod]) {
+        const { Role, FunctionName } = serviceProperties("InboxServiceLambdaFunction", stack);
+        expect(Role).toEqual({ "Fn::GetAtt": ["InboxServiceRole", "Arn"] });
+        expect(FunctionName).toMatch(/^orders-(dev|prod)-inbox-service$/);
+        expect(serviceProperties("InboxServiceRole", stack).ManagedPolicyArns).toBeUndefined();
+        expect(
+          statementsOf("InboxServiceRole", stack).map(({ Action, Resource: to }) => [Action, to]),
+        ).toEqual([
+          [["logs:CreateLogStream", "logs:PutLogEvents"], { "Fn::GetAtt": ["InboxServiceLogGroup", "Arn"] }],
+          [
+            "secretsmanager:GetSecretValue",
+            [{ Ref: "DatabaseUrlSecret" }, { Ref: "InboxServiceTokensSecret" }],
+          ],
+          ["kms:Decrypt", { "Fn::GetAtt": ["EncryptionKey", "Arn"] }],
+        ]);
+      }
+      // No other role may read the tokens.
+      const readers = resources("AWS::IAM::Role", withService).filter(([, role]) =>
+        JSON.stringify(role).includes("InboxServiceTokensSecret"),
+      );
+      expect(readers.map(([name]) => name)).toEqual(["InboxServiceRole"]);
+    });
+
+    it("SVC-07 FUN-10 its tokens are in a secret without a value, which the function finds by the name that it reads", async () => {
+      const { KmsKeyId, SecretString, GenerateSecretString, Name } =
+        serviceProperties("InboxServiceTokensSecret");
+      expect(KmsKeyId).toEqual({ "Fn::GetAtt": ["EncryptionKey", "Arn"] });
+      expect(SecretString ?? GenerateSecretString).toBeUndefined();
+      expect(Name).toBe("orders/dev/inbox-service-tokens");
+      const { Variables } = serviceProperties("InboxServiceLambdaFunction").Environment;
+      const reference = JSON.parse(Variables.INBOX_SERVICE_TOKENS["Fn::Sub"]);
+      expect(reference).toEqual({
+        from: "aws-secrets-manager",
+        id: expect.stringContaining("{InboxServiceTokensSecret}"),
+      });
+      expect(isSecretReference(reference)).toBe(true);
+      for (const name of functionNames) {
+        const others = withService.json.Resources[`${name}LambdaFunction`]!.Properties.Environment.Variables;
+        expect(others.INBOX_SERVICE_TOKENS).toBeUndefined();
+      }
+    });
+
+    it("SVC-08 FUN-10 its time-out is below the gateway's and the shortest lease, and an alarm comes before it", () => {
+      const { Timeout } = serviceProperties("InboxServiceLambdaFunction");
+      const { TimeoutInMillis } = serviceProperties("HttpApiIntegrationInboxService");
+      expect(Timeout * 1_000).toBeLessThan(TimeoutInMillis);
+      expect(Timeout).toBeLessThan(inboxServiceDefaults.minLeaseSeconds);
+      // The tokens are fetched, then the database is asked. What takes longer is answered 503, and not cut off.
+      expect(Timeout * 1_000).toBeGreaterThanOrEqual(2 * inboxServiceDefaults.callMs);
+      const { Threshold } = serviceProperties("InboxServiceSlowAlarm");
+      expect(Threshold).toBeLessThan(Timeout * 1_000);
+      expect(Threshold).toBeGreaterThan(Timeout * 500);
+    });
+
+    it("FUN-10 its concurrency is reserved and its log ends, by stage", () => {
+      const limits = (stack: typeof dev) => [
+        serviceProperties("InboxServiceLambdaFunction", stack).ReservedConcurrentExecutions,
+        serviceProperties("InboxServiceLogGroup", stack).RetentionInDays,
+      ];
+      expect(limits(withService)).toEqual([5, 14]);
+      expect(limits(prod)).toEqual([20, 90]);
+    });
+
+    it("FUN-10 alarms on its errors, throttles, duration and answers 5xx notify the topic", () => {
+      const names = added().filter((name) => name.endsWith("Alarm"));
+      const watched = names.map((name) => {
+        const { MetricName, Dimensions, AlarmActions, TreatMissingData } = serviceProperties(name);
+        expect({ AlarmActions, TreatMissingData }).toEqual({
+          AlarmActions: [{ Ref: "AlarmTopic" }],
+          TreatMissingData: "notBreaching", // nobody may be asking
+        });
+        return [MetricName, Dimensions?.[0].Value.Ref];
+      });
+      expect(watched).toEqual([
+        ["Errors", "InboxServiceLambdaFunction"],
+        ["Throttles", "InboxServiceLambdaFunction"],
+        ["Duration", "InboxServiceLambdaFunction"],
+        ["InboxServiceFailures", undefined],
+      ]);
+      // The last one's numbers come from the gateway's access log, which has both fields as texts.
+      const { LogGroupName, FilterPattern, MetricTransformations } =
+        serviceProperties("InboxServiceFailures");
+      expect(LogGroupName).toEqual({ Ref: "HttpApiLogGroup" });
+      expect(MetricTransformations[0]).toMatchObject({
+        MetricName: "InboxServiceFailures",
+        MetricNamespace: serviceProperties("InboxServiceFailuresAlarm").Namespace,
+      });
+      expect(FilterPattern).toBe('{ $.path = "/v1/*" && $.status = "5*" }');
+      const line = JSON.parse(serviceProperties("HttpApiStage").AccessLogSettings.Format);
+      expect(line).toMatchObject({ path: "$context.path", status: "$context.status" });
+    });
+
+    it("FUN-10 in a VPC it is in the same subnets, and only Lambda may make its network interfaces", () => {
+      const { Properties, DependsOn } = prod.json.Resources.InboxServiceLambdaFunction!;
+      expect(Properties.VpcConfig).toEqual(prod.json.Resources.WebhookLambdaFunction!.Properties.VpcConfig);
+      expect(DependsOn).toContain("InboxServiceNetworkPolicy");
+      const { Roles, PolicyDocument } = prod.json.Resources.InboxServiceNetworkPolicy!.Properties;
+      expect(Roles).toEqual([{ Ref: "InboxServiceRole" }]);
+      const [allowed, denied] = PolicyDocument.Statement;
+      const [others] = prod.json.Resources.NetworkPolicy!.Properties.PolicyDocument.Statement;
+      expect(allowed).toEqual(others);
+      expect(denied).toMatchObject({ Effect: "Deny", Action: allowed.Action, Resource: "*" });
+      const [code] = denied.Condition.ArnEquals["lambda:SourceFunctionArn"];
+      expect(code["Fn::Sub"].split(":").at(-1)).toBe(Properties.FunctionName);
+      expect(serviceProperties("InboxServiceLambdaFunction").VpcConfig).toBeUndefined();
+    });
   });
 
   it("FUN-09 FUN-10 every archive, unpacked with nothing beside it, does its job under Amazon's runtime", async () => {

@@ -38,18 +38,18 @@ function executable(name: string): string {
   return join(dirname(manifest), typeof bin === "string" ? bin : bin[name]!);
 }
 
-/** serverless.yml and what it includes, with the archives of `npm run package:aws`, in a folder of its own. */
+/** serverless.yml and what it includes, with all archives of `npm run package:aws`, in a folder of its own. */
 export async function packageForAws(appName: string): Promise<AwsProject> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-aws-"));
   for (const name of ["serverless.yml", "infra/aws"]) {
     await cp(join(root, name), join(folder, name), { recursive: true });
   }
   await writeFile(join(folder, "package.json"), JSON.stringify({ name: appName }));
-  await runPackage("aws", join(folder, "build/aws"));
+  await runPackage("aws", join(folder, "build/aws"), "--service");
   return {
     folder,
     async template(stage, params = {}) {
-      const out = join(folder, `stack-${stage}-${params.network ?? "public"}`);
+      const out = await mkdtemp(join(folder, `stack-${stage}-`));
       const given = Object.entries(params).map(([name, value]) => `--param=${name}=${value}`);
       const { stdout, stderr } = await run(
         process.execPath,

@@ -15,7 +15,9 @@ import {
 } from "../../scripts/bicep-files.js";
 import { readAzureSettings } from "../../src/config/azure-settings.js";
 import { readEnvironment } from "../../src/config/environment.js";
+import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { startAzurite } from "../runtime/azure/azurite.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { localTls } from "../runtime/azure/local-tls.js";
@@ -154,23 +156,28 @@ describe("the Bicep files for Azure", () => {
     expect(names.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
   });
 
-  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", async () => {
-    const settings = propertiesOf(only("Microsoft.Web/sites/config")) as Record<string, string>;
-    const values: Record<string, string> = {
-      vaultUrl: "https://kv.vault.azure.net/",
-      sqlServer: "sql.database.windows.net",
-      sqlDatabase: "oncebox",
-      clientId: "00000000-0000-0000-0000-00000000c11d",
-      storageName: "stoncebox",
-      reapMinutes: "10",
-      ...queueNames(),
-    };
-    const env = Object.fromEntries(
+  const values: Record<string, string> = {
+    vaultUrl: "https://kv.vault.azure.net/",
+    sqlServer: "sql.database.windows.net",
+    sqlDatabase: "oncebox",
+    clientId: "00000000-0000-0000-0000-00000000c11d",
+    storageName: "stoncebox",
+    reapMinutes: "10",
+  };
+  /** The environment that a variable of functions.bicep with settings makes. */
+  const environmentOf = (variable: string): Record<string, string> => {
+    const known = { ...values, ...queueNames() };
+    const settings = file("functions.bicep").variables[variable] as Record<string, string>;
+    return Object.fromEntries(
       Object.entries(settings).map(([name, text]) => [
         name,
-        values[text] ?? text.replace(/\$\{(\w+)\}/g, (_, variable: string) => values[variable]!),
+        known[text] ?? text.replace(/\$\{(\w+)\}/g, (_, one: string) => known[one]!),
       ]),
     );
+  };
+
+  it("FUN-10 the app's settings are settings that the functions read, and find everything by the identity", async () => {
+    const env = environmentOf("settings");
     const { databaseUrl, sources } = await readEnvironment(env);
     expect(sources?.stripe?.secrets).toEqual([
       { from: "azure-key-vault", vault: values.vaultUrl, name: "stripe-webhook-secret" },
@@ -206,6 +213,68 @@ describe("the Bicep files for Azure", () => {
     expect(query("webhook-failures")).toContain('line.message == "webhook" and toint(line.status) >= 500');
     expect(propertiesOf(only("Microsoft.Insights/scheduledQueryRules")).actions).toEqual({
       actionGroups: ["people.id"],
+    });
+  });
+
+  describe("with service", () => {
+    const serviceRules = () => file("alerts.bicep").variables.serviceRules as readonly BicepObject[];
+
+    it("SVC-07 FUN-10 it is off unless asked for, and then adds one setting and three alerts, and changes nothing else", async () => {
+      expect(file("main.bicep").text).toMatch(/^param service bool = false$/m);
+      const { parameters } = JSON.parse(await readFile(join(azureFolder, "main.parameters.json"), "utf8"));
+      expect(parameters.service.value).toMatch(/^\$\{INBOX_SERVICE=false\}$/);
+      for (const module of ["functions", "alerts"]) {
+        expect(file("main.bicep").modules[module]!.params.service).toBe("service");
+      }
+      // All that depends on it.
+      const uses = files.flatMap(({ name, text }) =>
+        [...text.matchAll(/^.*\bservice \?.*$/gm)].map(([line]) => `${name}: ${line.trim()}`),
+      );
+      expect(uses).toEqual([
+        "alerts.bicep: for rule in concat(rules, service ? serviceRules : []): {",
+        "functions.bicep: properties: service ? union(settings, serviceSettings) : settings",
+      ]);
+      expect(Object.keys(environmentOf("settings"))).not.toContain("INBOX_SERVICE_TOKENS");
+    });
+
+    it("SVC-07 FUN-10 the setting names a secret of the vault, which the identity may read already, and holds no token", () => {
+      const settings = environmentOf("serviceSettings");
+      expect(Object.keys(settings)).toEqual(["INBOX_SERVICE_TOKENS"]);
+      const reference = JSON.parse(settings.INBOX_SERVICE_TOKENS!);
+      expect(reference).toEqual({
+        from: "azure-key-vault",
+        vault: values.vaultUrl,
+        name: "inbox-service-tokens",
+      });
+      expect(isSecretReference(reference)).toBe(true);
+      expect(resources("Microsoft.KeyVault/vaults/secrets")).toEqual([]); // put in by hand
+    });
+
+    it("FUN-10 it is reached by HTTPS alone, from TLS 1.2", () => {
+      expect(propertiesOf(only("Microsoft.Web/sites"))).toMatchObject({
+        httpsOnly: "true",
+        siteConfig: { minTlsVersion: "1.2" },
+      });
+    });
+
+    it("FUN-10 alerts on its answers 5xx, slow requests and the limit of instances read what its function logs", () => {
+      const query = (name: string) => String(serviceRules().find((rule) => rule.name === name)!.query);
+      expect(serviceRules().map(({ name }) => name)).toEqual([
+        "inbox-service-failures",
+        "inbox-service-slow",
+        "inbox-service-at-limit",
+      ]);
+      expect(query("inbox-service-failures")).toContain(
+        'line.message == "inbox service" and toint(line.status) >= 500',
+      );
+      const [, ms] = /name == "inbox-service MaxDurationMs" and value > (\d+)$/.exec(
+        query("inbox-service-slow"),
+      )!;
+      expect(Number(ms)).toBeLessThan(inboxServiceDefaults.minLeaseSeconds * 1_000);
+      expect(query("inbox-service-at-limit")).toContain('name == "inbox-service Count"');
+      // The same fields as the others, because one loop makes them all.
+      const [first] = file("alerts.bicep").variables.rules as readonly BicepObject[];
+      for (const rule of serviceRules()) expect(Object.keys(rule)).toEqual(Object.keys(first!));
     });
   });
 

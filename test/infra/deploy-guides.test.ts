@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commands } from "../../src/cli/run.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { root } from "./aws-stack.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
@@ -40,6 +41,31 @@ describe.each(["docs/deploy-aws.md", "docs/deploy-azure.md"])("%s", (name) => {
       expect(sum).toBeCloseTo(amount(total[column]!), 1);
     }
   });
+
+  const [, service = ""] = text.split(/^## The inbox as a service$|^## Many tenants$/m);
+
+  it("the costs of the inbox service add up", () => {
+    const sums = [...service.matchAll(/((?:[\d.]+ \+ )+[\d.]+) = \$(\d+\.\d\d)/g)];
+    expect(sums).toHaveLength(2);
+    for (const [, parts, sum] of sums) {
+      const together = parts!.split(" + ").reduce((all, part) => all + Number(part), 0);
+      expect(together).toBeCloseTo(Number(sum), 5);
+    }
+  });
+
+  it("SVC-07 a token is never an argument of a command, and two are valid while one is rotated", () => {
+    const puts = found(service, /^(printf .*)(?: \|)/gm);
+    expect(puts).toEqual([
+      `printf %s "$TOKEN"`,
+      `printf 'header = "authorization: Bearer %s"' "$TOKEN"`,
+      `printf '%s\\n%s' "$TOKEN" "$NEW_TOKEN"`,
+      `printf %s "$NEW_TOKEN"`,
+    ]);
+    expect(inboxServiceDefaults.tokensMaxAgeMs).toBe(5 * 60_000);
+    expect(service).toContain("fetch them again every five minutes");
+    expect(found(service, /(\/dev\/stdin|--config -)/g)).toHaveLength(puts.length);
+    expect(service.replace(/^printf .*?\|/gm, "")).not.toMatch(/\$(NEW_)?TOKEN/);
+  });
 });
 
 describe("the guides and the templates", () => {
@@ -48,7 +74,7 @@ describe("the guides and the templates", () => {
     const guide = read("docs/deploy-aws.md");
     for (const param of found(guide, /--param="(\w+)=/g))
       expect(Object.keys(params.default)).toContain(param);
-    const templates = ["secrets", "tenants-catalogue"]
+    const templates = ["secrets", "tenants-catalogue", "service-true"]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
     const secrets = found(guide, /--secret-id \$APP\/\$STAGE\/([\w/-]+)/g);
@@ -58,17 +84,18 @@ describe("the guides and the templates", () => {
   });
 
   it("FUN-10 the concurrency and the connections that the AWS guide speaks of are those of the stack", () => {
-    const { params, functions } = parse(read("serverless.yml"));
+    const { params, functions: all } = parse(read("serverless.yml"));
+    const { inboxService, ...functions } = all;
+    expect(inboxService).toContain("custom.inboxService.function");
+    const { function: service } = parse(read("infra/aws/service-true.yml"));
     const guide = read("docs/deploy-aws.md");
-    const reserved = (stage: string) => {
+    const reserved = (stage: string, { reservedConcurrency }: { reservedConcurrency: unknown }): number => {
       const given: Record<string, number> = { ...params.default, ...params[stage] };
-      return (name: string): number => {
-        const value = String(functions[name].reservedConcurrency);
-        return Number(given[/^\$\{param:(\w+)\}$/.exec(value)?.[1] ?? ""] ?? value);
-      };
+      const value = String(reservedConcurrency);
+      return Number(given[/^\$\{param:(\w+)\}$/.exec(value)?.[1] ?? ""] ?? value);
     };
     const together = (stage: string, each: (name: string) => number) =>
-      Object.keys(functions).reduce((sum, name) => sum + reserved(stage)(name) * each(name), 0);
+      Object.keys(functions).reduce((sum, name) => sum + reserved(stage, functions[name]) * each(name), 0);
     expect(guide).toContain(
       `reserves concurrency: ${together("prod", () => 1)} in prod, ${together("dev", () => 1)} elsewhere`,
     );
@@ -76,6 +103,11 @@ describe("the guides and the templates", () => {
     const connections = (name: string) => ({ webhook: 1, consume: 4 })[name] ?? 10;
     const most = { prod: together("prod", connections), dev: together("dev", connections) };
     expect(guide).toContain(`up to ${most.prod} connections in prod and ${most.dev} elsewhere`);
+    const more = { prod: reserved("prod", service), dev: reserved("dev", service) };
+    expect(guide).toContain(`reserved concurrency: ${more.prod} in prod, ${more.dev} elsewhere`);
+    const sum = { prod: most.prod + more.prod, dev: most.dev + more.dev };
+    expect(guide).toContain(`up to ${sum.prod} connections with the service, and ${sum.dev} elsewhere`);
+    expect(guide).toContain(`alter role oncebox_functions connection limit ${sum.prod}'`);
     expect(read("serverless.yml")).toContain(`the sum: ${most.dev} here, ${most.prod} in prod.`);
     const [allowed] = found(read("infra/sql/users-postgres.sql"), /connection limit (\d+)/g);
     expect(most.prod).toBeLessThanOrEqual(Number(allowed));
@@ -91,5 +123,7 @@ describe("the guides and the templates", () => {
     for (const name of used) expect(outputs).toContain(name);
     expect(read("infra/azure/functions.bicep")).toContain('"name":"stripe-webhook-secret"');
     expect(guide).toContain("--name stripe-webhook-secret");
+    expect(read("infra/azure/functions.bicep")).toContain('"name":"inbox-service-tokens"');
+    expect(guide).toContain("--name inbox-service-tokens");
   });
 });

@@ -4,13 +4,21 @@ import { join } from "node:path";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { migrate } from "../../src/index.js";
-import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
+import { answerOf, httpEvent, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
 import { type PackedPackage, packedPackage } from "./packed.js";
 import { unpacked } from "./unpacked.js";
+
+const token = "a-token-of-the-service";
+const tryBegin = (key: string) =>
+  httpEvent({
+    rawPath: "/v1/inbox/try-begin",
+    headers: { authorization: `Bearer ${token}` },
+    body: JSON.stringify({ key }),
+  });
 
 /** Installs the packages of the app's package.json into its folder. Returns a function that runs one of its scripts. */
 export type Install = (
@@ -46,18 +54,26 @@ export const describeInit = (name: string, install: Install) =>
       return folder;
     }
 
-    it("FUN-09 FUN-10 for AWS: it builds, and its functions run under Amazon's runtime", async () => {
-      const folder = await built("aws");
+    it("FUN-09 FUN-10 SVC-03 for AWS, with the inbox service: it builds, and its functions run under Amazon's runtime", async () => {
+      const folder = await built("aws", "--service");
       const archives = (await readdir(join(folder, "build/aws"))).filter((name) => name.endsWith(".zip"));
-      const serverless = await readFile(join(folder, "serverless.yml"), "utf8");
-      const named = [...serverless.matchAll(/artifact: build\/aws\/(\S+)/g)].map(([, name]) => name);
+      const templates = ["serverless.yml", "infra/aws/service-true.yml"].map((name) =>
+        readFile(join(folder, name), "utf8"),
+      );
+      const named = [
+        ...(await Promise.all(templates)).join("\n").matchAll(/artifact: build\/aws\/(\S+)/g),
+      ].map(([, name]) => name);
       expect(archives.sort()).toEqual(named.sort());
 
       const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: webhookSecret };
-      const invoke = async (name: string, event: unknown) => {
+      const invoke = async (name: string, event: unknown, more: Readonly<Record<string, string>> = {}) => {
         const unzipped = await unpacked(join(folder, "build/aws", `${name}.zip`));
         folders.push(unzipped);
-        const made = lambdaFunction({ folder: unzipped, handler: `${name}.handler`, env });
+        const made = lambdaFunction({
+          folder: unzipped,
+          handler: `${name}.handler`,
+          env: { ...env, ...more },
+        });
         try {
           return await made.invoke(event);
         } finally {
@@ -71,18 +87,31 @@ export const describeInit = (name: string, install: Install) =>
       });
       expect(await invoke("dispatch", {})).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
       expect(await invoke("consume", { Records: [] })).toEqual({ batchItemFailures: [] });
+      // As in the stack, no other function has the tokens.
+      const begun = await invoke("inbox-service", tryBegin("aws"), { INBOX_SERVICE_TOKENS: token });
+      expect(JSON.parse((begun as { body: string }).body)).toMatchObject({ status: "Acquired" });
       expect(await invoke("reap", {})).toMatchObject({ inbox: { done: 0 } });
       expect(await invoke("cleanup", {})).toMatchObject({ inbox: { done: 0 } });
     });
 
-    it("FUN-09 FUN-10 for Azure: it builds, and the host runs its function app", async () => {
-      const folder = await built("azure", "--database", "postgres");
+    it("FUN-09 FUN-10 SVC-03 for Azure, with the inbox service: it builds, and the host runs its function app", async () => {
+      const folder = await built("azure", "--database", "postgres", "--service");
       const app = await unpacked(join(folder, "build/azure/app.zip"));
       folders.push(app);
-      const env = { ONCEBOX_DATABASE_URL: database.url, STRIPE_WEBHOOK_SECRET: "whsec_scenarios" };
+      const env = {
+        ONCEBOX_DATABASE_URL: database.url,
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        INBOX_SERVICE_TOKENS: token,
+      };
       const host = await startFunctionsHost(app, env, 60_000);
       try {
         expect((await host.webhook(stripeWebhook("evt_azure"))).status).toBe(200);
+        const begun = await fetch(`${host.url}/v1/inbox/try-begin`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${token}` },
+          body: JSON.stringify({ key: "azure" }),
+        });
+        expect(await begun.json()).toMatchObject({ status: "Acquired" });
         expect(await host.run("dispatch")).toMatchObject({ inbox: { acked: 1 }, outbox: { acked: 1 } });
         expect(await host.run("reap")).toMatchObject({ inbox: { done: 0 } });
         expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 } });

@@ -24,7 +24,7 @@ describe("bundles for Lambda", () => {
     for (const database of databases) {
       built.set(
         database,
-        await bundleFunctions({ cloud: "aws", database, outFolder: join(folder, database) }),
+        await bundleFunctions({ cloud: "aws", database, service: true, outFolder: join(folder, database) }),
       );
     }
   });

@@ -26,7 +26,8 @@ export function describeInboxService(harness: ContractHarness): void {
       let seconds = 0;
       const clock = () => new Date(start + seconds * 1_000);
       const store = createSqlInboxStore(db, { ...defined({ schema }), clock, logger: log.logger });
-      const service = await startService({ store }, log);
+      // Long, because the first calls of procedures take seconds where Babelfish stands in for SQL Server.
+      const service = await startService({ store, callMs: 120_000 }, log);
       closing.push(service.close);
       return {
         ...service,

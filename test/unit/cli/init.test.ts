@@ -49,10 +49,10 @@ describe("oncebox init", () => {
         );
       }
       const functions = await filesIn(join(folder, "functions"));
-      expect(functions).toEqual([
-        "app.ts",
-        ...(await filesIn(join(root, "functions", cloud))).map((name) => `${cloud}/${name}`),
-      ]);
+      const own = (await filesIn(join(root, "functions", cloud))).filter(
+        (name) => name !== "inbox-service.ts",
+      );
+      expect(functions).toEqual(["app.ts", ...own.map((name) => `${cloud}/${name}`)]);
       for (const name of functions) {
         const text = await readFile(join(folder, "functions", name), "utf8");
         expect(text).not.toContain("/src/");
@@ -65,6 +65,22 @@ describe("oncebox init", () => {
       expect(versions.length).toBeGreaterThan(6);
     },
   );
+
+  it.each([
+    { cloud: "aws", added: ["aws/inbox-service.ts"], script: "package aws --database postgres --service" },
+    { cloud: "azure", added: [], script: "package azure --database sqlserver" },
+  ])("SVC-07 FUN-10 --service: an app for $cloud has the inbox service", async ({ cloud, added, script }) => {
+    const [without, folder] = [join(parent, `${cloud}-without`), join(parent, `${cloud}-service`)];
+    expect((await cli("init", cloud, without)).code).toBe(0);
+    expect((await cli("init", cloud, folder, "--service")).code).toBe(0);
+    const [before, after] = [await filesIn(without), await filesIn(folder)];
+    expect(after.filter((name) => !before.includes(name))).toEqual(added.map((name) => `functions/${name}`));
+    const service = 'service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } },';
+    expect(await readFile(join(folder, "functions/app.ts"), "utf8")).toContain(`\n  ${service}\n`);
+    expect(await readFile(join(without, "functions/app.ts"), "utf8")).not.toContain("service:");
+    const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+    expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+  });
 
   it("overwrites nothing, and refuses an unknown cloud or database", async () => {
     expect(await cli("init", "aws", root)).toMatchObject({

@@ -1,0 +1,57 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCli } from "../../../src/cli/run.js";
+import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+
+describe("oncebox package and the inbox service", () => {
+  let parent: string;
+  beforeAll(async () => {
+    parent = await mkdtemp(join(tmpdir(), "oncebox-package-"));
+  });
+  afterAll(() => rm(parent, { recursive: true, force: true }));
+
+  const cli = async (...args: readonly string[]) => {
+    const lines: string[] = [];
+    const say = (line: string) => void lines.push(line);
+    const { signal } = new AbortController();
+    const code = await runCli(args, { env: {}, isInteractive: false, out: say, err: say, signal });
+    return { code, text: lines.join("\n") };
+  };
+
+  /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */
+  const bundled = async (names: readonly string[], service?: boolean) => {
+    const folder = await mkdtemp(join(parent, "app-"));
+    const functions = join(folder, "functions/aws");
+    await mkdir(functions, { recursive: true });
+    for (const name of names) {
+      await writeFile(join(functions, `${name}.ts`), "export const handler = () => undefined;\n");
+    }
+    const outFolder = join(folder, "build");
+    const asked = service === undefined ? {} : { service };
+    await bundleFunctions({ cloud: "aws", database: "postgres", folder, outFolder, ...asked });
+    return (await readdir(outFolder)).filter((name) => name.endsWith(".mjs")).sort();
+  };
+
+  it("SVC-03 FUN-10 on AWS its function is bundled only when it is asked for", async () => {
+    const all = ["webhook", "inbox-service"];
+    expect(await bundled(all)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, false)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, true)).toEqual(["inbox-service.mjs", "webhook.mjs"]);
+  });
+
+  it("FUN-10 on AWS it is refused when the app has no file for it", async () => {
+    await expect(bundled(["webhook"], true)).rejects.toThrow(
+      /functions.aws has no inbox-service\.ts\. oncebox init aws --service writes one\.$/,
+    );
+  });
+
+  it("FUN-10 on Azure the option is refused: the app's definition decides", async () => {
+    expect(await cli("package", "azure", "--service", "--out", join(parent, "azure"))).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("--service is for aws."),
+    });
+    expect(await readdir(parent)).not.toContain("azure");
+  });
+});
