@@ -15,6 +15,7 @@ export const scenarioNames = [
   "slow-neighbour",
   "killed-worker",
   "messaging",
+  "inbox-service",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
@@ -47,7 +48,7 @@ export interface Sizes {
   /** Fleets of workers that lose one. */
   readonly kills: number;
   readonly killedWhile: readonly KilledWhile[];
-  /** Messages to another service in one round: several at once, and one after the other. */
+  /** Messages to another service, or calls of the inbox service, in one round: several at once; and messages one after the other. */
   readonly messagesPerRound: Readonly<Record<DatabaseName, number>>;
   readonly singleMessages: number;
 }

@@ -9,6 +9,7 @@ import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
 import { idlePoll } from "./scenarios/idle-poll.js";
+import { inboxService } from "./scenarios/inbox-service.js";
 import { killedWorker } from "./scenarios/killed-worker.js";
 import { messaging } from "./scenarios/messaging.js";
 import { partitions } from "./scenarios/partitions.js";
@@ -33,6 +34,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "slow-neighbour": slowNeighbour,
   "killed-worker": killedWorker,
   messaging,
+  "inbox-service": inboxService,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

@@ -12,6 +12,7 @@ import { migrate } from "../sql/migrate.js";
 import { statementRunner } from "../sql/statement-runner.js";
 import { resolveStoreOptions } from "../sql/store-options.js";
 import { fromStoredText } from "../sql/stored-text.js";
+import { beginning } from "./begin-keys.js";
 import {
   defaultLeaseMs,
   type KeyReport,
@@ -81,6 +82,7 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
     const [row] = await runner.execute(statement, { source, message_id: key, ...params }, call);
     return row;
   };
+  const begin = beginning({ db, runner, statements: keys, source });
   const holding = holderCalls(run);
   const inspect = (key: string, call: CallOptions = {}) => run(keys.inspectKey, key, {}, call);
 
@@ -93,8 +95,9 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
       const headers = name === null ? null : JSON.stringify({ owner: name });
       // Made here, so that a call that is repeated after a lost connection finds its own lease.
       const leaseId = newLeaseId(wanted);
-      const row = await run(keys.tryBegin, key, { owner: leaseId, lease_ms: leaseMs, headers }, call);
-      const result = begun(row!, leaseId, db.dialect.fromTime);
+      requireKey(key);
+      const row = await begin({ message_id: key, owner: leaseId, lease_ms: leaseMs, headers }, call.signal);
+      const result = begun(row, leaseId, db.dialect.fromTime);
       logger.debug("try begin", { source, status: result.status }); // without the key, which may hold personal data
       return result;
     },

@@ -108,6 +108,11 @@ export interface InboxStatements extends QueueStatements {
 export interface KeyStatements {
   /** Inserts an unknown key, and leases a free one → status; mine, when it is leased under `:owner`; locked_until */
   readonly tryBegin: SqlStatement;
+  /**
+   * The same for several keys in one transaction, in the order of `:items`, no two alike → message_id and the row of each key.
+   * Where calls of one process can share a round trip.
+   */
+  readonly tryBeginMany?: SqlStatement;
   /** → locked_until, when `:owner` holds the key */
   readonly renewKey: SqlStatement;
   /** → any row, when `:owner` held the key, or has finished it before */

@@ -180,7 +180,7 @@ export class QueueModel {
 
   release(owner: string, keys: readonly string[]): string[] {
     return this.held(owner, keys).map((message) => {
-      message.visibleAt = this.now;
+      message.visibleAt = this.returned === "in order" ? message.dueSince : this.now;
       this.unlock(message);
       return message.key;
     });

@@ -15,6 +15,15 @@ export const keyStatements = (n: QueueNames): KeyStatements => ({
     `select r.status, r.mine, ${epochMs("r.locked_until")} as locked_until
 from ${n.object("_try_begin")}(${key}, :owner::uuid, :lease_ms::float8, :headers, :now::timestamptz) r`,
   ),
+  // The function is called for one item after the other, because it stands behind a subquery that is not merged.
+  tryBeginMany: statement(
+    "try begin many",
+    `select i.message_id, r.status, r.mine, ${epochMs("r.locked_until")} as locked_until
+from (
+  select * from json_to_recordset(:items::json) as t (message_id text, owner uuid, lease_ms float8, headers text) offset 0
+) i
+cross join lateral ${n.object("_try_begin")}(:source, i.message_id, i.owner, i.lease_ms, i.headers, :now::timestamptz) r`,
+  ),
   renewKey: statement(
     "renew key",
     `select ${epochMs("r")} as locked_until
