@@ -1,4 +1,3 @@
-import { jsonContent } from "../base/json-content.js";
 import type { Logger } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
 import type { PlainResponse } from "../base/plain-http.js";

@@ -135,7 +135,9 @@ export function serviceOperations(parts: ServiceParts): Operations {
       const expired = await reapWithin(outbox, budget);
       const failed = await expireWithin(outbox, budget);
       const sent = await purgeWithin(outbox, budget, { retentionMs: settings.sentRetentionMs });
-      const handled = await purgeWithin(inbox, budget, { retentionMs: settings.inboxRetentionMs });
+      // An envelope that was signed just before its message expired is accepted for as long as its time is tolerated.
+      const retentionMs = settings.inboxRetentionMs + settings.toleranceMs;
+      const handled = await purgeWithin(inbox, budget, { retentionMs });
       const [outboxStats, inboxStats] = [await outbox.stats(), await inbox.stats()];
       reports.sizes(outboxStats.counts.Ready, inboxStats.counts.Done);
       await dead.ended(budget);

@@ -210,7 +210,7 @@ export function responsesContract(harness: ContractHarness): void {
       };
       await respond("chair", 60_001);
       expect(await inventory.outboxStats()).toMatchObject({ counts: { Sent: 1, Failed: 0 } });
-      await respond("table", day + 1);
+      await respond("table", day + 5 * 60_000 + 1);
       await expect.poll(() => dead).toMatchObject([{ state: "Failed", messageType: "Response" }]);
       expect(await inventory.outboxStats()).toMatchObject({ counts: { Sent: 1, Failed: 1 } });
       expect(responses).toHaveLength(2); // with their acknowledgements
