@@ -6,7 +6,15 @@ const versions = ["22", "24"];
 const suites = process.argv.slice(2);
 // SQLite in a file differs from SQLite in memory only in the operating system, which is the same for every Node.
 const contract = ["sqlite-memory", "postgres"].map((name) => `test/contract/${name}.test.ts`);
-const what = suites.length > 0 ? suites : ["test/unit", ...contract];
+// These read sources and documents, or repeat a check a hundred thousand times: the same on every Node.
+const sameEverywhere = [
+  "test/unit/docs/**",
+  "test/unit/**/{boundaries,guides,lock-file,mutated-*,python,readme,rendered-schema,types}.test.ts",
+];
+const what =
+  suites.length > 0
+    ? suites
+    : ["test/unit", ...contract, ...sameEverywhere.map((files) => `--exclude=${files}`)];
 
 for (const version of versions) {
   const command = ["exec", "--yes", `--package=node@${version}`, "--", "node"];
