@@ -44,12 +44,18 @@ create table "infra"."inbox_state" (
   keyed boolean,
   -- not of a done message: there it is processed_at
   last_attempt_at timestamptz,
-  last_error text
+  -- of a dead message
+  died_at timestamptz,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) collate "C"
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "inbox_claim" on "infra"."inbox_state" (status, visible_at, seq);
+
+create index "inbox_dead" on "infra"."inbox_state" (seq) include (error_group, died_at) where status = 4;
 
 create table "infra"."inbox_done" (
   seq bigint primary key,
@@ -57,6 +63,16 @@ create table "infra"."inbox_done" (
   attempt integer not null,
   processed_by varchar(100),
   last_error text
+);
+
+create table "infra"."inbox_attempts" (
+  seq bigint not null,
+  number bigint generated always as identity,
+  attempt integer not null,
+  ended_at timestamptz not null,
+  worker uuid,
+  error text,
+  primary key (seq, number)
 );
 
 create table "infra"."inbox_partition_lock" (
@@ -168,6 +184,39 @@ select
 from "infra"."inbox" m
 left join "infra"."inbox_state" s on s.seq = m.seq
 left join "infra"."inbox_done" d on d.seq = m.seq;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_record_attempts"(p_attempts json) returns boolean
+language plpgsql
+strict
+set enable_seqscan = off
+as $body$
+declare
+  v_seqs bigint[];
+begin
+  with added as (
+    insert into "infra"."inbox_attempts" (seq, attempt, ended_at, worker, error)
+    select i.seq, i.attempt, i.ended_at, i.worker, i.error
+    from json_to_recordset(p_attempts) as i(seq bigint, attempt integer, ended_at timestamptz, worker uuid, error text)
+    returning seq
+  )
+  select array_agg(added.seq) into v_seqs from added;
+
+  delete from "infra"."inbox_attempts" a
+  where a.seq = any (v_seqs) and a.number <= (
+      select b.number from "infra"."inbox_attempts" b where b.seq = a.seq order by b.number desc offset 50 limit 1
+    );
+  return false;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_record_attempts"(json)';
+  execute definition;
+end
+$body1$;
 
 create or replace function "infra"."inbox_enqueue_arrivals"() returns trigger
 language plpgsql
@@ -572,7 +621,7 @@ $body1$;
 
 do $body1$
 declare
-  definition constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint
+  definition constant text := 'create or replace function "infra"."inbox_mark"(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz) returns bigint
 language plpgsql
 volatile
 as $body$
@@ -603,7 +652,9 @@ begin
     values (v_seq, v_now, v_attempt, v_error);
   else
     update "infra"."inbox_state" s
-    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error
+    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error,
+      error_group = case when p_error is null then s.error_group else p_error_group end,
+      died_at = case when p_status = 4 then v_now else s.died_at end
     where s.seq = v_seq;
   end if;
   if v_keyed and (p_status = 3 or not p_blocks) then perform "infra"."inbox_leave_partition"(array[v_seq]); end if;
@@ -613,7 +664,7 @@ $body$';
 begin
   execute definition;
 exception when invalid_function_definition then
-  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, boolean, timestamptz)';
+  execute 'drop function if exists "infra"."inbox_mark"(text, text, smallint, text, text, boolean, timestamptz)';
   execute definition;
 end
 $body1$;
@@ -810,12 +861,18 @@ create table "infra"."outbox_state" (
   keyed boolean,
   -- not of a done message: there it is processed_at
   last_attempt_at timestamptz,
-  last_error text
+  -- of a dead message
+  died_at timestamptz,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) collate "C"
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 
 create index "outbox_claim" on "infra"."outbox_state" (status, visible_at, seq);
+
+create index "outbox_dead" on "infra"."outbox_state" (seq) include (error_group, died_at) where status = 4;
 
 create table "infra"."outbox_done" (
   seq bigint primary key,
@@ -823,6 +880,16 @@ create table "infra"."outbox_done" (
   attempt integer not null,
   processed_by varchar(100),
   last_error text
+);
+
+create table "infra"."outbox_attempts" (
+  seq bigint not null,
+  number bigint generated always as identity,
+  attempt integer not null,
+  ended_at timestamptz not null,
+  worker uuid,
+  error text,
+  primary key (seq, number)
 );
 
 create table "infra"."outbox_partition_lock" (
@@ -934,6 +1001,39 @@ select
 from "infra"."outbox" m
 left join "infra"."outbox_state" s on s.seq = m.seq
 left join "infra"."outbox_done" d on d.seq = m.seq;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_record_attempts"(p_attempts json) returns boolean
+language plpgsql
+strict
+set enable_seqscan = off
+as $body$
+declare
+  v_seqs bigint[];
+begin
+  with added as (
+    insert into "infra"."outbox_attempts" (seq, attempt, ended_at, worker, error)
+    select i.seq, i.attempt, i.ended_at, i.worker, i.error
+    from json_to_recordset(p_attempts) as i(seq bigint, attempt integer, ended_at timestamptz, worker uuid, error text)
+    returning seq
+  )
+  select array_agg(added.seq) into v_seqs from added;
+
+  delete from "infra"."outbox_attempts" a
+  where a.seq = any (v_seqs) and a.number <= (
+      select b.number from "infra"."outbox_attempts" b where b.seq = a.seq order by b.number desc offset 50 limit 1
+    );
+  return false;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_record_attempts"(json)';
+  execute definition;
+end
+$body1$;
 
 create or replace function "infra"."outbox_enqueue_arrivals"() returns trigger
 language plpgsql

@@ -20,6 +20,8 @@ grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to onc
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_functions;
 -- Done messages are never changed.
 grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to oncebox_functions;
+-- The failed attempts of messages.
+grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
 -- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;

@@ -1,3 +1,4 @@
+import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
 
@@ -79,6 +80,8 @@ export interface ListFilter<State extends string> extends CallOptions {
   readonly source?: string | undefined;
   /** Part of the last error's text. */
   readonly error?: string | undefined;
+  /** The `errorGroup` of a group that `deadGroups` returned. */
+  readonly errorGroup?: string | undefined;
   readonly olderThanMs?: number | undefined;
   readonly newerThanMs?: number | undefined;
   /** 100 by default, 1,000 at most. */
@@ -191,6 +194,8 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
 
+  /** The failed attempts of a message, the oldest first; the last 50 of them. */
+  attempts: DeadLetters<Key>["attempts"];
   get(key: Key, options?: CallOptions): Promise<Message | null>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;
   stats(options?: CallOptions): Promise<QueueStats<State>>;

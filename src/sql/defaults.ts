@@ -1,3 +1,6 @@
+/** The failed attempts of a message that are kept: the last ones. */
+export const keptAttempts = 50;
+
 export const defaults = {
   leaseMs: 30_000,
   batchSize: 50,

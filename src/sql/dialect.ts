@@ -75,6 +75,8 @@ export interface QueueStatements {
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
+  /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
+  readonly attempts: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
   /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry) */

@@ -14,12 +14,14 @@ const suffixes = [
   "PartitionQueue",
   "PartitionLock",
   "PendingArrivals",
+  "Attempts",
   "_state",
   "_messages",
   "_done",
   "_partition_queue",
   "_partition_lock",
   "_pending_arrivals",
+  "_attempts",
 ];
 
 /**

@@ -22,6 +22,12 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get: callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
+    attempts: callProcedure(
+      n,
+      "attempts",
+      "Attempts",
+      n.kind === "inbox" ? signatures.AttemptsByKey : signatures.AttemptsById,
+    ),
     list: callProcedure(n, "list", "List", signatures.List),
     stats: callProcedure(n, "stats", "Stats", signatures.Stats),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue", signatures.OldestDue),

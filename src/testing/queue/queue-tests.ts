@@ -1,3 +1,4 @@
+import { attemptTests } from "../dead-letters/attempts.js";
 import type { TestDatabase } from "../harness.js";
 import { claimTests } from "./claim.js";
 import { cleanUpTests } from "./clean-up.js";
@@ -28,6 +29,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   faultTests(context);
   cleanUpTests(context);
   operationsTests(context);
+  attemptTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

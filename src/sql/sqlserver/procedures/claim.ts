@@ -1,7 +1,9 @@
 import { crashesBeforeAlone } from "../../../queue/crashes.js";
 import { status } from "../../dialect.js";
+import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
-import { reasons } from "../../reasons.js";
+import { reasonGroups, reasons } from "../../reasons.js";
+import { lostLease, noLease, recordLost } from "../attempts.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
@@ -25,7 +27,9 @@ const claimedTable = `declare @claimed table (
   locked_until datetime2(3) null,
   owner uniqueidentifier null,
   crashes int not null,
-  status tinyint not null
+  status tinyint not null,
+  lost_at datetime2(3) null,
+  lost_by uniqueidentifier null
 );`;
 
 export function claim(n: QueueNames): string {
@@ -45,11 +49,17 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     when ${lost} then ${unicodeLiteral(reasons.leaseExpired)}
     else ${s}.last_error
-  end
-output ${inserted(leaseColumns)}
-into @claimed (${leaseColumns.join(", ")})
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)}
+    when ${lost} then ${literal(reasonGroups.leaseExpired)}
+    else ${s}.error_group
+  end,
+  died_at = case when ${dies} then @now else ${s}.died_at end
+output ${inserted(leaseColumns)}, p.lost_at, p.lost_by
+into @claimed (${leaseColumns.join(", ")}, lost_at, lost_by)
 from (
-  select top (${top}) r.seq
+  select top (${top}) r.seq, ${from === status.held ? lostLease("r") : noLease}
   from ${pickFrom(n, index)}
   where r.status = ${from} and r.visible_at <= @now${which}
   order by r.visible_at, r.seq
@@ -80,6 +90,8 @@ ${indented(take("@limit", "_Held", status.held))}
   if @limit > 0
 ${indented(indented(take("@limit", "_Ready", status.ready)))}
 end
+
+${recordLost(n, "@claimed")}
 
 ${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 

@@ -1,6 +1,8 @@
 import { status } from "../../dialect.js";
+import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
-import { beforeThat, reasons } from "../../reasons.js";
+import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
+import { deleteAttempts, lostLease, recordLost } from "../attempts.js";
 import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
 import {
@@ -22,14 +24,15 @@ export function reap(n: QueueNames): string {
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const expired = (t: string) =>
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}) and ${t}.locked_until is null`;
-  const pick = (from: string, condition: string, order: string) => `select o.seq
+  const pick = (from: string, condition: string, order: string) => `select o.seq, o.lost_at, o.lost_by
     from (
-      select top (@limit) r.seq
+      select top (@limit) r.seq, ${lostLease("r")}
       from ${from}
       where ${condition}
       order by ${order}
     ) o`;
-  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null,
+  lost_at datetime2(3) null, lost_by uniqueidentifier null);
 declare @leaving_queue table (seq bigint not null primary key);
 
 ${atomically(`-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
@@ -40,10 +43,13 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   owner = null,
   locked_until = null,
   last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
-  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at)
-output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
+  died_at = case when ${dies} then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, p.lost_at, p.lost_by
+into @reaped (seq, status, expires_at, attempt, lost_at, lost_by)
 from (
-  select top (@limit) u.seq
+  select top (@limit) u.seq, u.lost_at, u.lost_by
   from (
     ${pick(pickFrom(n, "_Held"), leaseEnded("r"), "r.visible_at, r.seq")}
     union all
@@ -52,6 +58,8 @@ from (
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
+
+${recordLost(n, "@reaped")}
 
 -- also dead messages that are still in their partition queues because deadInPartition was "block"
 if @blocks = 0
@@ -136,6 +144,8 @@ ${seekEach};
 delete from ${n.state}
 from @gone g, ${n.state} with (rowlock)
 where ${stateTable(n)}.seq = g.seq
-${seekEach};`)}
+${seekEach};
+
+${deleteAttempts(n, "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
