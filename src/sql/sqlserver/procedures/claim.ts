@@ -3,7 +3,7 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
 import { reasonGroups, reasons } from "../../reasons.js";
-import { lostLease, noLease, recordLost } from "../attempts.js";
+import { lostTable, pickLost, recordLost } from "../attempts.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
@@ -27,9 +27,7 @@ const claimedTable = `declare @claimed table (
   locked_until datetime2(3) null,
   owner uniqueidentifier null,
   crashes int not null,
-  status tinyint not null,
-  lost_at datetime2(3) null,
-  lost_by uniqueidentifier null
+  status tinyint not null
 );`;
 
 export function claim(n: QueueNames): string {
@@ -56,10 +54,10 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
     else ${s}.error_group
   end,
   died_at = case when ${dies} then @now else ${s}.died_at end
-output ${inserted(leaseColumns)}, p.lost_at, p.lost_by
-into @claimed (${leaseColumns.join(", ")}, lost_at, lost_by)
+output ${inserted(leaseColumns)}
+into @claimed (${leaseColumns.join(", ")})
 from (
-  select top (${top}) r.seq, ${from === status.held ? lostLease("r") : noLease}
+  select top (${top}) r.seq
   from ${pickFrom(n, index)}
   where r.status = ${from} and r.visible_at <= @now${which}
   order by r.visible_at, r.seq
@@ -70,10 +68,17 @@ ${seekEach};`;
   return `${prepareLease}
 ${prepareBackoff}
 ${claimedTable}
+${lostTable}
 
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
-${atomically(`-- a message with two crashes is claimed alone
+${atomically(`${pickLost(
+  n,
+  `r.status = ${status.held} and r.visible_at <= @now and ${isLost("r")}`,
+  `case when r.crashes + 1 >= ${crashesBeforeAlone} then 0 else 1 end, r.visible_at, r.seq`,
+)}
+
+-- a message with two crashes is claimed alone
 if exists (
   select 1 from ${n.state} r with (index(${n.bare("_Held")}), ${readPast})
   where r.status = ${status.held} and r.visible_at <= @now${isSuspect}

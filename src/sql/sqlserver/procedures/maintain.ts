@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { deleteAttempts, lostLease, recordLost } from "../attempts.js";
+import { deleteAttempts, lostTable, pickLost, recordLost } from "../attempts.js";
 import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
 import {
@@ -24,18 +24,20 @@ export function reap(n: QueueNames): string {
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const expired = (t: string) =>
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}) and ${t}.locked_until is null`;
-  const pick = (from: string, condition: string, order: string) => `select o.seq, o.lost_at, o.lost_by
+  const pick = (from: string, condition: string, order: string) => `select o.seq
     from (
-      select top (@limit) r.seq, ${lostLease("r")}
+      select top (@limit) r.seq
       from ${from}
       where ${condition}
       order by ${order}
     ) o`;
-  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null,
-  lost_at datetime2(3) null, lost_by uniqueidentifier null);
+  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+${lostTable}
 declare @leaving_queue table (seq bigint not null primary key);
 
-${atomically(`-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
+${atomically(`${pickLost(n, leaseEnded("r"), "r.visible_at, r.seq")}
+
+-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
@@ -46,10 +48,10 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
   died_at = case when ${dies} then @now else ${s}.died_at end
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, p.lost_at, p.lost_by
-into @reaped (seq, status, expires_at, attempt, lost_at, lost_by)
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+into @reaped (seq, status, expires_at, attempt)
 from (
-  select top (@limit) u.seq, u.lost_at, u.lost_by
+  select top (@limit) u.seq
   from (
     ${pick(pickFrom(n, "_Held"), leaseEnded("r"), "r.visible_at, r.seq")}
     union all
