@@ -8,6 +8,19 @@ create table if not exists "oncebox_migrations" (
   primary key (queue, number)
 ) strict;
 
+create table if not exists "oncebox_operations" (
+  id text primary key,
+  started_at integer not null,
+  who text not null,
+  action text not null,
+  queue text not null,
+  filter text not null,
+  matched integer not null default 0,
+  done integer not null default 0,
+  last_seq integer not null default 0,
+  ended_at integer
+) strict;
+
 create table "Inbox" (
   seq integer primary key,
   source text not null,

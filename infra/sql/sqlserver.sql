@@ -18,6 +18,22 @@ if object_id(N'[infra].[oncebox_migrations]', N'U') is null
   )
 go
 
+if object_id(N'[infra].[oncebox_operations]', N'U') is null
+  create table [infra].[oncebox_operations] (
+    id uniqueidentifier not null,
+    started_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    action nvarchar(20) not null,
+    queue nvarchar(100) collate Latin1_General_100_BIN2 not null,
+    filter nvarchar(max) not null,
+    matched bigint not null constraint [oncebox_operations_Matched] default 0,
+    done bigint not null constraint [oncebox_operations_Done] default 0,
+    last_seq bigint not null constraint [oncebox_operations_LastSeq] default 0,
+    ended_at datetime2(3) null,
+    constraint [oncebox_operations_PK] primary key clustered (id)
+  )
+go
+
 create table [infra].[Inbox] (
   seq bigint identity(1, 1) not null,
   source nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -340,15 +356,20 @@ begin
     locked_until datetime2(3) null,
     owner uniqueidentifier null,
     crashes int not null,
-    status tinyint not null,
-    lost_at datetime2(3) null,
-    lost_by uniqueidentifier null
+    status tinyint not null
   );
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
 
   if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
+  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
 
   -- a message with two crashes is claimed alone
   if exists (
@@ -373,10 +394,10 @@ begin
         else [InboxState].error_group
       end,
       died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
-      select top (1) r.seq, r.locked_until as lost_at, r.owner as lost_by
+      select top (1) r.seq
       from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
       where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
       order by r.visible_at, r.seq
@@ -405,10 +426,10 @@ begin
         else [InboxState].error_group
       end,
       died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
-      select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+      select top (@limit) r.seq
       from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
       where r.status = 2 and r.visible_at <= @now
       order by r.visible_at, r.seq
@@ -437,10 +458,10 @@ begin
           else [InboxState].error_group
         end,
         died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
       from (
-        select top (@limit) r.seq, cast(null as datetime2(3)) as lost_at, cast(null as uniqueidentifier) as lost_by
+        select top (@limit) r.seq
         from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
         where r.status = 1 and r.visible_at <= @now
         order by r.visible_at, r.seq
@@ -449,15 +470,15 @@ begin
       option (loop join, force order);
   end
 
-  if exists (select 1 from @claimed c where c.lost_at is not null)
+  if exists (select 1 from @lost)
   begin
     insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, c.lost_at, c.lost_by, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @claimed c
-    where c.lost_at is not null;
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @claimed c on c.seq = l.seq;
 
     delete from [infra].[InboxAttempts]
-    from @claimed c, [infra].[InboxAttempts] with (rowlock)
+    from @lost c, [infra].[InboxAttempts] with (rowlock)
     where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
       select min(k.number)
       from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
@@ -741,12 +762,18 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null,
-    lost_at datetime2(3) null, lost_by uniqueidentifier null);
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.locked_until < @now
+  order by r.visible_at, r.seq;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[InboxState]
@@ -759,22 +786,22 @@ begin
     error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
     died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, p.lost_at, p.lost_by
-  into @reaped (seq, status, expires_at, attempt, lost_at, lost_by)
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+  into @reaped (seq, status, expires_at, attempt)
   from (
-    select top (@limit) u.seq, u.lost_at, u.lost_by
+    select top (@limit) u.seq
     from (
-      select o.seq, o.lost_at, o.lost_by
+      select o.seq
       from (
-        select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+        select top (@limit) r.seq
         from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
         where r.status = 2 and r.locked_until < @now
         order by r.visible_at, r.seq
       ) o
       union all
-      select o.seq, o.lost_at, o.lost_by
+      select o.seq
       from (
-        select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+        select top (@limit) r.seq
         from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
         where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
         order by r.expires_at
@@ -784,15 +811,15 @@ begin
   where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5) and [InboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @reaped c where c.lost_at is not null)
+  if exists (select 1 from @lost)
   begin
     insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, c.lost_at, c.lost_by, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @reaped c
-    where c.lost_at is not null;
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @reaped c on c.seq = l.seq;
 
     delete from [infra].[InboxAttempts]
-    from @reaped c, [infra].[InboxAttempts] with (rowlock)
+    from @lost c, [infra].[InboxAttempts] with (rowlock)
     where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
       select min(k.number)
       from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
@@ -1134,6 +1161,285 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_DeadGroups]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_DeadGroups] as return 0')
+go
+
+alter procedure [infra].[Inbox_DeadGroups]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @groups table (
+    error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
+    [count] bigint not null,
+    first_at datetime2(3) not null,
+    last_at datetime2(3) not null,
+    seq bigint not null
+  );
+
+  insert into @groups (error_group, [count], first_at, last_at, seq)
+  select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  group by coalesce(s.error_group, '')
+  order by count_big(*) desc, coalesce(s.error_group, '')
+  option (recompile);
+
+  select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
+    s.last_error as last_error, m.source as source, m.message_id as message_id
+  from @groups g
+  inner join [infra].[InboxState] s on s.seq = g.seq
+  inner join [infra].[Inbox] m on m.seq = g.seq
+  order by g.[count] desc, g.error_group
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_CountDead]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_CountDead] as return 0')
+go
+
+alter procedure [infra].[Inbox_CountDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select count_big(*) as [count]
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Inbox_NextDead]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_NextDead] as return 0')
+go
+
+alter procedure [infra].[Inbox_NextDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.seq > @after_seq and s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Inbox_Discard]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Discard] as return 0')
+go
+
+alter procedure [infra].[Inbox_Discard]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
+  end
+
+  delete from [infra].[Inbox]
+  from @gone g, [infra].[Inbox] with (rowlock)
+  where [Inbox].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[InboxState]
+  from @gone g, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[InboxAttempts]
+  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Inbox_AddOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_AddOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_AddOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @who nvarchar(255),
+  @action nvarchar(20),
+  @filter nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
+  values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_LockOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_LockOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_LockOperation]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_MoveOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_MoveOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_MoveOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @matched bigint,
+  @done bigint,
+  @last_seq bigint,
+  @ended bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  update [infra].[oncebox_operations] with (rowlock)
+  set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+  where id = @id;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_Operations]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Operations] as return 0')
+go
+
+alter procedure [infra].[Inbox_Operations]
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.queue = N'inbox:Inbox'
+  order by o.started_at desc, o.id desc;
 end
 go
 
@@ -2526,15 +2832,20 @@ begin
     locked_until datetime2(3) null,
     owner uniqueidentifier null,
     crashes int not null,
-    status tinyint not null,
-    lost_at datetime2(3) null,
-    lost_by uniqueidentifier null
+    status tinyint not null
   );
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
 
   if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
+  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
 
   -- a message with two crashes is claimed alone
   if exists (
@@ -2559,10 +2870,10 @@ begin
         else [OutboxState].error_group
       end,
       died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
-      select top (1) r.seq, r.locked_until as lost_at, r.owner as lost_by
+      select top (1) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
       where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
       order by r.visible_at, r.seq
@@ -2591,10 +2902,10 @@ begin
         else [OutboxState].error_group
       end,
       died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
-      select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+      select top (@limit) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
       where r.status = 2 and r.visible_at <= @now
       order by r.visible_at, r.seq
@@ -2623,10 +2934,10 @@ begin
           else [OutboxState].error_group
         end,
         died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, p.lost_at, p.lost_by
-      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, lost_at, lost_by)
+      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
+      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
       from (
-        select top (@limit) r.seq, cast(null as datetime2(3)) as lost_at, cast(null as uniqueidentifier) as lost_by
+        select top (@limit) r.seq
         from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
         where r.status = 1 and r.visible_at <= @now
         order by r.visible_at, r.seq
@@ -2635,15 +2946,15 @@ begin
       option (loop join, force order);
   end
 
-  if exists (select 1 from @claimed c where c.lost_at is not null)
+  if exists (select 1 from @lost)
   begin
     insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, c.lost_at, c.lost_by, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @claimed c
-    where c.lost_at is not null;
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @claimed c on c.seq = l.seq;
 
     delete from [infra].[OutboxAttempts]
-    from @claimed c, [infra].[OutboxAttempts] with (rowlock)
+    from @lost c, [infra].[OutboxAttempts] with (rowlock)
     where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
       select min(k.number)
       from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
@@ -2927,12 +3238,18 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null,
-    lost_at datetime2(3) null, lost_by uniqueidentifier null);
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.locked_until < @now
+  order by r.visible_at, r.seq;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[OutboxState]
@@ -2945,22 +3262,22 @@ begin
     error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
     died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, p.lost_at, p.lost_by
-  into @reaped (seq, status, expires_at, attempt, lost_at, lost_by)
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+  into @reaped (seq, status, expires_at, attempt)
   from (
-    select top (@limit) u.seq, u.lost_at, u.lost_by
+    select top (@limit) u.seq
     from (
-      select o.seq, o.lost_at, o.lost_by
+      select o.seq
       from (
-        select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+        select top (@limit) r.seq
         from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
         where r.status = 2 and r.locked_until < @now
         order by r.visible_at, r.seq
       ) o
       union all
-      select o.seq, o.lost_at, o.lost_by
+      select o.seq
       from (
-        select top (@limit) r.seq, r.locked_until as lost_at, r.owner as lost_by
+        select top (@limit) r.seq
         from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
         where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
         order by r.expires_at
@@ -2970,15 +3287,15 @@ begin
   where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5) and [OutboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @reaped c where c.lost_at is not null)
+  if exists (select 1 from @lost)
   begin
     insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, c.lost_at, c.lost_by, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @reaped c
-    where c.lost_at is not null;
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @reaped c on c.seq = l.seq;
 
     delete from [infra].[OutboxAttempts]
-    from @reaped c, [infra].[OutboxAttempts] with (rowlock)
+    from @lost c, [infra].[OutboxAttempts] with (rowlock)
     where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
       select min(k.number)
       from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
@@ -3317,6 +3634,285 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_DeadGroups]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_DeadGroups] as return 0')
+go
+
+alter procedure [infra].[Outbox_DeadGroups]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @groups table (
+    error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
+    [count] bigint not null,
+    first_at datetime2(3) not null,
+    last_at datetime2(3) not null,
+    seq bigint not null
+  );
+
+  insert into @groups (error_group, [count], first_at, last_at, seq)
+  select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  group by coalesce(s.error_group, '')
+  order by count_big(*) desc, coalesce(s.error_group, '')
+  option (recompile);
+
+  select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
+    s.last_error as last_error, m.id as id
+  from @groups g
+  inner join [infra].[OutboxState] s on s.seq = g.seq
+  inner join [infra].[Outbox] m on m.seq = g.seq
+  order by g.[count] desc, g.error_group
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_CountDead]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_CountDead] as return 0')
+go
+
+alter procedure [infra].[Outbox_CountDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select count_big(*) as [count]
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Outbox_NextDead]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_NextDead] as return 0')
+go
+
+alter procedure [infra].[Outbox_NextDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.seq > @after_seq and s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Outbox_Discard]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Discard] as return 0')
+go
+
+alter procedure [infra].[Outbox_Discard]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
+  end
+
+  delete from [infra].[Outbox]
+  from @gone g, [infra].[Outbox] with (rowlock)
+  where [Outbox].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxState]
+  from @gone g, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxAttempts]
+  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Outbox_AddOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_AddOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_AddOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @who nvarchar(255),
+  @action nvarchar(20),
+  @filter nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
+  values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_LockOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_LockOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_LockOperation]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_MoveOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_MoveOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_MoveOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @matched bigint,
+  @done bigint,
+  @last_seq bigint,
+  @ended bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  update [infra].[oncebox_operations] with (rowlock)
+  set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+  where id = @id;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_Operations]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Operations] as return 0')
+go
+
+alter procedure [infra].[Outbox_Operations]
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.queue = N'outbox:Outbox'
+  order by o.started_at desc, o.id desc;
 end
 go
 

@@ -68,13 +68,13 @@ async function overDead(
   }
 }
 
-/** Batches of at most a second's worth, and the wait after each. */
+/** Batches of a tenth of a second's worth, and the wait after each. */
 function paceOf(ratePerSecond: number | undefined): { readonly batchSize: number; readonly waitMs: number } {
   if (ratePerSecond === undefined) return { batchSize: mostAtOnce, waitMs: 0 };
   if (typeof ratePerSecond !== "number" || !(ratePerSecond > 0 && ratePerSecond <= 1_000_000))
     throw new ArgumentRangeError(
       `ratePerSecond must be more than 0 and at most 1,000,000, not ${String(ratePerSecond)}.`,
     );
-  const batchSize = Math.max(1, Math.min(mostAtOnce, Math.floor(ratePerSecond)));
+  const batchSize = Math.min(mostAtOnce, Math.ceil(ratePerSecond / 10));
   return { batchSize, waitMs: (batchSize / ratePerSecond) * 1_000 };
 }

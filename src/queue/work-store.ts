@@ -154,7 +154,8 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
  * saves a query.
  */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
+export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
+  extends DeadLetters<Key> {
   /** Names the store in logs. */
   readonly id: string;
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
@@ -194,8 +195,6 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
 
-  /** The failed attempts of a message, the oldest first; the last 50 of them. */
-  attempts: DeadLetters<Key>["attempts"];
   get(key: Key, options?: CallOptions): Promise<Message | null>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;
   stats(options?: CallOptions): Promise<QueueStats<State>>;

@@ -8,4 +8,5 @@ export const defaults = {
   purgeBatchSize: 500,
   retentionMs: 30 * 24 * 60 * 60 * 1000,
   listLimit: 100,
+  operationBatchSize: 200,
 } as const;

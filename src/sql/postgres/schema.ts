@@ -6,6 +6,7 @@ import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
+import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
@@ -217,6 +218,7 @@ export const ledger: LedgerStatements = {
   applied_at timestamptz not null default now(),
   primary key (queue, number)
 )`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),

@@ -12,6 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
+import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
@@ -107,6 +108,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
+    ...deadStatements(n),
     // Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the
     // order. A message with two crashes is claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.

@@ -6,6 +6,7 @@ import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { createAttempts } from "./attempts.js";
+import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
   hasExpiry,
@@ -281,6 +282,7 @@ export const ledger: LedgerStatements = {
   applied_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   primary key (queue, number)
 ) strict`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),

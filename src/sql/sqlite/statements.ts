@@ -7,6 +7,7 @@ import {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
+import { deadStatements } from "./dead-statements.js";
 import {
   endOfTime,
   field,
@@ -30,6 +31,7 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   ...settleStatements(n, blockOnDead),
   ...maintainStatements(n, blockOnDead),
   ...readStatements(n),
+  ...deadStatements(n),
 });
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {

@@ -9,6 +9,7 @@ import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { partitionTables } from "./partitions.js";
+import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 
@@ -223,6 +224,7 @@ set numeric_roundabort off`,
     applied_at datetime2(3) not null constraint ${quote("oncebox_migrations_AppliedAt")} default sysutcdatetime(),
     constraint ${quote("oncebox_migrations_PK")} primary key clustered (queue, number)
   )`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement(

@@ -38,6 +38,14 @@ const parameterTypes = {
   headers: "nvarchar(max)",
   due_at: "datetime2(3)",
   expires_at: "datetime2(3)",
+  at: "datetime2(3)",
+  who: "nvarchar(255)",
+  action: "nvarchar(20)",
+  filter: "nvarchar(max)",
+  matched: "bigint",
+  done: "bigint",
+  last_seq: "bigint",
+  ended: "bit",
 } as const;
 
 export type ParameterName = keyof typeof parameterTypes;
@@ -47,6 +55,16 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
   kind === "outbox" && name === "message_id" ? "uniqueidentifier" : parameterTypes[name];
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
+const deadFilter = [
+  "now",
+  "at",
+  "topic",
+  "source",
+  "error",
+  "error_group",
+  "older_than_ms",
+  "newer_than_ms",
+] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
@@ -99,6 +117,14 @@ export const signatures = {
   ReleaseKey: ["given_now", "source", "message_id", "owner"],
   InspectKey: ["now", "source", "message_id"],
   PurgeKeys: ["now", "source", "retention_ms", "limit"],
+  DeadGroups: [...deadFilter, "limit"],
+  CountDead: deadFilter,
+  NextDead: [...deadFilter, "after_seq", "limit"],
+  Discard: ["items"],
+  AddOperation: ["now", "id", "who", "action", "filter"],
+  LockOperation: ["id"],
+  MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
+  Operations: ["limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

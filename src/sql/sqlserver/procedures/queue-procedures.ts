@@ -5,6 +5,7 @@ import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
+import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
@@ -80,6 +81,7 @@ ${settle(
         rejoinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
+    ...deadProcedures(n),
     make("EnqueueArrivals", atomically(enqueueArrivals(n))),
     make("LeavePartition", atomically(leavePartition(n))),
   ];
