@@ -28,6 +28,7 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export type * from "./queue/dead-letters.js";
 export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
@@ -42,6 +43,8 @@ export type {
 } from "./queue/message.js";
 export type { OwnerToken } from "./queue/owner-token.js";
 export { newOwnerToken, ownerToken } from "./queue/owner-token.js";
+export type { ReplayDeadOptions, ReplayDeadResult } from "./queue/replay-dead.js";
+export { discardDead, replayDead } from "./queue/replay-dead.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { StandardSchema } from "./queue/standard-schema.js";

@@ -8,6 +8,19 @@ create table if not exists "oncebox_migrations" (
   primary key (queue, number)
 ) strict;
 
+create table if not exists "oncebox_operations" (
+  id text primary key,
+  started_at integer not null,
+  who text not null,
+  action text not null,
+  queue text not null,
+  filter text not null,
+  matched integer not null default 0,
+  done integer not null default 0,
+  last_seq integer not null default 0,
+  ended_at integer
+) strict;
+
 create table "Inbox" (
   seq integer primary key,
   source text not null,
@@ -41,7 +54,11 @@ create table "InboxState" (
   processed_by text,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  last_error text
+  -- of a dead message
+  died_at integer,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group text
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
@@ -49,6 +66,8 @@ create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
 create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
 create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
+
+create index "InboxDead" on "InboxState" (seq, error_group, died_at) where status = 4;
 
 create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
@@ -76,6 +95,34 @@ begin
   where status = 5 and seq = (
     select seq from "InboxPartitionQueue" where partition_key = old.partition_key order by position limit 1
   );
+end;
+
+create table "InboxAttempts" (
+  number integer primary key,
+  seq integer not null,
+  attempt integer not null,
+  ended_at integer not null,
+  worker text,
+  error text
+) strict;
+
+create index "InboxAttemptsOfMessage" on "InboxAttempts" (seq);
+
+create trigger "InboxForgetAttempts"
+after insert on "InboxAttempts"
+begin
+  delete from "InboxAttempts"
+  where seq = new.seq and number <= (
+    select number from "InboxAttempts" where seq = new.seq order by number desc limit 1 offset 50
+  );
+end;
+
+create trigger "InboxRecordLostAttempt"
+after update of crashes on "InboxState"
+when new.crashes > old.crashes and old.locked_until is not null
+begin
+  insert into "InboxAttempts" (seq, attempt, ended_at, worker, error)
+  values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
 
 create trigger "InboxAddState"
@@ -140,6 +187,7 @@ create trigger "InboxRemoveState"
 after delete on "Inbox"
 begin
   delete from "InboxState" where seq = old.seq;
+  delete from "InboxAttempts" where seq = old.seq;
   delete from "InboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
   update "InboxCursor"
   set last_deleted = old.seq
@@ -207,12 +255,18 @@ create table "OutboxState" (
   processed_by text,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  last_error text
+  -- of a dead message
+  died_at integer,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group text
 ) strict;
 
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
 create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
+
+create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where status = 4;
 
 create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
@@ -242,6 +296,34 @@ begin
   );
 end;
 
+create table "OutboxAttempts" (
+  number integer primary key,
+  seq integer not null,
+  attempt integer not null,
+  ended_at integer not null,
+  worker text,
+  error text
+) strict;
+
+create index "OutboxAttemptsOfMessage" on "OutboxAttempts" (seq);
+
+create trigger "OutboxForgetAttempts"
+after insert on "OutboxAttempts"
+begin
+  delete from "OutboxAttempts"
+  where seq = new.seq and number <= (
+    select number from "OutboxAttempts" where seq = new.seq order by number desc limit 1 offset 50
+  );
+end;
+
+create trigger "OutboxRecordLostAttempt"
+after update of crashes on "OutboxState"
+when new.crashes > old.crashes and old.locked_until is not null
+begin
+  insert into "OutboxAttempts" (seq, attempt, ended_at, worker, error)
+  values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
+end;
+
 create trigger "OutboxAddState"
 after insert on "Outbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
@@ -269,6 +351,7 @@ create trigger "OutboxRemoveState"
 after delete on "Outbox"
 begin
   delete from "OutboxState" where seq = old.seq;
+  delete from "OutboxAttempts" where seq = old.seq;
   delete from "OutboxPartitionQueue" where old.partition_key is not null and seq = old.seq;
   update "OutboxCursor"
   set last_deleted = old.seq

@@ -18,6 +18,22 @@ if object_id(N'[infra].[oncebox_migrations]', N'U') is null
   )
 go
 
+if object_id(N'[infra].[oncebox_operations]', N'U') is null
+  create table [infra].[oncebox_operations] (
+    id uniqueidentifier not null,
+    started_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    action nvarchar(20) not null,
+    queue nvarchar(100) collate Latin1_General_100_BIN2 not null,
+    filter nvarchar(max) not null,
+    matched bigint not null constraint [oncebox_operations_Matched] default 0,
+    done bigint not null constraint [oncebox_operations_Done] default 0,
+    last_seq bigint not null constraint [oncebox_operations_LastSeq] default 0,
+    ended_at datetime2(3) null,
+    constraint [oncebox_operations_PK] primary key clustered (id)
+  )
+go
+
 create table [infra].[Inbox] (
   seq bigint identity(1, 1) not null,
   source nvarchar(255) collate Latin1_General_100_BIN2 not null,
@@ -55,6 +71,10 @@ create table [infra].[InboxState] (
   processed_by nvarchar(100) null,
   -- not of a done message: there it is processed_at
   last_attempt_at datetime2(3) null,
+  -- of a dead message
+  died_at datetime2(3) null,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) collate Latin1_General_100_BIN2 null,
   last_error nvarchar(max) null,
   constraint [InboxState_PK] primary key clustered (seq)
 )
@@ -66,7 +86,7 @@ go
 create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
-create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until) where status = 4
+create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at) where status = 4
 go
 
 create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6
@@ -97,6 +117,17 @@ create table [infra].[InboxPendingArrivals] (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
   constraint [InboxPendingArrivals_PK] primary key clustered (number),
   constraint [InboxPendingArrivals_Seq] unique nonclustered (seq)
+)
+go
+
+create table [infra].[InboxAttempts] (
+  seq bigint not null,
+  number bigint identity(1, 1) not null,
+  attempt int not null,
+  ended_at datetime2(3) not null,
+  worker uniqueidentifier null,
+  error nvarchar(max) null,
+  constraint [InboxAttempts_PK] primary key clustered (seq, number)
 )
 go
 
@@ -146,12 +177,14 @@ return select cast(a.[key] as int) as position,
   i.seq as seq,
   i.delay_ms as delay_ms,
   i.error as error,
+  i.error_group collate Latin1_General_100_BIN2 as error_group,
   i.attempts as attempts
 from openjson(@items) a
 cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
   error nvarchar(max),
+  error_group varchar(16),
   attempts int
 ) i')
 else
@@ -162,6 +195,7 @@ return select cast(i.[key] as int) as position,
   cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
   cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
+  cast(json_extract_path_text(cast(i.value as json), ''error_group'') as varchar(16)) collate Latin1_General_100_BIN2 as error_group,
   cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
 from openjson(@items) i')
 go
@@ -324,11 +358,18 @@ begin
     crashes int not null,
     status tinyint not null
   );
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
 
   if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
+  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
 
   -- a message with two crashes is claimed alone
   if exists (
@@ -346,7 +387,13 @@ begin
         when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
         else [InboxState].last_error
-      end
+      end,
+      error_group = case
+        when [InboxState].expires_at <= @now then '0364ffd2687495ed'
+        when [InboxState].locked_until is not null then '95af8e5501557ab4'
+        else [InboxState].error_group
+      end,
+      died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
     output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
@@ -372,7 +419,13 @@ begin
         when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
         else [InboxState].last_error
-      end
+      end,
+      error_group = case
+        when [InboxState].expires_at <= @now then '0364ffd2687495ed'
+        when [InboxState].locked_until is not null then '95af8e5501557ab4'
+        else [InboxState].error_group
+      end,
+      died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
     output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
@@ -398,7 +451,13 @@ begin
           when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
           when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
           else [InboxState].last_error
-        end
+        end,
+        error_group = case
+          when [InboxState].expires_at <= @now then '0364ffd2687495ed'
+          when [InboxState].locked_until is not null then '95af8e5501557ab4'
+          else [InboxState].error_group
+        end,
+        died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
       output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
       into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
       from (
@@ -409,6 +468,22 @@ begin
       ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
       where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
       option (loop join, force order);
+  end
+
+  if exists (select 1 from @lost)
+  begin
+    insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @claimed c on c.seq = l.seq;
+
+    delete from [infra].[InboxAttempts]
+    from @lost c, [infra].[InboxAttempts] with (rowlock)
+    where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
+      select min(k.number)
+      from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    )
+    option (loop join, force order);
   end
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
@@ -451,14 +526,14 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
@@ -502,7 +577,7 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -515,10 +590,26 @@ begin
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [InboxState].last_error),
-    last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end
-  output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
+    error_group = case when i.error is null then [InboxState].error_group else i.error_group end,
+    last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
+    died_at = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then @now else [InboxState].died_at end
+  output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
   from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
+  select c.seq, c.attempt, @now, @owner, i.error
+  from @changed c
+  inner join [infra].[Inbox_AbandonedFromJson](@items) i on i.seq = c.seq
+  where i.attempts is null;
+
+  delete from [infra].[InboxAttempts]
+  from @changed c, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
+    select min(k.number)
+    from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+  )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
@@ -543,6 +634,7 @@ alter procedure [infra].[Inbox_Fail]
   @owner uniqueidentifier,
   @items nvarchar(max),
   @error nvarchar(max),
+  @error_group varchar(16),
   @blocks bit
 as
 begin
@@ -550,17 +642,29 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   update [infra].[InboxState]
   set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
-    last_attempt_at = @now
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+    error_group = @error_group, last_attempt_at = @now, died_at = @now
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
+  select c.seq, c.attempt, @now, @owner, @error
+  from @changed c;
+
+  delete from [infra].[InboxAttempts]
+  from @changed c, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
+    select min(k.number)
+    from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+  )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
@@ -590,11 +694,11 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   update [infra].[InboxState]
   set owner = null, locked_until = null, visible_at = @now
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner
   option (loop join, force order);
@@ -629,12 +733,12 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   update [infra].[InboxState]
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
@@ -658,11 +762,18 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.locked_until < @now
+  order by r.visible_at, r.seq;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[InboxState]
@@ -672,8 +783,11 @@ begin
     owner = null,
     locked_until = null,
     last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
-    last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at)
-  output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+    error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
+    last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
+    died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+  into @reaped (seq, status, expires_at, attempt)
   from (
     select top (@limit) u.seq
     from (
@@ -696,6 +810,22 @@ begin
   ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
   where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5) and [InboxState].locked_until is null))
   option (loop join, force order);
+
+  if exists (select 1 from @lost)
+  begin
+    insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @reaped c on c.seq = l.seq;
+
+    delete from [infra].[InboxAttempts]
+    from @lost c, [infra].[InboxAttempts] with (rowlock)
+    where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
+      select min(k.number)
+      from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    )
+    option (loop join, force order);
+  end
 
   -- also dead messages that are still in their partition queues because deadInPartition was "block"
   if @blocks = 0
@@ -774,6 +904,11 @@ begin
   where [InboxState].seq = g.seq
   option (loop join, force order);
 
+  delete from [infra].[InboxAttempts]
+  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = g.seq
+  option (loop join, force order);
+
   if @outermost = 1 commit transaction;
 
   select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -819,6 +954,27 @@ begin
 end
 go
 
+if object_id(N'[infra].[Inbox_Attempts]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Attempts] as return 0')
+go
+
+alter procedure [infra].[Inbox_Attempts]
+  @source nvarchar(255),
+  @message_id nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+  from [infra].[Inbox] m
+  inner join [infra].[InboxAttempts] a on a.seq = m.seq
+  where m.source = @source and m.message_id = @message_id
+  order by a.number
+  option (loop join, force order);
+end
+go
+
 if object_id(N'[infra].[Inbox_List]', N'P') is null
   exec(N'create procedure [infra].[Inbox_List] as return 0')
 go
@@ -833,6 +989,7 @@ alter procedure [infra].[Inbox_List]
   @topic nvarchar(255),
   @source nvarchar(255),
   @error nvarchar(max),
+  @error_group varchar(16),
   @older_than_ms float,
   @newer_than_ms float,
   @after_seq bigint,
@@ -856,6 +1013,7 @@ begin
     and (@error is null
       or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
       or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
     and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
@@ -948,7 +1106,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -956,8 +1114,8 @@ begin
   update [infra].[InboxState]
   set status = case when [InboxState].keyed = 1 then 5 else 1 end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = i.seq and [InboxState].status = 4
   option (loop join, force order);
@@ -1003,6 +1161,285 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Inbox_DeadGroups]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_DeadGroups] as return 0')
+go
+
+alter procedure [infra].[Inbox_DeadGroups]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @groups table (
+    error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
+    [count] bigint not null,
+    first_at datetime2(3) not null,
+    last_at datetime2(3) not null,
+    seq bigint not null
+  );
+
+  insert into @groups (error_group, [count], first_at, last_at, seq)
+  select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  group by coalesce(s.error_group, '')
+  order by count_big(*) desc, coalesce(s.error_group, '')
+  option (recompile);
+
+  select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
+    s.last_error as last_error, m.source as source, m.message_id as message_id
+  from @groups g
+  inner join [infra].[InboxState] s on s.seq = g.seq
+  inner join [infra].[Inbox] m on m.seq = g.seq
+  order by g.[count] desc, g.error_group
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_CountDead]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_CountDead] as return 0')
+go
+
+alter procedure [infra].[Inbox_CountDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select count_big(*) as [count]
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Inbox_NextDead]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_NextDead] as return 0')
+go
+
+alter procedure [infra].[Inbox_NextDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq
+  from [infra].[InboxState] s with (index([Inbox_Dead]))
+  where s.seq > @after_seq and s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Inbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or m.source = @source)
+        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Inbox_Discard]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Discard] as return 0')
+go
+
+alter procedure [infra].[Inbox_Discard]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
+  end
+
+  delete from [infra].[Inbox]
+  from @gone g, [infra].[Inbox] with (rowlock)
+  where [Inbox].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[InboxState]
+  from @gone g, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[InboxAttempts]
+  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Inbox_AddOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_AddOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_AddOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @who nvarchar(255),
+  @action nvarchar(20),
+  @filter nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
+  values (@id, @now, @who, @action, N'inbox:Inbox', @filter);
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_LockOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_LockOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_LockOperation]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_MoveOperation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_MoveOperation] as return 0')
+go
+
+alter procedure [infra].[Inbox_MoveOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @matched bigint,
+  @done bigint,
+  @last_seq bigint,
+  @ended bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  update [infra].[oncebox_operations] with (rowlock)
+  set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+  where id = @id;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'inbox:Inbox';
+end
+go
+
+if object_id(N'[infra].[Inbox_Operations]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Operations] as return 0')
+go
+
+alter procedure [infra].[Inbox_Operations]
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.queue = N'inbox:Inbox'
+  order by o.started_at desc, o.id desc;
 end
 go
 
@@ -2043,6 +2480,7 @@ alter procedure [infra].[Inbox_Mark]
   @message_id nvarchar(255),
   @status tinyint,
   @error nvarchar(max),
+  @error_group varchar(16),
   @blocks bit
 as
 begin
@@ -2053,6 +2491,7 @@ begin
   declare @seq bigint, @old_status tinyint;
   declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
   declare @processed_at datetime2(3) = case when @status = 3 then @now end;
+  declare @died_at datetime2(3) = case when @status = 4 then @now end;
   declare @added table (seq bigint not null primary key);
   declare @changed table (seq bigint not null primary key);
 
@@ -2077,7 +2516,9 @@ begin
       locked_until = null,
       visible_at = @never,
       processed_at = @processed_at,
-      last_error = coalesce(@error, last_error)
+      last_error = coalesce(@error, last_error),
+      error_group = case when @error is null then error_group else @error_group end,
+      died_at = coalesce(@died_at, died_at)
     output inserted.seq into @changed (seq)
     where seq = @seq
       and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
@@ -2089,9 +2530,9 @@ begin
     output inserted.seq into @added (seq)
     values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
 
-    insert into [infra].[InboxState] (seq, status, visible_at, processed_at, last_error)
+    insert into [infra].[InboxState] (seq, status, visible_at, processed_at, died_at, last_error, error_group)
     output inserted.seq into @changed (seq)
-    select a.seq, @status, @never, @processed_at, @error
+    select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group
     from @added a;
   end
 
@@ -2140,6 +2581,10 @@ create table [infra].[OutboxState] (
   processed_by nvarchar(100) null,
   -- not of a done message: there it is processed_at
   last_attempt_at datetime2(3) null,
+  -- of a dead message
+  died_at datetime2(3) null,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) collate Latin1_General_100_BIN2 null,
   last_error nvarchar(max) null,
   constraint [OutboxState_PK] primary key clustered (seq)
 )
@@ -2151,7 +2596,7 @@ go
 create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
 go
 
-create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until) where status = 4
+create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at) where status = 4
 go
 
 create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
@@ -2179,6 +2624,17 @@ create table [infra].[OutboxPendingArrivals] (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
   constraint [OutboxPendingArrivals_PK] primary key clustered (number),
   constraint [OutboxPendingArrivals_Seq] unique nonclustered (seq)
+)
+go
+
+create table [infra].[OutboxAttempts] (
+  seq bigint not null,
+  number bigint identity(1, 1) not null,
+  attempt int not null,
+  ended_at datetime2(3) not null,
+  worker uniqueidentifier null,
+  error nvarchar(max) null,
+  constraint [OutboxAttempts_PK] primary key clustered (seq, number)
 )
 go
 
@@ -2228,12 +2684,14 @@ return select cast(a.[key] as int) as position,
   i.seq as seq,
   i.delay_ms as delay_ms,
   i.error as error,
+  i.error_group collate Latin1_General_100_BIN2 as error_group,
   i.attempts as attempts
 from openjson(@items) a
 cross apply openjson(a.value) with (
   seq bigint,
   delay_ms float,
   error nvarchar(max),
+  error_group varchar(16),
   attempts int
 ) i')
 else
@@ -2244,6 +2702,7 @@ return select cast(i.[key] as int) as position,
   cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
   cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
   cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
+  cast(json_extract_path_text(cast(i.value as json), ''error_group'') as varchar(16)) collate Latin1_General_100_BIN2 as error_group,
   cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
 from openjson(@items) i')
 go
@@ -2375,11 +2834,18 @@ begin
     crashes int not null,
     status tinyint not null
   );
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
 
   if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
+  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
 
   -- a message with two crashes is claimed alone
   if exists (
@@ -2397,7 +2863,13 @@ begin
         when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
         else [OutboxState].last_error
-      end
+      end,
+      error_group = case
+        when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
+        when [OutboxState].locked_until is not null then '95af8e5501557ab4'
+        else [OutboxState].error_group
+      end,
+      died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
     output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
@@ -2423,7 +2895,13 @@ begin
         when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
         when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
         else [OutboxState].last_error
-      end
+      end,
+      error_group = case
+        when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
+        when [OutboxState].locked_until is not null then '95af8e5501557ab4'
+        else [OutboxState].error_group
+      end,
+      died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
     output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
     into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
     from (
@@ -2449,7 +2927,13 @@ begin
           when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
           when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
           else [OutboxState].last_error
-        end
+        end,
+        error_group = case
+          when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
+          when [OutboxState].locked_until is not null then '95af8e5501557ab4'
+          else [OutboxState].error_group
+        end,
+        died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
       output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
       into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
       from (
@@ -2460,6 +2944,22 @@ begin
       ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
       where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
       option (loop join, force order);
+  end
+
+  if exists (select 1 from @lost)
+  begin
+    insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @claimed c on c.seq = l.seq;
+
+    delete from [infra].[OutboxAttempts]
+    from @lost c, [infra].[OutboxAttempts] with (rowlock)
+    where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
+      select min(k.number)
+      from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    )
+    option (loop join, force order);
   end
 
   if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
@@ -2502,14 +3002,14 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
@@ -2553,7 +3053,7 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+  declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -2566,10 +3066,26 @@ begin
     locked_until = null,
     visible_at = dateadd(millisecond, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(coalesce(i.delay_ms, (case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000)), 0) as bigint) / 86400000 as int), @now)),
     last_error = coalesce(i.error, [OutboxState].last_error),
-    last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end
-  output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
+    error_group = case when i.error is null then [OutboxState].error_group else i.error_group end,
+    last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
+    died_at = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then @now else [OutboxState].died_at end
+  output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
   from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
+  select c.seq, c.attempt, @now, @owner, i.error
+  from @changed c
+  inner join [infra].[Outbox_AbandonedFromJson](@items) i on i.seq = c.seq
+  where i.attempts is null;
+
+  delete from [infra].[OutboxAttempts]
+  from @changed c, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
+    select min(k.number)
+    from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+  )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
@@ -2594,6 +3110,7 @@ alter procedure [infra].[Outbox_Fail]
   @owner uniqueidentifier,
   @items nvarchar(max),
   @error nvarchar(max),
+  @error_group varchar(16),
   @blocks bit
 as
 begin
@@ -2601,17 +3118,29 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   update [infra].[OutboxState]
   set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
-    last_attempt_at = @now
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+    error_group = @error_group, last_attempt_at = @now, died_at = @now
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
+  select c.seq, c.attempt, @now, @owner, @error
+  from @changed c;
+
+  delete from [infra].[OutboxAttempts]
+  from @changed c, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
+    select min(k.number)
+    from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+  )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
@@ -2641,11 +3170,11 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   update [infra].[OutboxState]
   set owner = null, locked_until = null, visible_at = @now
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner
   option (loop join, force order);
@@ -2680,12 +3209,12 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   update [infra].[OutboxState]
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
@@ -2709,11 +3238,18 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @leaving_queue table (seq bigint not null primary key);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
+
+  insert into @lost (seq, ended_at, worker)
+  select top (@limit) r.seq, r.locked_until, r.owner
+  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.locked_until < @now
+  order by r.visible_at, r.seq;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[OutboxState]
@@ -2723,8 +3259,11 @@ begin
     owner = null,
     locked_until = null,
     last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
-    last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at)
-  output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+    error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
+    last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
+    died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+  into @reaped (seq, status, expires_at, attempt)
   from (
     select top (@limit) u.seq
     from (
@@ -2747,6 +3286,22 @@ begin
   ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
   where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5) and [OutboxState].locked_until is null))
   option (loop join, force order);
+
+  if exists (select 1 from @lost)
+  begin
+    insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
+    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @lost l
+    inner join @reaped c on c.seq = l.seq;
+
+    delete from [infra].[OutboxAttempts]
+    from @lost c, [infra].[OutboxAttempts] with (rowlock)
+    where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
+      select min(k.number)
+      from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    )
+    option (loop join, force order);
+  end
 
   -- also dead messages that are still in their partition queues because deadInPartition was "block"
   if @blocks = 0
@@ -2824,6 +3379,11 @@ begin
   where [OutboxState].seq = g.seq
   option (loop join, force order);
 
+  delete from [infra].[OutboxAttempts]
+  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = g.seq
+  option (loop join, force order);
+
   if @outermost = 1 commit transaction;
 
   select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;
@@ -2868,6 +3428,26 @@ begin
 end
 go
 
+if object_id(N'[infra].[Outbox_Attempts]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Attempts] as return 0')
+go
+
+alter procedure [infra].[Outbox_Attempts]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+  from [infra].[Outbox] m
+  inner join [infra].[OutboxAttempts] a on a.seq = m.seq
+  where m.id = @id
+  order by a.number
+  option (loop join, force order);
+end
+go
+
 if object_id(N'[infra].[Outbox_List]', N'P') is null
   exec(N'create procedure [infra].[Outbox_List] as return 0')
 go
@@ -2882,6 +3462,7 @@ alter procedure [infra].[Outbox_List]
   @topic nvarchar(255),
   @source nvarchar(255),
   @error nvarchar(max),
+  @error_group varchar(16),
   @older_than_ms float,
   @newer_than_ms float,
   @after_seq bigint,
@@ -2905,6 +3486,7 @@ begin
     and (@error is null
       or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
       or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
     and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
@@ -2997,7 +3579,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -3005,8 +3587,8 @@ begin
   update [infra].[OutboxState]
   set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+    expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 4
   option (loop join, force order);
@@ -3052,6 +3634,285 @@ begin
   if @outermost = 1 commit transaction;
 
   select c.seq as seq from @changed c;
+end
+go
+
+if object_id(N'[infra].[Outbox_DeadGroups]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_DeadGroups] as return 0')
+go
+
+alter procedure [infra].[Outbox_DeadGroups]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @groups table (
+    error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
+    [count] bigint not null,
+    first_at datetime2(3) not null,
+    last_at datetime2(3) not null,
+    seq bigint not null
+  );
+
+  insert into @groups (error_group, [count], first_at, last_at, seq)
+  select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  group by coalesce(s.error_group, '')
+  order by count_big(*) desc, coalesce(s.error_group, '')
+  option (recompile);
+
+  select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
+    s.last_error as last_error, m.id as id
+  from @groups g
+  inner join [infra].[OutboxState] s on s.seq = g.seq
+  inner join [infra].[Outbox] m on m.seq = g.seq
+  order by g.[count] desc, g.error_group
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_CountDead]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_CountDead] as return 0')
+go
+
+alter procedure [infra].[Outbox_CountDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select count_big(*) as [count]
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Outbox_NextDead]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_NextDead] as return 0')
+go
+
+alter procedure [infra].[Outbox_NextDead]
+  @now datetime2(3) = null,
+  @at datetime2(3),
+  @topic nvarchar(255),
+  @source nvarchar(255),
+  @error nvarchar(max),
+  @error_group varchar(16),
+  @older_than_ms float,
+  @newer_than_ms float,
+  @after_seq bigint,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) s.seq as seq
+  from [infra].[OutboxState] s with (index([Outbox_Dead]))
+  where s.seq > @after_seq and s.status = 4
+    and s.died_at <= coalesce(@at, @now)
+    and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+    and (@error is null
+      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
+      or (datalength(@error) = 0 and s.last_error is not null))
+    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+      select 1 from [infra].[Outbox] m
+      where m.seq = s.seq
+        and (@topic is null or m.topic = @topic)
+        and (@source is null or 1 = 0)
+        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    ))
+  order by s.seq
+  option (recompile);
+end
+go
+
+if object_id(N'[infra].[Outbox_Discard]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Discard] as return 0')
+go
+
+alter procedure [infra].[Outbox_Discard]
+  @items nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
+  end
+
+  delete from [infra].[Outbox]
+  from @gone g, [infra].[Outbox] with (rowlock)
+  where [Outbox].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxState]
+  from @gone g, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxAttempts]
+  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Outbox_AddOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_AddOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_AddOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @who nvarchar(255),
+  @action nvarchar(20),
+  @filter nvarchar(max)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  insert into [infra].[oncebox_operations] (id, started_at, who, action, queue, filter)
+  values (@id, @now, @who, @action, N'outbox:Outbox', @filter);
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_LockOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_LockOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_LockOperation]
+  @id uniqueidentifier
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_MoveOperation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_MoveOperation] as return 0')
+go
+
+alter procedure [infra].[Outbox_MoveOperation]
+  @now datetime2(3) = null,
+  @id uniqueidentifier,
+  @matched bigint,
+  @done bigint,
+  @last_seq bigint,
+  @ended bit
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  update [infra].[oncebox_operations] with (rowlock)
+  set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+  where id = @id;
+
+  select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.id = @id and o.queue = N'outbox:Outbox';
+end
+go
+
+if object_id(N'[infra].[Outbox_Operations]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Operations] as return 0')
+go
+
+alter procedure [infra].[Outbox_Operations]
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
+  from [infra].[oncebox_operations] o
+  where o.queue = N'outbox:Outbox'
+  order by o.started_at desc, o.id desc;
 end
 go
 
@@ -3431,7 +4292,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @changed table (seq bigint not null primary key, keyed bit null);
+  declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
@@ -3440,7 +4301,7 @@ begin
   set status = case when [OutboxState].keyed = 1 then 5 else 1 end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
     expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, processed_by = null
-  output inserted.seq, inserted.keyed into @changed (seq, keyed)
+  output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
   from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 3
   option (loop join, force order);

@@ -1,4 +1,5 @@
--- The user that the functions sign in with. It reads and writes the queues' tables, owns nothing and changes no schema.
+-- The user that the functions sign in with, and the role of operators. The user reads and writes the queues' tables, owns
+-- nothing and changes no schema.
 -- Run this script as the tables' owner after every `oncebox migrate`. It may be run again: it then grants what is new.
 --   psql "$ADMIN_URL" -f infra/sql/users-postgres.sql
 --   psql "$ADMIN_URL" -c '\password oncebox_functions'
@@ -20,7 +21,30 @@ grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to onc
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_functions;
 -- Done messages are never changed.
 grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to oncebox_functions;
+-- The failed attempts of messages.
+grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
 -- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;
 grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_functions;
+
+-- Operators: people and jobs that discard and replay dead messages. Grant the role to their users:
+--   grant oncebox_operators to alice;
+-- The functions cannot do it: every such operation begins with a record in a table that only operators write.
+do $$
+begin
+  if not exists (select from pg_roles where rolname = 'oncebox_operators') then
+    create role oncebox_operators nologin nosuperuser nocreatedb nocreaterole;
+  end if;
+end
+$$;
+
+grant usage on schema "infra" to oncebox_operators;
+grant select, insert, update on "infra"."oncebox_operations" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_operators;
+grant select on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
+grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_operators;
+grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_operators;
+grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_operators;

@@ -24,6 +24,9 @@ grant execute on [infra].[Inbox_Reap] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Purge] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Resolve] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Get] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Attempts] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_DeadGroups] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_CountDead] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_List] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Stats] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_OldestDue] to [$(FunctionsUser)];
@@ -51,6 +54,9 @@ grant execute on [infra].[Outbox_Reap] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Purge] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Resolve] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Get] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Attempts] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_DeadGroups] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_CountDead] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_List] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Stats] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_OldestDue] to [$(FunctionsUser)];
@@ -63,3 +69,45 @@ grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_MakeDue] to [$(FunctionsUser)];
+
+-- Operators: people and jobs that discard and replay dead messages. Add them to the role:
+--   alter role oncebox_operators add member [alice];
+-- The functions' user has no right to any of this.
+if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
+  exec(N'create role [oncebox_operators]');
+
+grant execute on [infra].[Inbox_Get] to [oncebox_operators];
+grant execute on [infra].[Inbox_Attempts] to [oncebox_operators];
+grant execute on [infra].[Inbox_DeadGroups] to [oncebox_operators];
+grant execute on [infra].[Inbox_CountDead] to [oncebox_operators];
+grant execute on [infra].[Inbox_List] to [oncebox_operators];
+grant execute on [infra].[Inbox_Stats] to [oncebox_operators];
+grant execute on [infra].[Inbox_OldestDue] to [oncebox_operators];
+grant execute on [infra].[Inbox_Resolve] to [oncebox_operators];
+grant execute on [infra].[Inbox_Replay] to [oncebox_operators];
+grant execute on [infra].[Inbox_NextDead] to [oncebox_operators];
+grant execute on [infra].[Inbox_Discard] to [oncebox_operators];
+grant execute on [infra].[Inbox_AddOperation] to [oncebox_operators];
+grant execute on [infra].[Inbox_LockOperation] to [oncebox_operators];
+grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
+grant execute on [infra].[Inbox_Operations] to [oncebox_operators];
+grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
+grant execute on [infra].[Inbox_ReceiveKeyed] to [oncebox_operators];
+
+grant execute on [infra].[Outbox_Get] to [oncebox_operators];
+grant execute on [infra].[Outbox_Attempts] to [oncebox_operators];
+grant execute on [infra].[Outbox_DeadGroups] to [oncebox_operators];
+grant execute on [infra].[Outbox_CountDead] to [oncebox_operators];
+grant execute on [infra].[Outbox_List] to [oncebox_operators];
+grant execute on [infra].[Outbox_Stats] to [oncebox_operators];
+grant execute on [infra].[Outbox_OldestDue] to [oncebox_operators];
+grant execute on [infra].[Outbox_Resolve] to [oncebox_operators];
+grant execute on [infra].[Outbox_Replay] to [oncebox_operators];
+grant execute on [infra].[Outbox_NextDead] to [oncebox_operators];
+grant execute on [infra].[Outbox_Discard] to [oncebox_operators];
+grant execute on [infra].[Outbox_AddOperation] to [oncebox_operators];
+grant execute on [infra].[Outbox_LockOperation] to [oncebox_operators];
+grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
+grant execute on [infra].[Outbox_Operations] to [oncebox_operators];
+grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
+grant execute on [infra].[Outbox_EnqueueKeyed] to [oncebox_operators];

@@ -1,3 +1,4 @@
+import { uuidV7 } from "../base/uuid-v7.js";
 import { optionalHash, requireList } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
@@ -6,7 +7,7 @@ import type { SqlExecutor } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
-import { toStoredError } from "../sql/stored-text.js";
+import { storedError } from "../sql/stored-text.js";
 import { type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
 import {
   type InboxCallOptions,
@@ -60,10 +61,10 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
   const mark = async (
     key: InboxKey,
     to: number,
-    error: string | null,
+    error: string | undefined,
     call: InboxCallOptions,
   ): Promise<boolean> => {
-    const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, error };
+    const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, ...storedError(error) };
     return (await internals.executeIn(call.tx, statements.mark, params, call)).length > 0;
   };
 
@@ -99,6 +100,13 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       return outcomes;
     },
 
+    editAndReplay: (key, changes, call) =>
+      internals.editAndReplay(key, changes, call, async (old, content, inside) => {
+        const made = { source: old.source, messageId: uuidV7() };
+        await receive({ ...content, ...made, correlationId: old.correlationId ?? old.messageId }, inside);
+        return made;
+      }),
+
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
       const [row] = await internals.executeIn(call.tx, statements.alreadyProcessed, params, call);
@@ -114,11 +122,11 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     },
 
     async markProcessing(key, call = {}) {
-      await mark(key, status.held, null, call);
+      await mark(key, status.held, undefined, call);
     },
-    markProcessed: async (key, call = {}) => mark(key, status.done, null, call),
+    markProcessed: async (key, call = {}) => mark(key, status.done, undefined, call),
     async markDead(key, error, call = {}) {
-      const changed = await mark(key, status.dead, toStoredError(error), call);
+      const changed = await mark(key, status.dead, error, call);
       if (changed)
         internals.announceDead(
           [{ source: key.source, messageId: key.messageId }],

@@ -1,3 +1,4 @@
+import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
 
@@ -79,6 +80,8 @@ export interface ListFilter<State extends string> extends CallOptions {
   readonly source?: string | undefined;
   /** Part of the last error's text. */
   readonly error?: string | undefined;
+  /** The `errorGroup` of a group that `deadGroups` returned. */
+  readonly errorGroup?: string | undefined;
   readonly olderThanMs?: number | undefined;
   readonly newerThanMs?: number | undefined;
   /** 100 by default, 1,000 at most. */
@@ -151,7 +154,8 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
  * saves a query.
  */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
+export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
+  extends DeadLetters<Key> {
   /** Names the store in logs. */
   readonly id: string;
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */

@@ -1,3 +1,6 @@
+/** The failed attempts of a message that are kept: the last ones. */
+export const keptAttempts = 50;
+
 export const defaults = {
   leaseMs: 30_000,
   batchSize: 50,
@@ -5,4 +8,5 @@ export const defaults = {
   purgeBatchSize: 500,
   retentionMs: 30 * 24 * 60 * 60 * 1000,
   listLimit: 100,
+  operationBatchSize: 200,
 } as const;

@@ -53,8 +53,35 @@ export const status = {
   leased: 6,
 } as const;
 
+/**
+ * Reads of dead messages that match `:topic`, `:source`, `:error`, `:error_group`, `:older_than_ms` and `:newer_than_ms`, each
+ * when it is not null, and that died by `:at`, or by now when it is null. Ages refer to that time too.
+ */
+export interface DeadStatements {
+  /** → error_group, count, first_at, last_at; last_error and key columns of one message */
+  readonly deadGroups: SqlStatement;
+  /** → one row: count */
+  readonly countDead: SqlStatement;
+}
+
+/** What operators do. The functions' database user has no right to it. A row of an operation has the columns of its table. */
+export interface OperatorStatements {
+  /** Deletes dead messages → seq */
+  readonly discard: SqlStatement;
+  /** The first `:limit` after `:after_seq` that match → seq */
+  readonly nextDead: SqlStatement;
+  /** → the operation */
+  readonly addOperation: SqlStatement;
+  /** → the operation of this queue, locked until the transaction ends; none when it does not exist */
+  readonly lockOperation: SqlStatement;
+  /** → the operation */
+  readonly moveOperation: SqlStatement;
+  /** → the operations of this queue, the newest first */
+  readonly operations: SqlStatement;
+}
+
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
-export interface QueueStatements {
+export interface QueueStatements extends DeadStatements {
   /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
   readonly claim: SqlStatement;
   /** → seq of each message that changed; or one row: `all_changed` when all of `:count` changed, and otherwise their `seqs` */
@@ -75,6 +102,8 @@ export interface QueueStatements {
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
+  /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
+  readonly attempts: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
   /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry) */
@@ -181,6 +210,7 @@ export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
+  readonly operators: (names: QueueNames) => OperatorStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -2,7 +2,7 @@ import { refuseUnknown } from "../queue/arguments.js";
 import type { Database, Dialect, LedgerEntry, Migration } from "./dialect.js";
 import { type SqlExecutor, statement } from "./driver.js";
 import { readLedger, requireDistinct, withoutCollisions } from "./name-collisions.js";
-import { type QueueNames, requireIdentifier } from "./names.js";
+import { type QueueNames, queueId, requireIdentifier } from "./names.js";
 
 export interface MigrateOptions {
   readonly schema?: string;
@@ -34,10 +34,8 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   });
 }
 
-const ledgerName = (queue: QueueNames): string => `${queue.kind}:${queue.table}`;
-
 const entryOf = (queue: QueueNames, { number, name }: Migration): LedgerEntry => ({
-  queue: ledgerName(queue),
+  queue: queueId(queue),
   number,
   name,
 });
@@ -48,7 +46,7 @@ async function migrateQueue(
   queue: QueueNames,
 ): Promise<readonly string[]> {
   const rows = await readLedger(dialect, queue.schema, () =>
-    tx.query(dialect.ledger.applied(queue.schema), { queue: ledgerName(queue) }),
+    tx.query(dialect.ledger.applied(queue.schema), { queue: queueId(queue) }),
   );
   const done = new Set(rows.map((row) => Number(row.number)));
   const applied: string[] = [];

@@ -5,6 +5,9 @@ import type { QueueNames } from "./names.js";
 /** The table that records which migrations were applied. */
 const ledgerTable = "oncebox_migrations";
 
+/** The table of what operators have done. */
+const operationsTable = "oncebox_operations";
+
 /** What is appended to a queue's name for its tables and its view, in any dialect. */
 const suffixes = [
   "",
@@ -14,12 +17,14 @@ const suffixes = [
   "PartitionQueue",
   "PartitionLock",
   "PendingArrivals",
+  "Attempts",
   "_state",
   "_messages",
   "_done",
   "_partition_queue",
   "_partition_lock",
   "_pending_arrivals",
+  "_attempts",
 ];
 
 /**
@@ -27,7 +32,7 @@ const suffixes = [
  * refused on each, so that an application can change its database.
  */
 export function requireDistinct(queues: readonly QueueNames[]): void {
-  const taken = new Map([[ledgerTable, "oncebox itself"]]);
+  const taken = new Map([ledgerTable, operationsTable].map((name) => [name, "oncebox itself"]));
   for (const queue of queues) {
     const own = `${queue.kind} "${queue.table}"`;
     const objects = suffixes.map((suffix) => `${queue.table}${suffix}`);

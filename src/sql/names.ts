@@ -50,6 +50,9 @@ export function queueNames(
   };
 }
 
+/** Names a queue within its schema, in the ledger and in the records of operations. */
+export const queueId = (queue: Pick<QueueNames, "kind" | "table">): string => `${queue.kind}:${queue.table}`;
+
 /** The columns in which the two kinds of message table differ, the same in every dialect. */
 export const keyColumns = (n: QueueNames): readonly string[] =>
   n.kind === "inbox" ? ["source", "message_id"] : ["id"];

@@ -2,9 +2,13 @@ import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import { claimOperation } from "./claim-operation.js";
+import { deadOperations } from "./dead-operations.js";
 import type { SqlExecutor } from "./driver.js";
+import { type EditOperation, editOperation } from "./edit-operation.js";
 import { maintainOperations } from "./maintain-operations.js";
 import { migrate } from "./migrate.js";
+import { operationRecords } from "./operation-record.js";
+import { operatorOperations } from "./operator-operations.js";
 import type { QueueParts } from "./queue-parts.js";
 import { readOperations } from "./read-operations.js";
 import { type SettleMessages, settleMessages } from "./settle-messages.js";
@@ -12,7 +16,8 @@ import { settleOperations } from "./settle-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
 /** What inbox and outbox need for their own operations. */
-export interface StoreInternals<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
+export interface StoreInternals<Key, Message> extends Pick<StatementRunner, "executeIn" | "atomically"> {
+  readonly editAndReplay: EditOperation<Key, Message>;
   readonly announceDead: AnnounceDead<Key>;
   readonly settle: SettleMessages<Key>;
 }
@@ -29,7 +34,9 @@ export function createQueueStore<
   State extends string,
 >(
   given: QueueStoreParts<Key, Message, State>,
-): WorkStore<Key, Message, State, SqlExecutor> & { readonly internals: StoreInternals<Key> } {
+): Omit<WorkStore<Key, Message, State, SqlExecutor>, "editAndReplay"> & {
+  readonly internals: StoreInternals<Key, Message>;
+} {
   const { db, kind, shape, options } = given;
   const runner = statementRunner(db, kind, options, () => {
     const other = kind === "inbox" ? { outbox: false as const } : { inbox: false as const };
@@ -38,9 +45,16 @@ export function createQueueStore<
   });
   const announceDead = announceDeadTo(options, shape);
   const parts = { ...given, runner, announceDead };
+  const operators = db.dialect.operators(db.dialect.names(kind, options.schema, options.table));
+  const records = operationRecords(db.dialect, operators, runner);
   return {
     id: options.id,
-    internals: { ...runner, announceDead, settle: settleMessages(parts) },
+    internals: {
+      ...runner,
+      announceDead,
+      settle: settleMessages(parts),
+      editAndReplay: editOperation(parts, operators, records),
+    },
     init: async (call = {}) => runner.ready(call),
     async transaction(work, call = {}) {
       await runner.ready(call);
@@ -50,5 +64,7 @@ export function createQueueStore<
     ...settleOperations(parts),
     ...maintainOperations(parts),
     ...readOperations(parts),
+    ...deadOperations(parts),
+    ...operatorOperations(parts, operators, records),
   };
 }

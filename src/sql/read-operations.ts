@@ -7,7 +7,7 @@ import type { SqlParams } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 
-type ReadNames = "get" | "list" | "stats" | "oldestDueAgeMs";
+type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
 
 /** The operations that change nothing. */
 export function readOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
@@ -33,6 +33,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       topic: filter.topic ?? null,
       source: filter.source ?? null,
       error: filter.error ?? null,
+      error_group: filter.errorGroup ?? null,
       older_than_ms: filter.olderThanMs ?? null,
       newer_than_ms: filter.newerThanMs ?? null,
       after_seq: filter.after ?? 0,
@@ -43,6 +44,16 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     async get(key, call = {}) {
       const [row] = await runner.execute(statements.get, shape.keyParams(shape.key(key)), call);
       return row === undefined ? null : shape.toMessage(row, db.dialect);
+    },
+
+    async attempts(key, call = {}) {
+      const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
+      return rows.map((row) => ({
+        attempt: Number(row.attempt),
+        endedAt: db.dialect.fromTime(row.ended_at),
+        worker: (row.worker as string | null)?.toLowerCase() ?? null,
+        error: row.error as string | null,
+      }));
     },
 
     async list(filter = {}) {

@@ -1,7 +1,15 @@
+import { errorGroupOf } from "../queue/error-group.js";
+
 /** Why the database itself made a message dead or counted an attempt: the text of `lastError` then. */
 export const reasons = {
   leaseExpired: "The lease expired: its worker crashed, was cut off, or took too long without renewing.",
   expired: "It was not handled before its expiresAt.",
+} as const;
+
+/** The error groups of these reasons. */
+export const reasonGroups = {
+  leaseExpired: errorGroupOf(reasons.leaseExpired)!,
+  expired: errorGroupOf(reasons.expired)!,
 } as const;
 
 /** The text between why a dead message expired and the error that it died of. */

@@ -6,7 +6,7 @@ import { ownerToken } from "../queue/owner-token.js";
 import type { Abandonment } from "../queue/work-store.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { settleMessages } from "./settle-messages.js";
-import { toStoredError } from "./stored-text.js";
+import { storedError } from "./stored-text.js";
 
 type Names = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
 
@@ -43,7 +43,7 @@ export function settleOperations<
         params: { owner: token, ...defined({ max_attempts: call.maxAttempts }) },
         itemOf(key, seq) {
           const { delayMs, error, costsAttempt = true } = items.get(shape.keyText(key))!;
-          const row = { seq, delay_ms: delayMs ?? null, error: toStoredError(error) };
+          const row = { seq, delay_ms: delayMs ?? null, ...storedError(error) };
           return costsAttempt ? row : { ...row, attempts: 0 };
         },
       });
@@ -56,7 +56,7 @@ export function settleOperations<
       const token = ownerToken(owner);
       if (typeof error !== "string")
         throw new InvalidArgumentError("fail: error must be a string that says why.");
-      const params = { owner: token, error: toStoredError(error) };
+      const params = { owner: token, ...storedError(error) };
       const result = await settle(messages, call, { verb: "fail", statement: statements.fail, params });
       announceDead(result.changed, error);
       return { ...result, dead: result.changed };

@@ -1,3 +1,5 @@
+import { errorGroupOf } from "../queue/error-group.js";
+
 /**
  * Text may hold NUL, which PostgreSQL cannot store and at which some SQLite bindings cut. Such a text, and one that
  * begins with our mark, is stored as the mark and base64. All others are stored as they are.
@@ -18,6 +20,12 @@ export function fromStoredText(stored: string): string {
 export function toStoredError(error: string | null | undefined): string | null {
   if (!error) return null;
   return error.slice(0, maxErrorLength).replaceAll("\0", "\uFFFD").toWellFormed();
+}
+
+/** The parameters of an error: its text and its group. */
+export function storedError(error: string | null | undefined) {
+  const stored = toStoredError(error);
+  return { error: stored, error_group: errorGroupOf(stored) };
 }
 
 const maxErrorLength = 4_000;

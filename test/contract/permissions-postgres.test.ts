@@ -6,7 +6,7 @@ import { newOwnerToken } from "../../src/queue/owner-token.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { doneTable } from "../../src/sql/postgres/names.js";
+import { attemptsTable, doneTable } from "../../src/sql/postgres/names.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
@@ -28,6 +28,7 @@ async function loginRole(
   await admin.raw(`grant ${rights.message} on ${names.message} to ${role}`);
   await admin.raw(`grant ${rights.state} on ${names.state} to ${role}`);
   await admin.raw(`grant ${rights.done} on ${doneTable(names)} to ${role}`);
+  await admin.raw(`grant select, insert, delete on ${attemptsTable(names)} to ${role}`);
   const { hostname: host, port, pathname } = new URL(url);
   const config = { host, port: Number(port || 5432), database: pathname.slice(1), user: role, password };
   const db = openPostgres({ config, maxConnections: 2 });

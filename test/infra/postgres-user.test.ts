@@ -9,6 +9,7 @@ import {
   type Database,
   migrate,
   newOwnerToken,
+  replayDead,
   timeBudget,
 } from "../../src/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
@@ -23,6 +24,7 @@ const day = 86_400_000;
 describe("the functions' user on PostgreSQL", () => {
   // Roles belong to the whole server, so this one has a name of its own.
   const role = `functions_${randomUUID().slice(0, 8)}`;
+  const operators = role.replace("functions", "operators");
   let database: OwnDatabase;
   let url: string;
   let db: Database;
@@ -32,7 +34,11 @@ describe("the functions' user on PostgreSQL", () => {
     await migrate(database.db);
     const script = await readFile(join(root, "infra/sql/users-postgres.sql"), "utf8");
     const password = randomUUID();
-    for (const _ of ["once", "again"]) await runScript(script.replaceAll("oncebox_functions", role));
+    for (const _ of ["once", "again"]) {
+      await runScript(
+        script.replaceAll("oncebox_functions", role).replaceAll("oncebox_operators", operators),
+      );
+    }
     await database.run(`alter role ${role} password '${password}'`);
     const target = new URL(database.url);
     target.username = role;
@@ -44,6 +50,8 @@ describe("the functions' user on PostgreSQL", () => {
     await db?.close();
     await database?.run(`drop owned by ${role}`);
     await database?.run(`drop role ${role}`);
+    await database?.run(`drop owned by ${operators}`);
+    await database?.run(`drop role ${operators}`);
     await database?.drop();
   });
 
@@ -135,6 +143,7 @@ describe("the functions' user on PostgreSQL", () => {
       "alter table infra.inbox add column more int",
       "update infra.inbox_done set seq = seq",
       "select * from infra.oncebox_migrations",
+      "select * from infra.oncebox_operations",
       "select * from public.customers",
       "create role another",
     ]) {
@@ -149,6 +158,43 @@ describe("the functions' user on PostgreSQL", () => {
     );
     const names = (rows: readonly Readonly<Record<string, unknown>>[]) =>
       rows.map((row) => String(Object.values(row)[0])).sort();
-    expect(names(granted)).toEqual(names(tables).filter((name) => name !== "oncebox_migrations"));
+    expect(names(granted)).toEqual(names(tables).filter((name) => !name.startsWith("oncebox_")));
+  });
+
+  it("ADD-02 leaves discarding and replaying by filter to operators, whose role may do it and nothing else", async () => {
+    const inbox = createInbox(db);
+    const keys = ["1", "2", "3", "4"].map((messageId) => ({ source: "dead", messageId }));
+    await inbox.enqueue(
+      keys.map((key, index) => ({ ...key, topic: "t", payload: "{", partitionKey: index < 2 ? "k" : null })),
+    );
+    for (const key of keys) await inbox.markDead(key, "410");
+    const by = { by: "alice" };
+    await expect(inbox.discard(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(replayDead(inbox, {}, by)).rejects.toMatchObject({ code: "42501" });
+    expect(await inbox.countDead({ source: "dead" })).toBe(4);
+
+    await database.run(`create role ${operators}_alice login password 'alice' in role ${operators}`);
+    const target = new URL(database.url);
+    target.username = `${operators}_alice`;
+    target.password = "alice";
+    const own = openPostgres({ url: target.href, maxConnections: 2 });
+    try {
+      const operated = createInbox(own);
+      expect((await operated.discard([keys[0]!], by)).changed).toHaveLength(1);
+      expect(await operated.deadGroups({ source: "dead" })).toMatchObject([{ count: 3 }]);
+      await operated.editAndReplay(keys[1]!, { payload: "{}" }, by);
+      expect(await replayDead(operated, { source: "dead" }, by)).toMatchObject({ done: 2 });
+      expect(await operated.operations()).toHaveLength(3);
+      for (const sql of [
+        "drop table infra.inbox",
+        "delete from infra.oncebox_operations",
+        "delete from infra.inbox_done",
+      ]) {
+        await expect(query(own, sql), sql).rejects.toMatchObject({ code: "42501" });
+      }
+    } finally {
+      await own.close();
+      await database.run(`drop role ${operators}_alice`);
+    }
   });
 });

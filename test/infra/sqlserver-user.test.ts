@@ -24,12 +24,20 @@ import { liveAKeysLife } from "./key-life.js";
 const url = inject("sqlServerUrl");
 const script = () => readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8");
 
-/** The procedures that any statement of the package calls, such as `[infra].[Inbox_Claim]`. */
+const { names, defaults } = sqlServerDialect;
+const inboxNames = names("inbox", defaults.schema, defaults.inbox);
+const outboxNames = names("outbox", defaults.schema, defaults.outbox);
+
+/** The procedures that the statements call, such as `[infra].[Inbox_Claim]`. */
+const proceduresOf = (statements: readonly SqlStatement[]): readonly string[] =>
+  statements.flatMap(({ text }) =>
+    [...text.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
+  );
+
+/** The procedures that any statement of the package calls, except for those of operators. */
 function calledProcedures(): readonly string[] {
-  const { names, receiving, inbox, keys, outbox, pollStatement, defaults } = sqlServerDialect;
+  const { receiving, inbox, keys, outbox, pollStatement } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
-  const inboxNames = names("inbox", defaults.schema, defaults.inbox);
-  const outboxNames = names("outbox", defaults.schema, defaults.outbox);
   const statements = [
     receiving(inboxNames, options),
     inbox(inboxNames, options),
@@ -37,10 +45,14 @@ function calledProcedures(): readonly string[] {
     outbox(outboxNames, options),
     [pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
-  return statements.flatMap(({ text }) =>
-    [...text.matchAll(/\bexec (?:@\w+ = )?(\[\w+\]\.\[\w+\])/g)].map(([, name]) => name!),
-  );
+  return proceduresOf(statements);
 }
+
+/** The procedures that only operators call. */
+const operatorProcedures = (): readonly string[] =>
+  [inboxNames, outboxNames].flatMap((n) =>
+    proceduresOf(Object.values(sqlServerDialect.operators(n)) as SqlStatement[]),
+  );
 
 describe("the functions' user on SQL Server, as it is written", () => {
   it("FUN-10 may execute every procedure that the package calls, and is granted nothing else", async () => {
@@ -49,6 +61,11 @@ describe("the functions' user on SQL Server, as it is written", () => {
     expect(grants.every(([, right]) => right === "execute")).toBe(true);
     expect(grants.map(([, , name]) => name).sort()).toEqual([...new Set(called)].sort());
     expect((await script()).match(/\bgrant\b/g)!.length).toBeGreaterThanOrEqual(grants.length);
+    const ofOperators = [
+      ...(await script()).matchAll(/^grant execute on (\S+) to \[oncebox_operators\];$/gm),
+    ];
+    expect(ofOperators.map(([, name]) => name)).toEqual(expect.arrayContaining([...operatorProcedures()]));
+    expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
     expect((await script()).replace(/^--.*$/gm, "")).not.toMatch(/sp_addrolemember|alter role|control|db_/i);
   });
 });
@@ -66,6 +83,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     await admin.raw(`create login [${login}] with password = '${password}'`);
     const text = (await script())
       .replaceAll("$(FunctionsUser)", login)
+      .replaceAll("oncebox_operators", `${login}_operators`)
       .replaceAll("[infra]", `[${admin.schema}]`);
     for (const _ of ["once", "again"]) await admin.raw(text);
     own = new URL(url);
@@ -78,6 +96,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     await admin?.close(); // with what the user has rights on
     const server = openSqlServer({ url, maxConnections: 1 });
     await run(server, `drop user if exists [${login}]`);
+    await run(server, `drop role if exists [${login}_operators]`);
     await run(server, `drop login [${login}]`);
     await server.close();
   });
@@ -120,6 +139,8 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(tables.length).toBeGreaterThan(6);
     for (const sql of [
       ...tables.flatMap((table) => [`select * from ${table}`, `delete from ${table}`]),
+      `exec [${schema}].[Inbox_Discard] @items = N'[1]'`,
+      `exec [${schema}].[Outbox_Operations] @limit = 1`,
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,
       `exec('alter procedure [${schema}].[Inbox_Claim] as return 0')`,

@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
+import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
@@ -12,6 +13,7 @@ export const postgresDialect: Dialect = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
+  operators: operatorStatements,
   pollStatement,
   migrations,
   routines,

@@ -265,8 +265,8 @@ end`,
 const mark = (n: QueueNames): string =>
   create(
     n.object("_mark"),
-    "text, text, smallint, text, boolean, timestamptz",
-    `(p_source text, p_message_id text, p_status smallint, p_error text, p_blocks boolean, p_now timestamptz) returns bigint`,
+    "text, text, smallint, text, text, boolean, timestamptz",
+    `(p_source text, p_message_id text, p_status smallint, p_error text, p_error_group text, p_blocks boolean, p_now timestamptz) returns bigint`,
     `declare
   v_now timestamptz := coalesce(p_now, clock_timestamp());
   v_seq bigint;
@@ -294,7 +294,9 @@ begin
     values (v_seq, v_now, v_attempt, v_error);
   else
     update ${n.state} s
-    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error
+    set status = p_status, owner = null, locked_until = null, reclaimable_at = null, last_error = v_error,
+      error_group = case when p_error is null then s.error_group else p_error_group end,
+      died_at = case when p_status = ${status.dead} then v_now else s.died_at end
     where s.seq = v_seq;
   end if;
   if v_keyed and (p_status = ${status.done} or not p_blocks) then perform ${n.object("_leave_partition")}(array[v_seq]); end if;

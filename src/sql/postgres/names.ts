@@ -10,3 +10,6 @@ export function names(kind: QueueNames["kind"], schema: string, table: string): 
 
 /** Done messages: appended by the ack, never changed. A message without a state row is done. */
 export const doneTable = (n: QueueNames): string => n.object("_done");
+
+/** The failed attempts of messages. An ack writes nothing here. */
+export const attemptsTable = (n: QueueNames): string => n.object("_attempts");

@@ -5,6 +5,8 @@ import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { attemptRows, recordAttemptsFunction } from "./attempts.js";
+import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
@@ -31,7 +33,11 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   keyed boolean,
   -- not of a done message: there it is processed_at
   last_attempt_at timestamptz,
-  last_error text
+  -- of a dead message
+  died_at timestamptz,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) collate "C"
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;
@@ -44,9 +50,14 @@ const doneRows = (n: QueueNames) => `create table ${doneTable(n)} (
   last_error text
 )`;
 
-/** The only index beside the key, because every new message pays for each index. It serves claims and dead letters. */
-const stateIndex = (n: QueueNames) =>
-  `create index ${n.bare("_claim")} on ${n.state} (status, visible_at, seq)`;
+/**
+ * The only index beside the key that every message is in, because each message pays for it. Dead messages have one of their
+ * own: a claim changes none of its columns, so a claim's update still touches no index.
+ */
+const stateIndexes = (n: QueueNames) => [
+  `create index ${n.bare("_claim")} on ${n.state} (status, visible_at, seq)`,
+  `create index ${n.bare("_dead")} on ${n.state} (seq) include (error_group, died_at) where status = ${status.dead}`,
+];
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -74,8 +85,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_key")} unique (source, message_id)
 )`,
         stateTable(n),
-        stateIndex(n),
+        ...stateIndexes(n),
         doneRows(n),
+        attemptRows(n),
         ...partitionTables(n),
       ],
     },
@@ -100,8 +112,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   constraint ${n.bare("_key")} unique (id)
 )`,
         stateTable(n),
-        stateIndex(n),
+        ...stateIndexes(n),
         doneRows(n),
+        attemptRows(n),
         ...partitionTables(n),
       ],
     },
@@ -173,8 +186,14 @@ ${messages(n)}`;
 
 export const routines = (n: QueueNames): readonly string[] =>
   n.kind === "inbox"
-    ? [inboxView(n), ...partitionFunctions(n), ...inboxFunctions(n), ...keyFunctions(n)]
-    : [outboxView(n), ...partitionFunctions(n)];
+    ? [
+        inboxView(n),
+        recordAttemptsFunction(n),
+        ...partitionFunctions(n),
+        ...inboxFunctions(n),
+        ...keyFunctions(n),
+      ]
+    : [outboxView(n), recordAttemptsFunction(n), ...partitionFunctions(n)];
 
 export const sentView = (n: QueueNames): readonly string[] => [
   `create or replace view ${n.object("_sent")} as
@@ -199,6 +218,7 @@ export const ledger: LedgerStatements = {
   applied_at timestamptz not null default now(),
   primary key (queue, number)
 )`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),

@@ -9,10 +9,12 @@ import { status } from "../dialect.js";
 import { statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
-import { beforeThat, reasons } from "../reasons.js";
+import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
+import { recordAttempts } from "./attempts.js";
+import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
-import { doneTable } from "./names.js";
+import { attemptsTable, doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { messages } from "./schema.js";
 
@@ -76,6 +78,10 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rareColumns})::text end as rare_columns`;
 }
 
+/** The message that the key's parameters name. */
+const byKey = (n: QueueNames) =>
+  n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid";
+
 /** The condition of a purge on the messages of one source. */
 const ofSource = (n: QueueNames) =>
   n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
@@ -85,21 +91,41 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   const hasLease = "s.locked_until is not null";
   const dies = `(s.expires_at <= ${now} or (${hasLease} and s.attempt + 1 >= :max_attempts::int))`;
   const claimable = `s.status = ${status.ready} and coalesce(s.reclaimable_at, s.visible_at) <= ${now}`;
+  const diedAt = `case when ${dies} then ${now} else s.died_at end`;
+  /** The attempts that ended with their leases. */
+  const lostAttempts = (cte: string) =>
+    recordAttempts(
+      n,
+      cte,
+      {
+        attempt: "failed.attempt + 1",
+        endedAt: "failed.locked_until",
+        worker: "failed.owner",
+        error: literal(reasons.leaseExpired),
+      },
+      "failed.locked_until is not null",
+    );
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
+    ...deadStatements(n),
     // Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the
     // order. A message with two crashes is claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
       `with due as (
-  select s.ctid as row_id, s.visible_at, s.seq, s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
+  select s.ctid as row_id, s.visible_at, s.seq, s.attempt, s.locked_until, s.owner,
+    s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
   limit (select :limit::int)
   for update skip locked
+), picked as (
+  select * from due
+  order by alone desc, visible_at, seq
+  limit (select case when bool_or(alone) then 1 else :limit::int end from due)
 )
 update ${n.state} s
 set status = case when ${dies} then ${status.dead} else ${status.ready} end,
@@ -112,14 +138,17 @@ set status = case when ${dies} then ${status.dead} else ${status.ready} end,
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
     when ${hasLease} then ${literal(reasons.leaseExpired)}
     else s.last_error
-  end
+  end,
+  error_group = case
+    when s.expires_at <= ${now} then ${literal(reasonGroups.expired)}
+    when ${hasLease} then ${literal(reasonGroups.leaseExpired)}
+    else s.error_group
+  end,
+  died_at = ${diedAt}
 from ${n.message} m
-where s.ctid = any (array(
-    select row_id from due
-    order by alone desc, visible_at, seq
-    limit (select case when bool_or(alone) then 1 else :limit::int end from due)
-  ))
+where s.ctid = any (array(select row_id from picked))
   and m.seq = s.seq
+  and ${lostAttempts("picked")}
 returning ${claimedRow(n)},
   case
     when s.status = ${status.ready} then null${
@@ -159,27 +188,36 @@ from finished`,
     reclaimable_at = null,
     visible_at = ${now} + coalesce(${ms("i.delay_ms")}, ${backoff("s.attempt + 1")}),
     last_error = coalesce(i.error, s.last_error),
-    last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end
-  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, attempts int)
+    error_group = case when i.error is null then s.error_group else i.error_group end,
+    last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end,
+    died_at = case when i.attempts is null and s.attempt + 1 >= :max_attempts::int then ${now} else s.died_at end
+  from jsonb_to_recordset(:items::jsonb) as i(seq bigint, delay_ms float8, error text, error_group text, attempts int)
   where s.seq = i.seq and ${ownedBy("s")}
-  returning s.seq, s.status = ${status.dead} as dead, s.keyed
+  returning s.seq, s.status = ${status.dead} as dead, s.keyed, s.attempt, i.attempts, i.error
 )
 select seq, dead
 from abandoned
-where ${removeDead("abandoned", "leaving.dead")}`,
+where ${removeDead("abandoned", "leaving.dead")}
+  and ${recordAttempts(
+    n,
+    "abandoned",
+    { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: "failed.error" },
+    "failed.attempts is null",
+  )}`,
     ),
     fail: statement(
       "fail",
-      `with failed as (
+      `with ended as (
   update ${n.state} s
   set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, reclaimable_at = null, last_error = :error,
-    last_attempt_at = ${now}
+    error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
   where s.seq = ${seqs} and ${ownedBy("s")}
-  returning s.seq, s.keyed
+  returning s.seq, s.keyed, s.attempt
 )
 select seq
-from failed
-where ${removeDead("failed", "true")}`,
+from ended
+where ${removeDead("ended", "true")}
+  and ${recordAttempts(n, "ended", { attempt: "failed.attempt", endedAt: now, worker: ":owner::uuid", error: ":error::text" })}`,
     ),
     // The message keeps its place in the order and its count of crashes.
     release: statement(
@@ -202,7 +240,7 @@ returning s.seq`,
     reap: statement(
       "reap",
       `with ended as (
-  select s.seq
+  select s.seq, s.attempt, s.locked_until, s.owner
   from ${n.state} s
   where s.status in (${status.ready}, ${status.blocked})
     and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
@@ -216,7 +254,9 @@ returning s.seq`,
     owner = null,
     locked_until = null,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
-    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at)
+    error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+    last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
+    died_at = ${diedAt}
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -226,7 +266,8 @@ select r.seq, ${keyColumns(n)
   case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= ${now} then 'expired' else 'exhausted' end as verdict
 from reaped r
 join ${n.message} m on m.seq = r.seq
-where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}`,
+where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? "" : ` and ${unblock(n)}`}
+  and ${lostAttempts("ended")}`,
     ),
     // Walks the primary key of the done rows in windows. An index of their times would be paid for by every ack. The
     // message is deleted first: a redelivery that has just locked it keeps both rows.
@@ -253,6 +294,9 @@ where ${removeDead("reaped", `leaving.status = ${status.dead}`)}${blockOnDead ? 
 ), gone_done as (
   delete from ${doneTable(n)} d
   where d.seq = any (array(select seq from gone))
+), gone_attempts as (
+  delete from ${attemptsTable(n)} a
+  where a.seq = any (array(select seq from gone))
 )
 select (select count(*) from gone)::int as deleted,
   (select max(seq) from scanned) as last_seq,
@@ -275,7 +319,7 @@ join ${n.message} m on m.id = i.id`,
       "get",
       `select ${row(n)}
 ${messages(n)}
-where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid"}`,
+where ${byKey(n)}`,
     ),
     list: {
       ...statement(
@@ -289,6 +333,7 @@ where m.seq > :after_seq::bigint
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
   and (:error::text is null or position(:error in coalesce(s.last_error, d.last_error)) > 0)
+  and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
   and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
   and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})
 order by m.seq
@@ -296,6 +341,14 @@ limit (select :limit::int)`,
       ),
       unprepared: true,
     },
+    attempts: statement(
+      "attempts",
+      `select a.attempt, ${epoch("a.ended_at", "ended_at")}, a.worker, a.error
+from ${n.message} m
+join ${attemptsTable(n)} a on a.seq = m.seq
+where ${byKey(n)}
+order by a.number`,
+    ),
     stats: statement(
       "stats",
       `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
@@ -320,7 +373,7 @@ where ${claimable}`,
   update ${n.state} s
   set status = case when s.keyed then ${status.blocked} else ${status.ready} end,
     attempt = 0, crashes = 0, owner = null, locked_until = null, reclaimable_at = null, visible_at = ${now},
-    expires_at = ${now} + ${ms(":ttl_ms::float8")}
+    died_at = null, expires_at = ${now} + ${ms(":ttl_ms::float8")}
   where s.seq = ${seqs} and s.status = ${status.dead}
   returning s.seq, s.keyed
 )
@@ -349,7 +402,7 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
     mark: statement(
       "mark",
       `select seq
-from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, ${options.blockOnDead}, :now::timestamptz) as seq
+from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :error_group, ${options.blockOnDead}, :now::timestamptz) as seq
 where seq is not null`,
     ),
   };

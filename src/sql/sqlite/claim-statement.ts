@@ -3,7 +3,7 @@ import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
-import { reasons } from "../reasons.js";
+import { reasonGroups, reasons } from "../reasons.js";
 import { backoff, isUnclaimed, lease, limit, now, stateColumns } from "./expressions.js";
 import { cursorTable } from "./names.js";
 import { removeDead } from "./partitions.js";
@@ -86,6 +86,11 @@ const claimed = {
     when s.expires_at <= ${now} then ${literal(reasons.expired)}
     when ${hasLease} then ${literal(reasons.leaseExpired)}
     else s.last_error
+  end`,
+  errorGroup: `case
+    when s.expires_at <= ${now} then ${literal(reasonGroups.expired)}
+    when ${hasLease} then ${literal(reasonGroups.leaseExpired)}
+    else s.error_group
   end`,
 };
 const unclaimedVisibleAt = `${now} + ${lease} + ${backoff("1", ":random")}`;
@@ -189,7 +194,9 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   owner = case when ${dies} then null else :owner end,
   locked_until = ${claimed.lockedUntil},
   visible_at = ${claimed.visibleAt},
-  last_error = ${claimed.lastError}`;
+  last_error = ${claimed.lastError},
+  error_group = ${claimed.errorGroup},
+  died_at = case when ${dies} then ${now} else s.died_at end`;
 
 /**
  * Reads first, and then writes by row number: `update … returning` buffers its rows, and the messages would have to be

@@ -1,4 +1,5 @@
 import type { Dialect } from "../dialect.js";
+import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
@@ -11,6 +12,7 @@ export const sqliteDialect: Dialect = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
+  operators: operatorStatements,
   pollStatement,
   migrations,
   routines,

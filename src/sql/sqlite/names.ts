@@ -21,3 +21,6 @@ export const cursorTable = (n: QueueNames) => n.object("Cursor");
  * claim need not read this table. See docs/decisions/0010.
  */
 export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");
+
+/** The failed attempts of messages. An ack writes nothing here. */
+export const attemptsTable = (n: QueueNames) => n.object("Attempts");

@@ -51,7 +51,7 @@ export const removeDead = (n: QueueNames, blockOnDead: boolean): readonly string
 export const leaveAllDead = (n: QueueNames) => `delete from ${partitionQueue(n)}
 where seq in (
   select q.seq from ${partitionQueue(n)} q
-  cross join ${n.state} s on s.seq = q.seq -- in this order: dead messages have no index
+  cross join ${n.state} s on s.seq = q.seq -- in this order: there are more dead messages than messages in partition queues
   where s.status = ${status.dead}
 )`;
 

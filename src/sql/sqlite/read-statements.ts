@@ -2,12 +2,12 @@ import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { hasStatus } from "../shown-status.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
-import { cursorTable } from "./names.js";
+import { attemptsTable, cursorTable } from "./names.js";
 import { steps } from "./steps.js";
 
 const listed = [":status", ":status_2", ":status_3", ":status_4"];
 
-type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "list" | "stats" | "oldestDue">;
+type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue">;
 
 const row = (
   n: QueueNames,
@@ -16,6 +16,10 @@ const row = (
   ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
   s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
   ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
+
+/** The message that the key's parameters name. */
+const byKey = (n: QueueNames) =>
+  n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id";
 
 /** The conditions of a list on the message. */
 const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
@@ -43,7 +47,15 @@ join ${n.message} m on ${
     "get",
     `select ${row(n)}
 ${messages(n)}
-where ${n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id"}`,
+where ${byKey(n)}`,
+  ),
+  attempts: steps(
+    "attempts",
+    `select a.attempt, a.ended_at, a.worker, a.error
+from ${n.message} m
+join ${attemptsTable(n)} a on a.seq = m.seq
+where ${byKey(n)}
+order by a.number`,
   ),
   // SQLite merges two walks by row number and stops at the limit: a page of dead letters does not read the messages that
   // wait. The first is in the order of the state's own number: by the message's number SQLite would sort all of them.
@@ -56,6 +68,7 @@ where s.seq > :after_seq
   and (:status is null or ${hasStatus("s", listed)})
   and (:leased is null or (s.locked_until is not null) = :leased)
   and (:error is null or instr(s.last_error, :error) > 0)
+  and (:error_group is null or coalesce(s.error_group, '') = :error_group)
   and ${wanted(n)}
 union all
 select ${row(n)}
@@ -65,6 +78,7 @@ where m.seq > max(:after_seq, (select seq from ${cursorTable(n)}))
   and (:status is null or ${status.ready} in (${listed.join(", ")}))
   and (:leased is null or not :leased)
   and :error is null
+  and :error_group is null
   and ${wanted(n)}
 order by 1
 limit ${limit}`,

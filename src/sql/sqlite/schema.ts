@@ -5,6 +5,8 @@ import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { createAttempts } from "./attempts.js";
+import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
   hasExpiry,
@@ -14,7 +16,7 @@ import {
   stateColumns,
   visibleAt,
 } from "./expressions.js";
-import { cursorTable, inSchema, partitionQueue } from "./names.js";
+import { attemptsTable, cursorTable, inSchema, partitionQueue } from "./names.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
 /** Narrow, so that some sixty rows share a page: SQLite writes whole pages for a claim or an ack. */
@@ -31,7 +33,11 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   processed_by text,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  last_error text
+  -- of a dead message
+  died_at integer,
+  last_error text,
+  -- the same for errors that differ in ids and numbers only
+  error_group text
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
@@ -41,6 +47,8 @@ const stateIndexes = (n: QueueNames) => [
   ...(n.kind === "inbox"
     ? [`create index ${n.bare("Leased")} on ${n.state} (visible_at, seq) where status = ${status.leased}`]
     : []),
+  // Covers what a list of error groups reads.
+  `create index ${n.bare("Dead")} on ${n.state} (seq, error_group, died_at) where status = ${status.dead}`,
   `create index ${n.bare("Expiry")} on ${n.state} (expires_at) where ${hasExpiry}`,
 ];
 
@@ -81,6 +89,7 @@ const deleteTrigger = (n: QueueNames) => `create trigger ${n.object("RemoveState
 after delete on ${n.message}
 begin
   delete from ${n.state} where seq = old.seq;
+  delete from ${attemptsTable(n)} where seq = old.seq;
   delete from ${partitionQueue(n)} where old.partition_key is not null and seq = old.seq;
   update ${cursorTable(n)}
   set last_deleted = old.seq
@@ -148,6 +157,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...createCursor(n),
         ...createPartitionQueue(n),
+        ...createAttempts(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -176,6 +186,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...createCursor(n),
         ...createPartitionQueue(n),
+        ...createAttempts(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],
@@ -271,6 +282,7 @@ export const ledger: LedgerStatements = {
   applied_at text not null default (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   primary key (queue, number)
 ) strict`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement("migrations applied", `select number from ${ledgerTable(schema)} where queue = :queue`),

@@ -1,5 +1,6 @@
 import { type QueueStatements, status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
+import { recordAbandoned, recordFailed } from "./attempts.js";
 import { backoff, lease, now, sentSeqs, whole } from "./expressions.js";
 import { leave, rejoin, removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
@@ -28,23 +29,27 @@ set status = case when i.attempts is null and s.attempt + 1 >= :max_attempts the
   locked_until = null,
   visible_at = ${now} + coalesce(${whole("round(i.delay_ms)")}, ${backoff("s.attempt + 1")}),
   last_error = coalesce(i.error, s.last_error),
-  last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end
+  error_group = iif(i.error is null, s.error_group, i.error_group),
+  last_attempt_at = case when i.attempts = 0 then s.last_attempt_at else ${now} end,
+  died_at = case when i.attempts is null and s.attempt + 1 >= :max_attempts then ${now} else s.died_at end
 from (
   select json_extract(value, '$.seq') as seq, json_extract(value, '$.delay_ms') as delay_ms, json_extract(value, '$.error') as error,
-    json_extract(value, '$.attempts') as attempts
+    json_extract(value, '$.error_group') as error_group, json_extract(value, '$.attempts') as attempts
   from json_each(:items)
 ) i
 where s.seq = i.seq and ${isOwned}
 returning seq, status = ${status.dead} as dead`,
+    recordAbandoned(n),
     ...removeDead(n, blockOnDead),
   ),
   fail: steps(
     "fail",
     `update ${n.state} as s
 set status = ${status.dead}, attempt = s.attempt + 1, owner = null, locked_until = null, last_error = :error,
-  last_attempt_at = ${now}
+  error_group = :error_group, last_attempt_at = ${now}, died_at = ${now}
 where s.seq in ${sentSeqs} and ${isOwned}
 returning seq`,
+    recordFailed(n),
     ...removeDead(n, blockOnDead),
   ),
   // It stays held, so the next claim takes it before the messages that have never been claimed.
@@ -66,7 +71,7 @@ returning seq`,
     "replay",
     `update ${n.state} as s
 set status = ${status.ready}, attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = ${now},
-  expires_at = ${now} + ${whole(":ttl_ms")}, processed_at = null
+  expires_at = ${now} + ${whole(":ttl_ms")}, processed_at = null, died_at = null
 where s.seq in ${sentSeqs} and s.status = ${status.dead}
 returning seq`,
     ...rejoin(n),

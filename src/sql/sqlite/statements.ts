@@ -7,6 +7,7 @@ import {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
+import { deadStatements } from "./dead-statements.js";
 import {
   endOfTime,
   field,
@@ -31,6 +32,7 @@ const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions):
   ...settleStatements(n, blockOnDead),
   ...maintainStatements(n, blockOnDead),
   ...readStatements(n),
+  ...deadStatements(n),
 });
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
@@ -68,7 +70,9 @@ set status = :status,
   locked_until = null,
   visible_at = ${endOfTime},
   processed_at = case when :status = ${status.done} then ${now} end,
-  last_error = coalesce(:error, s.last_error)
+  last_error = coalesce(:error, s.last_error),
+  error_group = iif(:error is null, s.error_group, :error_group),
+  died_at = case when :status = ${status.dead} then ${now} else s.died_at end
 where s.seq in ${stepSeqs}
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,

@@ -19,6 +19,7 @@ const abandonedColumns: JsonColumns = {
   seq: "bigint",
   delay_ms: "float",
   error: "nvarchar(max)",
+  error_group: `varchar(16) ${binary}`,
   attempts: "int",
 };
 

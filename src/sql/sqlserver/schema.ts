@@ -4,10 +4,12 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { attemptRows } from "./attempts.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
 import { partitionTables } from "./partitions.js";
+import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 
@@ -27,6 +29,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   processed_by nvarchar(100) null,
   -- not of a done message: there it is processed_at
   last_attempt_at datetime2(3) null,
+  -- of a dead message
+  died_at datetime2(3) null,
+  -- the same for errors that differ in ids and numbers only
+  error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
@@ -38,7 +44,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
-  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until) where status = ${status.dead}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at) where status = ${status.dead}`,
   ...(n.kind === "inbox"
     ? [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
@@ -77,6 +83,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         ...stateIndexes(n),
         ...partitionTables(n),
+        attemptRows(n),
       ],
     },
   ],
@@ -103,6 +110,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         stateTable(n),
         ...stateIndexes(n),
         ...partitionTables(n),
+        attemptRows(n),
       ],
     },
   ],
@@ -216,6 +224,7 @@ set numeric_roundabort off`,
     applied_at datetime2(3) not null constraint ${quote("oncebox_migrations_AppliedAt")} default sysutcdatetime(),
     constraint ${quote("oncebox_migrations_PK")} primary key clustered (queue, number)
   )`,
+    createOperations(schema),
   ],
   applied: (schema) =>
     statement(

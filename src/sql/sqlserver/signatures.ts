@@ -15,6 +15,7 @@ const parameterTypes = {
   items: "nvarchar(max)",
   processed_by: "nvarchar(100)",
   error: "nvarchar(max)",
+  error_group: "varchar(16)",
   retention_ms: "float",
   ttl_ms: "float",
   after_seq: "bigint",
@@ -37,6 +38,14 @@ const parameterTypes = {
   headers: "nvarchar(max)",
   due_at: "datetime2(3)",
   expires_at: "datetime2(3)",
+  at: "datetime2(3)",
+  who: "nvarchar(255)",
+  action: "nvarchar(20)",
+  filter: "nvarchar(max)",
+  matched: "bigint",
+  done: "bigint",
+  last_seq: "bigint",
+  ended: "bit",
 } as const;
 
 export type ParameterName = keyof typeof parameterTypes;
@@ -46,6 +55,16 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
   kind === "outbox" && name === "message_id" ? "uniqueidentifier" : parameterTypes[name];
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
+const deadFilter = [
+  "now",
+  "at",
+  "topic",
+  "source",
+  "error",
+  "error_group",
+  "older_than_ms",
+  "newer_than_ms",
+] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
@@ -53,7 +72,7 @@ export const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
   Ack: ["now", "owner", "items", "processed_by"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
-  Fail: ["now", "owner", "items", "error", "blocks"],
+  Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
   Release: ["now", "owner", "items"],
   Renew: ["now", "owner", "items", "lease_ms", ...backoff],
   Reap: ["now", "limit", "max_attempts", "blocks"],
@@ -71,11 +90,14 @@ export const signatures = {
     "topic",
     "source",
     "error",
+    "error_group",
     "older_than_ms",
     "newer_than_ms",
     "after_seq",
     "limit",
   ],
+  AttemptsByKey: ["source", "message_id"],
+  AttemptsById: ["id"],
   Stats: ["now"],
   OldestDue: ["now"],
   Due: ["now"],
@@ -84,7 +106,7 @@ export const signatures = {
   ReceiveMany: ["now", "items", "revive"],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
   ReceiveKeyed: ["now", "items", "revive"],
-  Mark: ["now", "source", "message_id", "status", "error", "blocks"],
+  Mark: ["now", "source", "message_id", "status", "error", "error_group", "blocks"],
   Enqueue: ["now", "id", "message_id", ...content],
   EnqueueMany: ["now", "items"],
   EnqueueKeyed: ["now", "items"],
@@ -98,6 +120,14 @@ export const signatures = {
   ListDone: ["after_seq", "limit"],
   Resend: ["now", "items", "ttl_ms"],
   MakeDue: ["now", "error", "limit"],
+  DeadGroups: [...deadFilter, "limit"],
+  CountDead: deadFilter,
+  NextDead: [...deadFilter, "after_seq", "limit"],
+  Discard: ["items"],
+  AddOperation: ["now", "id", "who", "action", "filter"],
+  LockOperation: ["id"],
+  MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
+  Operations: ["limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -6,12 +6,14 @@ import type {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
+import { deadStatements } from "./dead-statements.js";
 import { signatures } from "./signatures.js";
 
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
   return {
+    ...deadStatements(n),
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
@@ -22,6 +24,12 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get: callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
+    attempts: callProcedure(
+      n,
+      "attempts",
+      "Attempts",
+      n.kind === "inbox" ? signatures.AttemptsByKey : signatures.AttemptsById,
+    ),
     list: callProcedure(n, "list", "List", signatures.List),
     stats: callProcedure(n, "stats", "Stats", signatures.Stats),
     oldestDue: callProcedure(n, "oldest_due", "OldestDue", signatures.OldestDue),

@@ -1,3 +1,7 @@
+import { attemptTests } from "../dead-letters/attempts.js";
+import { discardTests } from "../dead-letters/discard.js";
+import { deadGroupTests } from "../dead-letters/groups.js";
+import { replayDeadTests } from "../dead-letters/replay.js";
 import type { TestDatabase } from "../harness.js";
 import { claimTests } from "./claim.js";
 import { cleanUpTests } from "./clean-up.js";
@@ -28,6 +32,10 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   faultTests(context);
   cleanUpTests(context);
   operationsTests(context);
+  attemptTests(context);
+  deadGroupTests(context);
+  discardTests(context);
+  replayDeadTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

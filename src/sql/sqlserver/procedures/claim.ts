@@ -1,7 +1,9 @@
 import { crashesBeforeAlone } from "../../../queue/crashes.js";
 import { status } from "../../dialect.js";
+import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
-import { reasons } from "../../reasons.js";
+import { reasonGroups, reasons } from "../../reasons.js";
+import { lostTable, pickLost, recordLost } from "../attempts.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
@@ -45,7 +47,13 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
     when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
     when ${lost} then ${unicodeLiteral(reasons.leaseExpired)}
     else ${s}.last_error
-  end
+  end,
+  error_group = case
+    when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)}
+    when ${lost} then ${literal(reasonGroups.leaseExpired)}
+    else ${s}.error_group
+  end,
+  died_at = case when ${dies} then @now else ${s}.died_at end
 output ${inserted(leaseColumns)}
 into @claimed (${leaseColumns.join(", ")})
 from (
@@ -60,10 +68,17 @@ ${seekEach};`;
   return `${prepareLease}
 ${prepareBackoff}
 ${claimedTable}
+${lostTable}
 
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
-${atomically(`-- a message with two crashes is claimed alone
+${atomically(`${pickLost(
+  n,
+  `r.status = ${status.held} and r.visible_at <= @now and ${isLost("r")}`,
+  `case when r.crashes + 1 >= ${crashesBeforeAlone} then 0 else 1 end, r.visible_at, r.seq`,
+)}
+
+-- a message with two crashes is claimed alone
 if exists (
   select 1 from ${n.state} r with (index(${n.bare("_Held")}), ${readPast})
   where r.status = ${status.held} and r.visible_at <= @now${isSuspect}
@@ -80,6 +95,8 @@ ${indented(take("@limit", "_Held", status.held))}
   if @limit > 0
 ${indented(indented(take("@limit", "_Ready", status.ready)))}
 end
+
+${recordLost(n, "@claimed")}
 
 ${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 

@@ -1,6 +1,8 @@
 import { status } from "../../dialect.js";
+import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
-import { beforeThat, reasons } from "../../reasons.js";
+import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
+import { deleteAttempts, lostTable, pickLost, recordLost } from "../attempts.js";
 import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
 import {
@@ -29,10 +31,13 @@ export function reap(n: QueueNames): string {
       where ${condition}
       order by ${order}
     ) o`;
-  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null);
+  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
+${lostTable}
 declare @leaving_queue table (seq bigint not null primary key);
 
-${atomically(`-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
+${atomically(`${pickLost(n, leaseEnded("r"), "r.visible_at, r.seq")}
+
+-- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
@@ -40,8 +45,11 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   owner = null,
   locked_until = null,
   last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
-  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at)
-output inserted.seq, inserted.status, inserted.expires_at into @reaped (seq, status, expires_at)
+  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
+  last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
+  died_at = case when ${dies} then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
+into @reaped (seq, status, expires_at, attempt)
 from (
   select top (@limit) u.seq
   from (
@@ -52,6 +60,8 @@ from (
 ) p, ${n.state} with (${skipLocked})
 where ${s}.seq = p.seq and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
+
+${recordLost(n, "@reaped")}
 
 -- also dead messages that are still in their partition queues because deadInPartition was "block"
 if @blocks = 0
@@ -136,6 +146,8 @@ ${seekEach};
 delete from ${n.state}
 from @gone g, ${n.state} with (rowlock)
 where ${stateTable(n)}.seq = g.seq
-${seekEach};`)}
+${seekEach};
+
+${deleteAttempts(n, "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;

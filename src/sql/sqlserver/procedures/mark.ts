@@ -52,6 +52,7 @@ select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed a
 export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
 declare @never datetime2(3) = ${endOfTime};
 declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
+declare @died_at datetime2(3) = case when @status = ${status.dead} then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
@@ -69,7 +70,9 @@ begin
     locked_until = null,
     visible_at = @never,
     processed_at = @processed_at,
-    last_error = coalesce(@error, last_error)
+    last_error = coalesce(@error, last_error),
+    error_group = case when @error is null then error_group else @error_group end,
+    died_at = coalesce(@died_at, died_at)
   output inserted.seq into @changed (seq)
   where seq = @seq
     and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
@@ -78,9 +81,9 @@ else
 begin
 ${indented(insertKey(n, "null"))}
 
-  insert into ${n.state} (seq, status, visible_at, processed_at, last_error)
+  insert into ${n.state} (seq, status, visible_at, processed_at, died_at, last_error, error_group)
   output inserted.seq into @changed (seq)
-  select a.seq, @status, @never, @processed_at, @error
+  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group
   from @added a;
 end
 

@@ -1,6 +1,7 @@
 import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { hasStatus } from "../../shown-status.js";
+import { attemptsTable } from "../attempts.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { pendingArrivalsTable, readPast } from "../partitions.js";
 import { seekEach } from "./procedure.js";
@@ -17,10 +18,23 @@ from openjson(@items) with (id uniqueidentifier) i
 inner join ${n.message} m on m.id = i.id
 ${seekEach};`;
 
+/** The message that the key's parameters name. */
+const byKey = (n: QueueNames) =>
+  n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id";
+
 export const get = (n: QueueNames) => `select ${row(n)}
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq
-where ${n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id"};`;
+where ${byKey(n)};`;
+
+export const attempts = (
+  n: QueueNames,
+) => `select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+from ${n.message} m
+inner join ${attemptsTable(n)} a on a.seq = m.seq
+where ${byKey(n)}
+order by a.number
+${seekEach};`;
 
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
@@ -34,6 +48,7 @@ where s.seq > @after_seq
   and (@error is null
     or charindex(@error ${binary}, s.last_error ${binary}) > 0
     or (datalength(@error) = 0 and s.last_error is not null))
+  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs("@now", "-@older_than_ms")})
   and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs("@now", "-@newer_than_ms")})
 order by s.seq

@@ -1,19 +1,23 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
+import { recordAttempts } from "../attempts.js";
 import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
+import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
-import { due, get, list, oldestDue, resolve, stats } from "./queries.js";
+import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { rejoinPartition } from "./rejoin-partition.js";
 import { abandon, settle } from "./settle.js";
 
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
   const s = stateTable(n);
-  const make = (suffix: Exclude<keyof typeof signatures, "GetByKey" | "GetById">, body: string) =>
-    procedure(n, suffix, signatures[suffix], body);
+  const make = (
+    suffix: Exclude<keyof typeof signatures, "GetByKey" | "GetById" | "AttemptsByKey" | "AttemptsById">,
+    body: string,
+  ) => procedure(n, suffix, signatures[suffix], body);
   return [
     make("Claim", claim(n)),
     make(
@@ -31,9 +35,11 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
       settle(
         n,
         `status = ${status.dead}, attempt = ${s}.attempt + 1, owner = null, locked_until = null, last_error = @error,
-  last_attempt_at = @now`,
+  error_group = @error_group, last_attempt_at = @now, died_at = @now`,
         owned(s),
-        callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1"),
+        `${recordAttempts(n, "select c.seq, c.attempt, @now, @owner, @error\nfrom @changed c", "@changed")}
+
+${callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1")}`,
       ),
     ),
     // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
@@ -54,6 +60,12 @@ ${settle(
     make("Purge", purge(n)),
     make("Resolve", resolve(n)),
     procedure(n, "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById, get(n)),
+    procedure(
+      n,
+      "Attempts",
+      n.kind === "inbox" ? signatures.AttemptsByKey : signatures.AttemptsById,
+      attempts(n),
+    ),
     make("List", list(n)),
     make("Stats", stats(n)),
     make("OldestDue", oldestDue(n)),
@@ -64,11 +76,12 @@ ${settle(
         n,
         `status = case when ${s}.keyed = 1 then ${status.blocked} else ${status.ready} end,
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
-  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null`,
+  expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, died_at = null`,
         `${s}.status = ${status.dead}`,
         rejoinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
+    ...deadProcedures(n),
     make("EnqueueArrivals", atomically(enqueueArrivals(n))),
     make("LeavePartition", atomically(leavePartition(n))),
   ];

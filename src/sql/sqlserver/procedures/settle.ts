@@ -1,5 +1,6 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
+import { recordAttempts } from "../attempts.js";
 import { addMs, asBit, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition } from "../partitions.js";
 import { atomically, owned, seekEach, seqs, stateTable } from "./procedure.js";
@@ -8,11 +9,11 @@ import { atomically, owned, seekEach, seqs, stateTable } from "./procedure.js";
 export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
   const update = `update ${n.state}
 set ${set}
-output inserted.seq, inserted.keyed into @changed (seq, keyed)
+output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from ${seqs}, ${n.state} with (rowlock)
 where ${stateTable(n)}.seq = i.seq and ${condition}
 ${seekEach};`;
-  return `declare @changed table (seq bigint not null primary key, keyed bit null);
+  return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
 
@@ -22,7 +23,7 @@ select c.seq as seq from @changed c;`;
 export function abandon(n: QueueNames): string {
   const s = stateTable(n);
   return `${prepareBackoff}
-declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null);
+declare @changed table (seq bigint not null primary key, status tinyint not null, keyed bit null, attempt int not null);
 
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
@@ -32,11 +33,22 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   locked_until = null,
   visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error),
-  last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end
-output inserted.seq, inserted.status, inserted.keyed into @changed (seq, status, keyed)
+  error_group = case when i.error is null then ${s}.error_group else i.error_group end,
+  last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
+  died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
+output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
 from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (rowlock)
 where ${s}.seq = i.seq and ${owned(s)}
 ${seekEach};
+
+${recordAttempts(
+  n,
+  `select c.seq, c.attempt, @now, @owner, i.error
+from @changed c
+inner join ${n.object("_AbandonedFromJson")}(@items) i on i.seq = c.seq
+where i.attempts is null`,
+  "@changed",
+)}
 
 ${callLeavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 

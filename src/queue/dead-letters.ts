@@ -1,0 +1,110 @@
+import type { CallOptions, Settlement } from "./work-store.js";
+
+/** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
+export interface FailedAttempt {
+  /** Which attempt it was, from 1. A replay begins again at 1. */
+  readonly attempt: number;
+  /** When it ended; of a lost lease, when the lease did. */
+  readonly endedAt: Date;
+  /** The owner token of the claim. */
+  readonly worker: string | null;
+  readonly error: string | null;
+}
+
+/** Which dead messages. Without any condition: all of them. */
+export interface DeadFilter extends CallOptions {
+  readonly topic?: string | undefined;
+  /** Inbox only. */
+  readonly source?: string | undefined;
+  /** Part of the last error's text. */
+  readonly error?: string | undefined;
+  /** The `errorGroup` of a group that `deadGroups` returned. */
+  readonly errorGroup?: string | undefined;
+  readonly olderThanMs?: number | undefined;
+  readonly newerThanMs?: number | undefined;
+}
+
+export interface DeadGroupsFilter extends DeadFilter {
+  /** The largest groups; 100 by default, 1,000 at most. */
+  readonly limit?: number | undefined;
+}
+
+/** Dead messages whose errors differ in numbers, ids and quoted parts only. */
+export interface DeadGroup<Key> {
+  /** Names the group in a filter; empty for messages that died without an error. */
+  readonly errorGroup: string;
+  readonly count: number;
+  /** When the first and the last of them died. */
+  readonly firstAt: Date;
+  readonly lastAt: Date;
+  /** One of them, and its error. */
+  readonly example: Key;
+  readonly error: string | null;
+}
+
+export interface OperatorOptions extends CallOptions {
+  /** Who does it: a person or a job. It is recorded. */
+  readonly by: string;
+}
+
+export const operationActions = ["replay", "discard", "edit"] as const;
+export type OperationAction = (typeof operationActions)[number];
+
+/** The record of something that an operator does to dead messages. */
+export interface Operation {
+  readonly id: string;
+  readonly action: OperationAction;
+  /** Messages that died after this time are not part of it. */
+  readonly at: Date;
+  readonly by: string;
+  /** Such as `inbox:Inbox`. */
+  readonly queue: string;
+  /** The conditions, or what was given instead of them. */
+  readonly filter: Readonly<Record<string, unknown>>;
+  /** How many messages there were when it began. */
+  readonly matched: number;
+  readonly done: number;
+  /** The row number up to which it is done. */
+  readonly cursor: number;
+  /** Null until it is complete. */
+  readonly endedAt: Date | null;
+}
+
+/** Absent fields stay as they were. */
+export interface EditedContent {
+  readonly topic?: string | undefined;
+  readonly payload?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | null | undefined;
+}
+
+export interface ContinueOptions extends CallOptions {
+  /** Messages in this transaction; 200 by default. */
+  readonly batchSize?: number | undefined;
+}
+
+/** What operators do with dead messages. */
+export interface DeadLetters<Key> {
+  /** The failed attempts of a message, the oldest first. */
+  attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
+  /** Dead messages by error, the largest group first. */
+  deadGroups(filter?: DeadGroupsFilter): Promise<readonly DeadGroup<Key>[]>;
+  countDead(filter?: DeadFilter): Promise<number>;
+  /** Deletes dead messages, and no others, in short batches. An inbox forgets their keys: a redelivery is a new message. */
+  discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
+  /**
+   * Enqueues a new message with the changed content and deletes the dead one, in one transaction. Returns the new key. The
+   * new message has the correlation id of the old one, or else the old one's id.
+   */
+  editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
+
+  /** Records an operation on the messages that are dead now and match. Changes none of them: `replayDead` does the work. */
+  startOperation(
+    action: "replay" | "discard",
+    filter: DeadFilter,
+    options: OperatorOptions,
+  ): Promise<Operation>;
+  /** One batch and the record of it, in one transaction. */
+  continueOperation(id: string, options?: ContinueOptions): Promise<Operation>;
+  /** The newest first. */
+  operations(options?: CallOptions & { readonly limit?: number | undefined }): Promise<readonly Operation[]>;
+}

@@ -1,0 +1,80 @@
+import { sleep } from "../base/wait.js";
+import { ArgumentRangeError } from "../errors.js";
+import { refuseUnknown } from "./arguments.js";
+import type { DeadFilter, DeadLetters, Operation } from "./dead-letters.js";
+import type { CallOptions } from "./work-store.js";
+
+export interface ReplayDeadOptions extends CallOptions {
+  /** Who does it: a person or a job. It is recorded. */
+  readonly by: string;
+  /** As fast as the database allows by default. */
+  readonly ratePerSecond?: number | undefined;
+  /** Counts, and changes nothing. */
+  readonly dryRun?: boolean | undefined;
+  /** Called after each batch. */
+  readonly onProgress?: ((operation: Operation) => void) | undefined;
+  /** The id of an operation that was interrupted: it goes on where it was, with its own filter. */
+  readonly resume?: string | undefined;
+}
+
+export interface ReplayDeadResult {
+  readonly matched: number;
+  readonly done: number;
+  /** Null after a dry run. */
+  readonly operation: Operation | null;
+}
+
+type Store = Pick<DeadLetters<never>, "countDead" | "startOperation" | "continueOperation">;
+
+const mostAtOnce = 200;
+const known = ["by", "ratePerSecond", "dryRun", "onProgress", "signal", "resume"];
+
+/**
+ * Replays the dead messages that match. A record is made first, and each batch moves it on in its own transaction: a call that
+ * is killed half-way can be resumed, and replays each message once. Messages that die meanwhile are not replayed.
+ *
+ * @example
+ * await replayDead(inbox, { topic: "payment.received" }, { by: "alice", ratePerSecond: 50 });
+ */
+export const replayDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
+  overDead(store, "replay", filter, options);
+
+/** Deletes the dead messages that match, in the way of `replayDead`. */
+export const discardDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
+  overDead(store, "discard", filter, options);
+
+async function overDead(
+  store: Store,
+  action: "replay" | "discard",
+  filter: DeadFilter,
+  options: ReplayDeadOptions,
+): Promise<ReplayDeadResult> {
+  refuseUnknown(options, known, `${action}Dead`);
+  const { by, dryRun, signal, resume } = options;
+  const pace = paceOf(options.ratePerSecond);
+  if (dryRun) return { matched: await store.countDead({ ...filter, signal }), done: 0, operation: null };
+  let id = resume;
+  if (id === undefined) {
+    const started = await store.startOperation(action, filter, { by, signal });
+    options.onProgress?.(started);
+    id = started.id;
+  }
+  for (;;) {
+    const operation = await store.continueOperation(id, { batchSize: pace.batchSize, signal });
+    options.onProgress?.(operation);
+    const { matched, done, endedAt } = operation;
+    if (endedAt !== null) return { matched, done, operation };
+    await sleep(pace.waitMs, signal);
+  }
+}
+
+/** Batches of a tenth of a second's worth, and the wait after each. */
+function paceOf(ratePerSecond: number | undefined): { readonly batchSize: number; readonly waitMs: number } {
+  if (ratePerSecond === undefined) return { batchSize: mostAtOnce, waitMs: 0 };
+  if (typeof ratePerSecond !== "number" || !(ratePerSecond > 0 && ratePerSecond <= 1_000_000))
+    throw new ArgumentRangeError(
+      `ratePerSecond must be more than 0 and at most 1,000,000, not ${String(ratePerSecond)}.`,
+    );
+  const batchSize = Math.min(mostAtOnce, Math.ceil(ratePerSecond / 10));
+  return { batchSize, waitMs: (batchSize / ratePerSecond) * 1_000 };
+}

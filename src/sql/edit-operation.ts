@@ -1,0 +1,79 @@
+import { uuidV7 } from "../base/uuid-v7.js";
+import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import type { EditedContent, OperatorOptions } from "../queue/dead-letters.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { CallOptions } from "../queue/work-store.js";
+import type { OperatorStatements } from "./dialect.js";
+import type { SqlExecutor } from "./driver.js";
+import type { MessageContent } from "./message-content.js";
+import { type OperationRecords, requireOperator } from "./operation-record.js";
+import type { QueueParts } from "./queue-parts.js";
+
+/** Enqueues a message with this content instead of `message`, and returns its key. */
+export type EnqueueEdited<Key, Message> = (
+  message: Message,
+  content: MessageContent,
+  call: CallOptions & { readonly tx: SqlExecutor },
+) => Promise<Key>;
+
+/** `editAndReplay`, for inbox and outbox to give it their way to enqueue. */
+export type EditOperation<Key, Message> = (
+  key: Key,
+  changes: EditedContent,
+  options: OperatorOptions,
+  enqueue: EnqueueEdited<Key, Message>,
+) => Promise<Key>;
+
+export function editOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  { db, shape, statements, options, runner }: QueueParts<Key, Message, State>,
+  operators: OperatorStatements,
+  records: OperationRecords,
+): EditOperation<Key, Message> {
+  /** Deletes the message, if it is dead. */
+  const takeDead = async (tx: SqlExecutor, key: Key, call: CallOptions): Promise<Message> => {
+    const [row] = await runner.executeIn(tx, statements.get, shape.keyParams(key), call);
+    const message = row && shape.toMessage(row, db.dialect);
+    const params = { items: JSON.stringify([message?.seq ?? 0]) };
+    const gone = message === undefined ? [] : await runner.executeIn(tx, operators.discard, params, call);
+    if (message === undefined || gone.length === 0)
+      throw new InvalidOperationError(
+        `editAndReplay: ${shape.keyText(key)} is not a dead message of this queue. Nothing was changed.`,
+      );
+    return message;
+  };
+
+  return async (given, changes, call, enqueue) => {
+    requireOperator(call, "editAndReplay");
+    refuseUnknown(changes, ["topic", "payload", "headers"], "editAndReplay");
+    if (Object.values(changes).every((value) => value === undefined))
+      throw new InvalidArgumentError("editAndReplay: nothing is changed. Use replay.");
+    const key = shape.key(given);
+    const { by, signal } = call;
+    // Made before the transaction: one that is repeated after its commit was lost finds its own record.
+    const id = uuidV7();
+    const made = await runner.atomically(
+      async (tx) => {
+        const found = await records.find(tx, id, { signal });
+        if (found !== undefined) return found.filter.to as Key;
+        const message = await takeDead(tx, key, { signal });
+        const to = await enqueue(message, edited(message, changes), { tx, signal });
+        const filter = { from: shape.describe(key), to };
+        await records.add(tx, { id, action: "edit", by, filter }, { signal });
+        await records.move(tx, id, { matched: 1, done: 1, cursor: 0, ended: true }, { signal });
+        return to;
+      },
+      { signal },
+    );
+    options.logger.info("operation ended", { operation: id, action: "edit", by, done: 1 });
+    return made;
+  };
+}
+
+/** As after a replay, without the old expiry. */
+const edited = (message: QueueMessage, changes: EditedContent): MessageContent => ({
+  topic: changes.topic ?? message.topic,
+  payload: changes.payload ?? message.payload,
+  headers: changes.headers === undefined ? message.headers : changes.headers,
+  partitionKey: message.partitionKey,
+});

@@ -1,0 +1,71 @@
+import { InvalidArgumentError } from "../errors.js";
+import { nameProblem, refuseUnknown } from "../queue/arguments.js";
+import type { Operation, OperationAction } from "../queue/dead-letters.js";
+import type { CallOptions } from "../queue/work-store.js";
+import type { Dialect, OperatorStatements } from "./dialect.js";
+import type { SqlExecutor, SqlRow } from "./driver.js";
+import { rowNumber } from "./row-number.js";
+import type { StatementRunner } from "./statement-runner.js";
+
+export interface NewOperation {
+  readonly id: string;
+  readonly action: OperationAction;
+  readonly by: string;
+  readonly filter: object;
+}
+
+/** What changes in a record. */
+export type OperationProgress = Pick<Operation, "matched" | "done" | "cursor"> & { readonly ended: boolean };
+
+/** The records of what operators do to one queue. */
+export interface OperationRecords {
+  add(tx: SqlExecutor, operation: NewOperation, call: CallOptions): Promise<Operation>;
+  /** Locks it until the transaction ends. */
+  find(tx: SqlExecutor, id: string, call: CallOptions): Promise<Operation | undefined>;
+  move(tx: SqlExecutor, id: string, progress: OperationProgress, call: CallOptions): Promise<Operation>;
+  newest(limit: number, call: CallOptions): Promise<readonly Operation[]>;
+}
+
+export function operationRecords(
+  { fromTime }: Pick<Dialect, "fromTime">,
+  statements: OperatorStatements,
+  { execute, executeIn }: Pick<StatementRunner, "execute" | "executeIn">,
+): OperationRecords {
+  const operationOf = (row: SqlRow): Operation => ({
+    id: (row.id as string).toLowerCase(),
+    action: row.action as OperationAction,
+    at: fromTime(row.started_at),
+    by: row.who as string,
+    queue: row.queue as string,
+    filter: JSON.parse(row.filter as string) as Record<string, unknown>,
+    matched: Number(row.matched),
+    done: Number(row.done),
+    cursor: rowNumber(row.last_seq),
+    endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
+  });
+  return {
+    async add(tx, { id, action, by, filter }, call) {
+      const params = { id, action, who: by, filter: JSON.stringify(filter) };
+      const [row] = await executeIn(tx, statements.addOperation, params, call);
+      return operationOf(row!);
+    },
+    async find(tx, id, call) {
+      const [row] = await executeIn(tx, statements.lockOperation, { id }, call);
+      return row && operationOf(row);
+    },
+    async move(tx, id, { cursor, ...progress }, call) {
+      const params = { id, ...progress, last_seq: cursor };
+      const [row] = await executeIn(tx, statements.moveOperation, params, call);
+      return operationOf(row!);
+    },
+    newest: async (limit, call) => (await execute(statements.operations, { limit }, call)).map(operationOf),
+  };
+}
+
+/** Refuses a call that does not say who makes it. */
+export function requireOperator(options: { readonly by: string }, what: string): void {
+  refuseUnknown(options, ["by", "signal"], what);
+  const problem = nameProblem(options.by);
+  if (problem !== undefined)
+    throw new InvalidArgumentError(`${what}: by, which is recorded, ${problem} Pass { by: "a name" }.`);
+}

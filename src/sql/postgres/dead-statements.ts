@@ -1,0 +1,148 @@
+import type { DeadStatements, OperatorStatements } from "../dialect.js";
+import { status } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
+import { literal } from "../literal.js";
+import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
+import { epochMs, ms, now } from "./expressions.js";
+import { attemptsTable, quote } from "./names.js";
+import { leavePartitions } from "./partitions.js";
+
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = `coalesce(:at::timestamptz, ${now})`;
+
+/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+    and s.died_at <= ${at}
+    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
+    and (:error::text is null or position(:error in s.last_error) > 0)
+    and (coalesce(:topic::text, :source::text, :older_than_ms::text, :newer_than_ms::text) is null or exists (
+      select from ${n.message} m
+      where m.seq = s.seq
+        and (:topic::text is null or m.topic = :topic)
+        and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+        and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${at} - ${ms(":older_than_ms::float8")})
+        and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${at} - ${ms(":newer_than_ms::float8")})
+    ))`;
+
+/** Planned for its own conditions each time. */
+const planned = (name: string, text: string): SqlStatement => ({
+  ...statement(name, text),
+  unprepared: true,
+});
+
+export const deadStatements = (n: QueueNames): DeadStatements => ({
+  deadGroups: planned(
+    "dead groups",
+    `select g.error_group, g.count, ${epochMs("g.first_at")} as first_at, ${epochMs("g.last_at")} as last_at, s.last_error,
+  ${keyColumns(n)
+    .map((column) => `m.${column}`)
+    .join(", ")}
+from (
+  select coalesce(s.error_group, '') as error_group, count(*)::float8 as count, min(s.died_at) as first_at,
+    max(s.died_at) as last_at, max(s.seq) as seq
+  from ${n.state} s
+  where ${dead(n)}
+  group by coalesce(s.error_group, '')
+  order by count desc, error_group
+  limit (select :limit::int)
+) g
+join ${n.state} s on s.seq = g.seq
+join ${n.message} m on m.seq = g.seq
+order by g.count desc, g.error_group`,
+  ),
+  countDead: planned(
+    "count dead",
+    `select count(*)::float8 as count
+from ${n.state} s
+where ${dead(n)}`,
+  ),
+});
+
+const operationsTable = (schema: string) => `${quote(schema)}.${quote("oncebox_operations")}`;
+
+/** What operators have done to dead messages, and how far they came. */
+export const createOperations = (schema: string): string =>
+  `create table if not exists ${operationsTable(schema)} (
+  id uuid primary key,
+  started_at timestamptz not null,
+  who varchar(255) not null,
+  action varchar(20) not null,
+  queue varchar(100) not null,
+  filter text not null,
+  matched bigint not null default 0,
+  done bigint not null default 0,
+  last_seq bigint not null default 0,
+  ended_at timestamptz
+)`;
+
+const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
+  ${epochMs("ended_at")} as ended_at`;
+
+export function operatorStatements(n: QueueNames): OperatorStatements {
+  const table = operationsTable(n.schema);
+  const queue = literal(queueId(n));
+  return {
+    // The message is locked before its state, as everywhere. A dead message has no done row.
+    discard: statement(
+      "discard",
+      `with locked as (
+  select m.seq
+  from ${n.message} m
+  where m.seq = any (translate(:items, '[]', '{}')::bigint[])
+  order by m.seq
+  for update
+), gone as (
+  delete from ${n.state} s
+  where s.seq = any (array(select seq from locked)) and s.status = ${status.dead}
+  returning s.seq, s.keyed
+), gone_messages as (
+  delete from ${n.message} m
+  where m.seq = any (array(select seq from gone))
+), gone_attempts as (
+  delete from ${attemptsTable(n)} a
+  where a.seq = any (array(select seq from gone))
+)
+select seq
+from gone
+where ${leavePartitions(n, "gone")}`,
+    ),
+    nextDead: planned(
+      "next dead",
+      `select s.seq
+from ${n.state} s
+where s.seq > :after_seq::bigint and ${dead(n)}
+order by s.seq
+limit (select :limit::int)`,
+    ),
+    // A whole millisecond, so that no message that is dead by now died after it.
+    addOperation: statement(
+      "add operation",
+      `insert into ${table} (id, started_at, who, action, queue, filter)
+values (:id::uuid, date_trunc('milliseconds', ${now} + interval '999 microseconds'), :who, :action, ${queue}, :filter)
+returning ${operation}`,
+    ),
+    lockOperation: statement(
+      "lock operation",
+      `select ${operation}
+from ${table}
+where id = :id::uuid and queue = ${queue}
+for update`,
+    ),
+    moveOperation: statement(
+      "move operation",
+      `update ${table}
+set matched = :matched::bigint, done = :done::bigint, last_seq = :last_seq::bigint,
+  ended_at = case when :ended::boolean then ${now} end
+where id = :id::uuid
+returning ${operation}`,
+    ),
+    operations: statement(
+      "operations",
+      `select ${operation}
+from ${table}
+where queue = ${queue}
+order by started_at desc, id desc
+limit (select :limit::int)`,
+    ),
+  };
+}

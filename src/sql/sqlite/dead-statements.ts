@@ -1,0 +1,112 @@
+import type { DeadStatements, OperatorStatements } from "../dialect.js";
+import { status } from "../dialect.js";
+import { literal } from "../literal.js";
+import { bornAt, type QueueNames, queueId } from "../names.js";
+import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
+import { inSchema } from "./names.js";
+import { steps } from "./steps.js";
+
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = `coalesce(:at, ${now})`;
+
+/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+    and s.died_at <= ${at}
+    and (:error_group is null or coalesce(s.error_group, '') = :error_group)
+    and (:error is null or instr(s.last_error, :error) > 0)
+    and (coalesce(:topic, :source, :older_than_ms, :newer_than_ms) is null or exists (
+      select 1 from ${n.message} m
+      where m.seq = s.seq
+        and (:topic is null or m.topic = :topic)
+        and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+        and (:older_than_ms is null or m.${bornAt(n)} <= ${at} - :older_than_ms)
+        and (:newer_than_ms is null or m.${bornAt(n)} >= ${at} - :newer_than_ms)
+    ))`;
+
+const fromDead = (n: QueueNames) => `from ${n.state} s indexed by ${n.bare("Dead")}`;
+
+export const deadStatements = (n: QueueNames): DeadStatements => ({
+  deadGroups: steps(
+    "dead groups",
+    `select g.error_group, g.count, g.first_at, g.last_at, s.last_error, ${keysOf(n)}
+from (
+  select coalesce(s.error_group, '') as error_group, count(*) as count, min(s.died_at) as first_at,
+    max(s.died_at) as last_at, max(s.seq) as seq
+  ${fromDead(n)}
+  where ${dead(n)}
+  group by coalesce(s.error_group, '')
+  order by count desc, error_group
+  limit ${limit}
+) g
+join ${n.state} s on s.seq = g.seq
+join ${n.message} m on m.seq = g.seq
+order by g.count desc, g.error_group`,
+  ),
+  countDead: steps(
+    "count dead",
+    `select count(*) as count
+${fromDead(n)}
+where ${dead(n)}`,
+  ),
+});
+
+const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
+
+/** What operators have done to dead messages, and how far they came. */
+export const createOperations = (schema: string): string =>
+  `create table if not exists ${operationsTable(schema)} (
+  id text primary key,
+  started_at integer not null,
+  who text not null,
+  action text not null,
+  queue text not null,
+  filter text not null,
+  matched integer not null default 0,
+  done integer not null default 0,
+  last_seq integer not null default 0,
+  ended_at integer
+) strict`;
+
+const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
+
+export function operatorStatements(n: QueueNames): OperatorStatements {
+  const table = operationsTable(n.schema);
+  const queue = literal(queueId(n));
+  return {
+    // A trigger deletes the state and the attempts, and makes the next message of the partition key ready.
+    discard: steps(
+      "discard",
+      `select seq from ${n.state} where seq in ${sentSeqs} and status = ${status.dead}`,
+      `delete from ${n.message} where seq in ${stepSeqs}`,
+    ),
+    nextDead: steps(
+      "next dead",
+      `select s.seq
+${fromDead(n)}
+where s.seq > :after_seq and ${dead(n)}
+order by s.seq
+limit ${limit}`,
+    ),
+    addOperation: steps(
+      "add operation",
+      `insert into ${table} (id, started_at, who, action, queue, filter)
+values (:id, ${now}, :who, :action, ${queue}, :filter)
+returning ${operation}`,
+    ),
+    lockOperation: steps(
+      "lock operation",
+      `select ${operation} from ${table} where id = :id and queue = ${queue}`,
+    ),
+    moveOperation: steps(
+      "move operation",
+      `update ${table}
+set matched = :matched, done = :done, last_seq = :last_seq, ended_at = case when :ended then ${now} end
+where id = :id
+returning ${operation}`,
+    ),
+    operations: steps(
+      "operations",
+      `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
+    ),
+  };
+}

@@ -1,0 +1,71 @@
+import { keptAttempts } from "../defaults.js";
+import type { QueueNames } from "../names.js";
+import { reasons } from "../reasons.js";
+import { unicodeLiteral } from "./expressions.js";
+import { indented, pickFrom, seekEach } from "./procedures/procedure.js";
+
+/** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
+export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
+
+export const attemptRows = (n: QueueNames): string => `create table ${attemptsTable(n)} (
+  seq bigint not null,
+  number bigint identity(1, 1) not null,
+  attempt int not null,
+  ended_at datetime2(3) not null,
+  worker uniqueidentifier null,
+  error nvarchar(max) null,
+  constraint ${n.bare("Attempts_PK")} primary key clustered (seq, number)
+)`;
+
+/** Inserts the rows of a query, and deletes older attempts of the messages in `@changed` or another table with `seq`. */
+export const recordAttempts = (
+  n: QueueNames,
+  query: string,
+  changed: string,
+): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
+${query};
+
+delete from ${attemptsTable(n)}
+from ${changed} c, ${attemptsTable(n)} with (rowlock)
+where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number < (
+  select min(k.number)
+  from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x where x.seq = c.seq order by x.number desc) k
+)
+${seekEach};`;
+
+export const lostTable =
+  "declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);";
+
+/**
+ * Reads the leases that an update after it will end, under the locks of that update: Babelfish refuses `deleted` in the
+ * OUTPUT of an update that is joined. Nearly always it finds nothing, by one seek.
+ */
+export const pickLost = (
+  n: QueueNames,
+  condition: string,
+  order: string,
+): string => `insert into @lost (seq, ended_at, worker)
+select top (@limit) r.seq, r.locked_until, r.owner
+from ${pickFrom(n, "_Held")}
+where ${condition}
+order by ${order};`;
+
+/** Records the attempts whose leases a claim or the reaper has ended: rows of @lost that are among the changed ones. */
+export const recordLost = (n: QueueNames, changed: string): string => `if exists (select 1 from @lost)
+begin
+${indented(
+  recordAttempts(
+    n,
+    `select c.seq, c.attempt, l.ended_at, l.worker, ${unicodeLiteral(reasons.leaseExpired)}
+from @lost l
+inner join ${changed} c on c.seq = l.seq`,
+    "@lost",
+  ),
+)}
+end`;
+
+/** Deletes the attempts of the messages in a table with `seq`. */
+export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
+from ${gone} g, ${attemptsTable(n)} with (rowlock)
+where ${n.bare("Attempts")}.seq = g.seq
+${seekEach};`;

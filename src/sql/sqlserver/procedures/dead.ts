@@ -1,0 +1,158 @@
+import { status } from "../../dialect.js";
+import { bornAt, keyColumns, type QueueNames, queueId } from "../../names.js";
+import { deleteAttempts } from "../attempts.js";
+import { addMs, binary, unicodeLiteral } from "../expressions.js";
+import { quote } from "../names.js";
+import { callLeavePartition } from "../partitions.js";
+import { signatures } from "../signatures.js";
+import { atomically, type Procedure, procedure, seekEach, seqs, stateTable } from "./procedure.js";
+import { columns } from "./rows.js";
+
+/** The time to which ages refer: that of an operation's record, else now. */
+const at = "coalesce(@at, @now)";
+
+/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.status = ${status.dead}
+  and s.died_at <= ${at}
+  and (@error_group is null or coalesce(s.error_group, '') = @error_group)
+  and (@error is null
+    or charindex(@error ${binary}, s.last_error ${binary}) > 0
+    or (datalength(@error) = 0 and s.last_error is not null))
+  and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    select 1 from ${n.message} m
+    where m.seq = s.seq
+      and (@topic is null or m.topic = @topic)
+      and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
+      and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs(at, "-@older_than_ms")})
+      and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs(at, "-@newer_than_ms")})
+  ))`;
+
+const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;
+
+// Recompiled each time, so that the plan has no more than the conditions that are given.
+const deadGroups = (n: QueueNames) => `declare @groups table (
+  error_group varchar(16) ${binary} not null primary key,
+  [count] bigint not null,
+  first_at datetime2(3) not null,
+  last_at datetime2(3) not null,
+  seq bigint not null
+);
+
+insert into @groups (error_group, [count], first_at, last_at, seq)
+select top (@limit) coalesce(s.error_group, ''), count_big(*), min(s.died_at), max(s.died_at), max(s.seq)
+${fromDead(n)}
+where ${dead(n)}
+group by coalesce(s.error_group, '')
+order by count_big(*) desc, coalesce(s.error_group, '')
+option (recompile);
+
+select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
+  s.last_error as last_error, ${columns("m", keyColumns(n))}
+from @groups g
+inner join ${n.state} s on s.seq = g.seq
+inner join ${n.message} m on m.seq = g.seq
+order by g.[count] desc, g.error_group
+${seekEach};`;
+
+const countDead = (n: QueueNames) => `select count_big(*) as [count]
+${fromDead(n)}
+where ${dead(n)}
+option (recompile);`;
+
+const nextDead = (n: QueueNames) => `select top (@limit) s.seq as seq
+${fromDead(n)}
+where s.seq > @after_seq and ${dead(n)}
+order by s.seq
+option (recompile);`;
+
+/** The messages are locked before their states, as everywhere, and in the order of their numbers. */
+const discard = (n: QueueNames) => `declare @gone table (seq bigint not null primary key, keyed bit null);
+
+${atomically(`insert into @gone (seq, keyed)
+select m.seq, s.keyed
+from ${seqs}
+inner join ${n.message} m with (updlock, rowlock) on m.seq = i.seq
+inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
+where s.status = ${status.dead}
+${seekEach};
+
+${callLeavePartition(n, "@gone", "c.keyed = 1")}
+
+delete from ${n.message}
+from @gone g, ${n.message} with (rowlock)
+where ${n.bare("")}.seq = g.seq
+${seekEach};
+
+delete from ${n.state}
+from @gone g, ${n.state} with (rowlock)
+where ${stateTable(n)}.seq = g.seq
+${seekEach};
+
+${deleteAttempts(n, "@gone")}`)}
+
+select g.seq as seq from @gone g;`;
+
+export const operationsTable = (schema: string): string => `${quote(schema)}.${quote("oncebox_operations")}`;
+
+/** What operators have done to dead messages, and how far they came. */
+export const createOperations = (schema: string): string =>
+  `if object_id(${unicodeLiteral(operationsTable(schema))}, N'U') is null
+  create table ${operationsTable(schema)} (
+    id uniqueidentifier not null,
+    started_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    action nvarchar(20) not null,
+    queue nvarchar(100) ${binary} not null,
+    filter nvarchar(max) not null,
+    matched bigint not null constraint ${quote("oncebox_operations_Matched")} default 0,
+    done bigint not null constraint ${quote("oncebox_operations_Done")} default 0,
+    last_seq bigint not null constraint ${quote("oncebox_operations_LastSeq")} default 0,
+    ended_at datetime2(3) null,
+    constraint ${quote("oncebox_operations_PK")} primary key clustered (id)
+  )`;
+
+const operation = columns("o", [
+  "id",
+  "started_at",
+  "who",
+  "action",
+  "queue",
+  "filter",
+  "matched",
+  "done",
+  "last_seq",
+  "ended_at",
+]);
+
+const readOperation = (n: QueueNames, hint = "") => `select ${operation}
+from ${operationsTable(n.schema)} o${hint}
+where o.id = @id and o.queue = ${unicodeLiteral(queueId(n))};`;
+
+const addOperation = (
+  n: QueueNames,
+) => `insert into ${operationsTable(n.schema)} (id, started_at, who, action, queue, filter)
+values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);
+
+${readOperation(n)}`;
+
+const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (rowlock)
+set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
+where id = @id;
+
+${readOperation(n)}`;
+
+const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
+from ${operationsTable(n.schema)} o
+where o.queue = ${unicodeLiteral(queueId(n))}
+order by o.started_at desc, o.id desc;`;
+
+export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
+  procedure(n, "DeadGroups", signatures.DeadGroups, deadGroups(n)),
+  procedure(n, "CountDead", signatures.CountDead, countDead(n)),
+  procedure(n, "NextDead", signatures.NextDead, nextDead(n)),
+  procedure(n, "Discard", signatures.Discard, discard(n)),
+  procedure(n, "AddOperation", signatures.AddOperation, addOperation(n)),
+  procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, " with (updlock, rowlock)")),
+  procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
+  procedure(n, "Operations", signatures.Operations, listOperations(n)),
+];

@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import type { QueueContext } from "../queue/support.js";
+import { deadWith } from "./groups.js";
+
+/** Discarding, and editing. */
+export function discardTests({ queue, ids, keyOf, unknownKey, states, database }: QueueContext): void {
+  describe("discard", () => {
+    it("ADD-02 deletes dead messages with their attempts, and no others, and records who did it", async () => {
+      const made = await queue();
+      const { store, held, clock, names } = made;
+      const [dead, kept] = await deadWith(made, ["410 Gone", "410 Gone"]);
+      const [leased] = await held(1);
+      const unknown = unknownKey();
+      const result = await store.discard([keyOf(dead!), leased!, unknown], { by: "alice" });
+      expect(ids(result.changed)).toEqual(ids([dead!]));
+      expect(ids(result.lost)).toEqual(ids([leased!, unknown]));
+      expect(await store.get(keyOf(dead!))).toBeNull();
+      expect(await store.attempts(keyOf(dead!))).toEqual([]);
+      expect((await store.get(keyOf(leased!)))!.state).toBe(states.held);
+      expect((await store.get(keyOf(kept!)))!.state).toBe(states.dead);
+      const attempts = names.object(database().db.dialect.name === "postgres" ? "_attempts" : "Attempts");
+      expect(await database().raw(`select * from ${attempts}`)).toHaveLength(1);
+      expect(await store.operations()).toMatchObject([
+        { action: "discard", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
+      ]);
+    });
+
+    it("ADD-02 a call without a name is refused, and deletes nothing", async () => {
+      const made = await queue();
+      const dead = await deadWith(made, ["410"]);
+      for (const options of [undefined, {}, { by: "" }, { by: "a", who: "b" }]) {
+        const call = async () => made.store.discard(dead, options as { by: string });
+        await expect(call, JSON.stringify(options)).rejects.toBeInstanceOf(InvalidArgumentError);
+      }
+      expect(await made.store.discard([], { by: "a" })).toEqual({ changed: [], lost: [], dead: [] });
+      expect(await made.store.countDead()).toBe(1);
+      expect(await made.store.operations()).toEqual([]);
+    });
+  });
+
+  describe("edit and replay", () => {
+    it("ADD-02 enqueues the changed message and deletes the dead one, in one transaction", async () => {
+      const made = await queue();
+      const { store, owner, held } = made;
+      const [old] = await held(1, { topic: "paid", payload: "{", headers: { a: "b" } });
+      await store.fail(owner, [old!], "not JSON");
+      const key = await store.editAndReplay(keyOf(old!), { payload: "{}" }, { by: "alice" });
+      expect(await store.get(keyOf(old!))).toBeNull();
+      const [again] = await store.claim({ owner });
+      expect(again).toMatchObject({ ...key, topic: "paid", payload: "{}", headers: { a: "b" }, attempt: 0 });
+      expect(again!.messageId).not.toBe(old!.messageId);
+      expect(again!.correlationId).toBe(old!.messageId);
+      expect(await store.operations()).toMatchObject([
+        { action: "edit", by: "alice", filter: { from: keyOf(old!), to: key }, matched: 1, done: 1 },
+      ]);
+    });
+
+    it("ADD-02 takes a topic and headers as well, and keeps the correlation id that there was", async () => {
+      const { store, owner, held } = await queue();
+      const [old] = await held(1, { topic: "payd", correlationId: "c", headers: { a: "b" } });
+      await store.fail(owner, [old!], "no handler");
+      await store.editAndReplay(keyOf(old!), { topic: "paid", headers: null }, { by: "alice" });
+      expect(await store.claim({ owner })).toMatchObject([
+        { topic: "paid", payload: old!.payload, headers: null, correlationId: "c" },
+      ]);
+    });
+
+    it("ADD-02 changes nothing when the message is not dead, or the change cannot be stored", async () => {
+      const made = await queue();
+      const { store, held } = made;
+      const [dead] = await deadWith(made, ["410"]);
+      const [leased] = await held(1);
+      const by = { by: "alice" };
+      for (const key of [keyOf(leased!), unknownKey()]) {
+        await expect(store.editAndReplay(key, { payload: "x" }, by)).rejects.toBeInstanceOf(
+          InvalidOperationError,
+        );
+      }
+      for (const wrong of [{}, { topic: "" }, { payload: 7 }, { headers: { a: 1 } }, { body: "x" }]) {
+        const call = async () => store.editAndReplay(keyOf(dead!), wrong as object, by);
+        await expect(call, JSON.stringify(wrong)).rejects.toBeInstanceOf(InvalidArgumentError);
+      }
+      expect((await store.get(keyOf(dead!)))!.state).toBe(states.dead);
+      expect((await store.list()).messages).toHaveLength(2);
+      expect(await store.operations()).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import type { Operation } from "../../queue/dead-letters.js";
+import { discardDead, replayDead } from "../../queue/replay-dead.js";
+import { claimAll, type QueueContext } from "../queue/support.js";
+import { deadWith } from "./groups.js";
+
+const many = (count: number, error: string): string[] => Array.from({ length: count }, () => error);
+
+/** Replaying and discarding by filter. */
+export function replayDeadTests({ queue, ids }: QueueContext): void {
+  describe("replay by filter", () => {
+    it("ADD-02 replays what matches, records it, and tells its progress", async () => {
+      const made = await queue();
+      const { store, owner, clock } = made;
+      const wanted = await deadWith(made, many(5, "503"), "a");
+      await deadWith(made, ["410"], "b");
+      const filter = { topic: "a" };
+      const dry = await replayDead(store, filter, { by: "alice", dryRun: true });
+      expect(dry).toEqual({ matched: 5, done: 0, operation: null });
+      expect(await store.operations()).toEqual([]);
+      expect(await store.countDead()).toBe(6);
+
+      const seen: Operation[] = [];
+      const result = await replayDead(store, filter, { by: "alice", onProgress: (o) => seen.push(o) });
+      expect(result).toMatchObject({ matched: 5, done: 5 });
+      expect(seen.map(({ done }) => done)).toEqual([0, 5]);
+      expect(await store.operations()).toEqual([result.operation]);
+      expect(result.operation).toMatchObject({ action: "replay", by: "alice", filter, at: clock() });
+      expect(ids(await claimAll(store, owner))).toEqual(ids(wanted));
+      expect(await store.countDead()).toBe(1);
+    });
+
+    it("ADD-02 goes on where it was interrupted, with its own conditions, and replays each message once", async () => {
+      const made = await queue();
+      const { store, owner, clock } = made;
+      await deadWith(made, many(7, "503"), "a");
+      const started = await store.startOperation("replay", { olderThanMs: 0, topic: "a" }, { by: "alice" });
+      expect(started).toMatchObject({ matched: 7, done: 0, endedAt: null });
+      const half = await store.continueOperation(started.id, { batchSize: 3 });
+      expect(half).toMatchObject({ done: 3, endedAt: null });
+      clock.advance(60_000);
+      // Those that die again, and those that die for the first time, died after the operation began.
+      const again = await claimAll(store, owner);
+      expect(again).toHaveLength(3);
+      await store.fail(owner, again, "503");
+      await deadWith(made, ["503"], "a");
+
+      const result = await replayDead(store, {}, { by: "bob", resume: started.id });
+      expect(result).toMatchObject({ matched: 7, done: 7, operation: { by: "alice", endedAt: clock() } });
+      expect(await claimAll(store, owner)).toHaveLength(4);
+      expect(await store.countDead()).toBe(4);
+      expect(await replayDead(store, {}, { by: "bob", resume: started.id })).toEqual(result);
+      expect(await store.countDead()).toBe(4);
+    });
+
+    it("ADD-02 two that continue the same operation at once replay each message once", async () => {
+      const made = await queue();
+      const { store, owner } = made;
+      await deadWith(made, many(12, "503"));
+      const { id } = await store.startOperation("replay", {}, { by: "alice" });
+      const run = async () => {
+        while ((await store.continueOperation(id, { batchSize: 2 })).endedAt === null);
+      };
+      await Promise.all([run(), run()]);
+      expect(await store.operations()).toMatchObject([{ matched: 12, done: 12 }]);
+      expect(await claimAll(store, owner)).toHaveLength(12);
+    });
+
+    it("ADD-02 an abort stops it between two batches, and the record says how far it came", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, many(4, "503"));
+      const stop = new AbortController();
+      const options = { by: "alice", ratePerSecond: 2, signal: stop.signal };
+      const onProgress = ({ done }: Operation) => done > 0 && stop.abort(new Error("stopped"));
+      await expect(replayDead(store, {}, { ...options, onProgress })).rejects.toThrow("stopped");
+      expect(await store.operations()).toMatchObject([{ matched: 4, done: 1, endedAt: null }]);
+      expect(await store.countDead()).toBe(3);
+    });
+
+    it("ADD-02 discards by filter in the same way", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, ["410", "410", "503"]);
+      const result = await discardDead(store, { error: "410" }, { by: "alice" });
+      expect(result).toMatchObject({ matched: 2, done: 2, operation: { action: "discard" } });
+      expect((await store.list()).messages).toMatchObject([{ lastError: "503" }]);
+    });
+
+    it("ADD-02 refuses bad names, rates, conditions and operations", async () => {
+      const { store } = await queue();
+      const by = "alice";
+      const invalid = [
+        () => replayDead(store, {}, { by: "" }),
+        () => replayDead(store, {}, { by, rate: 1 } as { by: string }),
+        () => replayDead(store, { state: "Dead" } as object, { by }),
+        () => replayDead(store, {}, { by, resume: "7" }),
+      ];
+      for (const call of invalid) await expect(call()).rejects.toBeInstanceOf(InvalidArgumentError);
+      for (const ratePerSecond of [0, -1, Number.NaN])
+        await expect(replayDead(store, {}, { by, ratePerSecond })).rejects.toBeInstanceOf(ArgumentRangeError);
+      const resume = "0c5b3bfe-8a0b-4d43-9c3e-0123456789ab";
+      await expect(replayDead(store, {}, { by, resume })).rejects.toBeInstanceOf(InvalidOperationError);
+      expect(await store.operations()).toEqual([]);
+    });
+  });
+}
