@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import { mustRunAlone } from "../queue/crashes.js";
+import { queueName } from "../queue/measure-queue.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { claimMore, hasTimeToClaim, untilPollMs } from "./claim-loop.js";
@@ -65,6 +66,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   if (run.fault !== undefined) throw run.fault;
   const isAllDone = run.isDrained && !run.hasUnfinished;
   const stopped = budget.signal.aborted ? "aborted" : isAllDone ? "drained" : "time";
+  config.metrics?.count("oncebox.runs", 1, { queue: queueName(store), stopped });
   return { ...run.counts, stopped };
 }
 

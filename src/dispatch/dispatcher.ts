@@ -1,6 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { guardedLogger, type LogFields, type Logger, silentLogger } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import type { Telemetry, Tracing } from "../base/tracing.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -41,6 +42,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly expectedHandlerMs?: number;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
   /** For tests: instead of Math.random, in the back-off's jitter. */
   readonly random?: () => number;
 }
@@ -60,6 +62,10 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly logger: Logger;
   /** Undefined: nothing is measured. */
   readonly metrics: Metrics | undefined;
+  /** Undefined: nothing is traced. */
+  readonly tracing: Tracing | undefined;
+  /** Both, for handlers that measure and trace what they do. Undefined without either. */
+  readonly telemetry: Telemetry | undefined;
   readonly random: () => number;
   /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
@@ -91,6 +97,7 @@ const known = [
   "expectedHandlerMs",
   "logger",
   "metrics",
+  "tracing",
   "random",
 ];
 
@@ -118,6 +125,8 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
 ): DispatcherConfig<Message, Tx> {
   refuseUnknown(options, known, "createDispatcher");
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
+  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const { tracing } = options;
   const config: DispatcherConfig<Message, Tx> = {
     handlers: resolveHandlers(options.handlers, retry),
     middleware: options.use ?? [],
@@ -130,7 +139,9 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     settleTimeoutMs: options.settleTimeoutMs ?? 10_000,
     expectedHandlerMs: options.expectedHandlerMs ?? 100,
     logger: guardedLogger(options.logger ?? silentLogger),
-    metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
+    metrics,
+    tracing,
+    telemetry: (metrics ?? tracing) && { metrics, tracing },
     random: options.random ?? Math.random,
     durations: new Map(),
     storeCalls: new WeakMap(),

@@ -6,6 +6,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import type { Changes } from "./changes.js";
+import { countMessages } from "./count-messages.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import type { PollSchedule } from "./poll-schedule.js";
 import type { RunTime } from "./run-time.js";
@@ -180,6 +181,7 @@ export function loseLease<Message extends QueueMessage, Tx>(
   if (run.running.get(held.message.seq) !== held) {
     run.waiting = run.waiting.filter((other) => other !== held);
     run.counts.lost++;
+    countMessages(run, "oncebox.lease.lost", 1);
   }
   run.logger.warn("lease lost", run.config.describe(held.message));
   run.changed.notify();

@@ -1,3 +1,4 @@
+import type { MetricAttributes } from "../base/metrics.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
@@ -14,6 +15,8 @@ export interface TopicRecord<Message, Tx> {
   readonly timeoutMs: number;
   readonly leaseMs: number;
   running: number;
+  /** By outcome: the same objects for every message, because metrics take most of their time to tell them apart. */
+  readonly outcomes: Map<string, MetricAttributes>;
 }
 
 export interface TopicRecords<Message, Tx> {
@@ -66,6 +69,7 @@ export function topicRecords<Message extends QueueMessage, Tx>(
           timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
           leaseMs: handler?.leaseMs ?? config.leaseMs,
           running: 0,
+          outcomes: new Map(),
         };
         records.set(topic, record);
       }

@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
+import type { Tracing } from "../base/tracing.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/publisher.js";
 import type { Database } from "../sql/dialect.js";
@@ -125,6 +126,7 @@ export interface ServiceOptions<
   readonly notify?: boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
   /** For tests: the time instead of the database's. */
   readonly clock?: () => Date;
 }
@@ -151,6 +153,7 @@ export const knownOptions = [
   "notify",
   "logger",
   "metrics",
+  "tracing",
   "clock",
 ];
 

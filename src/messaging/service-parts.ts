@@ -33,11 +33,11 @@ export function serviceParts(
   options: AnyServiceOptions,
   { destinations, onDead, wake }: Pick<ServiceParts, "destinations" | "wake"> & Pick<OutboxOptions, "onDead">,
 ): ServiceParts {
-  const { serviceId, db, schema, clock, logger, metrics } = options;
+  const { serviceId, db, schema, clock, logger, metrics, tracing } = options;
   const settings = settingsOf(options);
   const { outbox: outboxDb, inbox: inboxDb } = "driver" in db ? { outbox: db, inbox: db } : db;
   const reports = serviceReports(serviceId, defined({ logger, metrics }));
-  const store = defined({ schema, clock, logger: warningsOf(reports.logger) });
+  const store = defined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
   return {
     options,
     settings,

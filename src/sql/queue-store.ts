@@ -38,6 +38,7 @@ export function createQueueStore<
   const parts = { ...given, runner, announceDead };
   return {
     id: options.id,
+    queue: options.queue,
     internals: { ...runner, announceDead },
     init: async (call = {}) => runner.ready(call),
     async transaction(work, call = {}) {
