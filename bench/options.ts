@@ -15,6 +15,7 @@ export const scenarioNames = [
   "slow-neighbour",
   "killed-worker",
   "messaging",
+  "telemetry",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 

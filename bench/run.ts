@@ -16,6 +16,7 @@ import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
 import type { Scenario } from "./scenarios/scenario.js";
 import { slowNeighbour } from "./scenarios/slow-neighbour.js";
+import { telemetry } from "./scenarios/telemetry.js";
 import { tenants } from "./scenarios/tenants.js";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
@@ -33,6 +34,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "slow-neighbour": slowNeighbour,
   "killed-worker": killedWorker,
   messaging,
+  telemetry,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

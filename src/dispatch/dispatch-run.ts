@@ -5,6 +5,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { claimMore, hasTimeToClaim, untilPollMs } from "./claim-loop.js";
 import type { DispatcherConfig } from "./dispatcher.js";
+import { flushHandled } from "./handled-counts.js";
 import { checkHandlers, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { newRun } from "./new-run.js";
@@ -59,6 +60,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     await work(run, options);
   } finally {
     await windDown(run, fullRunMs);
+    flushHandled(run);
     budget.signal.removeEventListener("abort", run.changed.notify);
     unsubscribe?.();
     stopWatching?.();
@@ -78,6 +80,7 @@ async function work<Message extends QueueMessage, Tx>(
   for (;;) {
     startWaiting(run);
     settleFinished(run);
+    flushHandled(run);
     const now = performance.now();
     checkHandlers(run, now);
     renewLeases(run, now);

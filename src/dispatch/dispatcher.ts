@@ -10,6 +10,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
+import type { HandledCount } from "./handled-counts.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
 import { type Lateness, lateness } from "./lateness.js";
 
@@ -69,6 +70,8 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly random: () => number;
   /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
+  /** By topic, and by how the handling ended: the same objects in all runs, so that metrics know them again. */
+  readonly outcomes: Map<string, Map<string, HandledCount>>;
   /** By store: how long its calls take. */
   readonly storeCalls: WeakMap<object, DurationEstimate>;
   readonly lateness: Lateness;
@@ -144,6 +147,7 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     telemetry: (metrics ?? tracing) && { metrics, tracing },
     random: options.random ?? Math.random,
     durations: new Map(),
+    outcomes: new Map(),
     storeCalls: new WeakMap(),
     lateness: lateness(),
     describe: describeKey,

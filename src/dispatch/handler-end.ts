@@ -1,13 +1,12 @@
-import type { MetricAttributes } from "../base/metrics.js";
 import { withoutPayload } from "../base/redact.js";
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import { countMessages } from "./count-messages.js";
 import type { Handled } from "./handle-message.js";
+import { countHandled, handledCountOf } from "./handled-counts.js";
 import { NotCalledError } from "./handler-transaction.js";
 import { databaseFailed, type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
 import { decisionOf, describeThrown, type HandlingEnd } from "./settlement.js";
-import type { TopicRecord } from "./topic-records.js";
 
 /** A handler has returned or thrown. Returns the time. */
 export function handlerReturned<Message extends QueueMessage, Tx>(
@@ -21,22 +20,14 @@ export function handlerReturned<Message extends QueueMessage, Tx>(
   const tookMs = now - held.startedAt;
   // A handler that failed says nothing about the duration of one that succeeds.
   if (end.kind === "ok") durations.add(tookMs);
-  run.config.metrics?.duration("oncebox.handler.duration", tookMs, attributesOf(held.topic, end));
+  run.config.metrics?.duration(
+    "oncebox.handler.duration",
+    tookMs,
+    handledCountOf(held.topic, end).attributes,
+  );
   if (held.isEnded) givenUpReturned(run, held);
   else decide(run, held, end, handled.isAcked);
   return now;
-}
-
-function attributesOf<Message, Tx>(
-  { name, outcomes }: TopicRecord<Message, Tx>,
-  { kind }: HandlingEnd,
-): MetricAttributes {
-  let attributes = outcomes.get(kind);
-  if (attributes === undefined) {
-    attributes = { topic: name, outcome: kind };
-    outcomes.set(kind, attributes);
-  }
-  return attributes;
 }
 
 /** What a handler throws after it was told to stop is the consequence of that, and is reported so. */
@@ -68,7 +59,7 @@ export function decide<Message extends QueueMessage, Tx>(
   // It would have taken at least so long. With less time left there is no need to try.
   if (end.kind === "cutOff" || end.kind === "timedOut")
     topic.durations.add(performance.now() - held.startedAt);
-  run.config.metrics?.count("oncebox.handled", 1, attributesOf(topic, end));
+  countHandled(run, topic, end);
   report(run, message, end);
   const error = end.kind === "error" ? end.error : undefined;
   if (isAcked) {

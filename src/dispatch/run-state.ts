@@ -8,6 +8,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import type { Changes } from "./changes.js";
 import { countMessages } from "./count-messages.js";
 import type { DispatcherConfig } from "./dispatcher.js";
+import type { HandledCount } from "./handled-counts.js";
 import type { PollSchedule } from "./poll-schedule.js";
 import type { RunTime } from "./run-time.js";
 import type { Decision } from "./settlement.js";
@@ -98,6 +99,9 @@ export interface RunState<Message extends QueueMessage, Tx> {
   /** The partition keys of running and settling messages. */
   readonly busyPartitions: Set<string>;
   readonly givenUp: Map<HeldMessage<Message, Tx>, GivenUpHandler>;
+
+  /** Handled messages that metrics have not been told. Empty without metrics. */
+  readonly uncounted: Set<HandledCount>;
 
   /** When a handler was last started, by the monotonic clock. */
   lastStartAt: number;

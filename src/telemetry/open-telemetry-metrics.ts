@@ -2,6 +2,7 @@ import type { Meter } from "@opentelemetry/api";
 import type { MetricAttributes, Metrics } from "../base/metrics.js";
 import { messagingConventions } from "./messaging-conventions.js";
 import { type MetricEntry, metricTable } from "./metric-table.js";
+import { thinned } from "./thinned.js";
 
 type Write = (value: number, attributes: MetricAttributes) => void;
 
@@ -21,12 +22,14 @@ export function openTelemetryMetrics(meterOf: () => Meter): Required<Metrics> {
   const make = (kind: MetricEntry["kind"], name: string): Write => {
     const own = writerOf(meterOf(), kind, name);
     const convention = messagingConventions.get(name);
-    if (convention === undefined) return own;
+    const thin = (write: Write): Write => (kind === "duration" ? thinned(write) : write);
+    if (convention === undefined) return thin(own);
     const beside = writerOf(meterOf(), kind, convention.name);
-    return (value, attributes) => {
+    const both: Write = (value, attributes) => {
       own(value, attributes);
       beside(value, convention.attributesOf(attributes));
     };
+    return thin(both);
   };
 
   const writing =
