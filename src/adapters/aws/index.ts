@@ -1,6 +1,8 @@
 export { consumeFunction } from "./consume-function.js";
 export type { DispatchFunctionReport } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";
+export type { EmfMetricsOptions } from "./emf-metrics.js";
+export { emfMetrics } from "./emf-metrics.js";
 export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
 export { messageDispatchFunction, messageMaintainFunction } from "./message-job-functions.js";
 export type { MessageReceiveFunction } from "./message-receive-function.js";
