@@ -1,5 +1,6 @@
 import { context } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
 import {
   AggregationTemporality,
   type DataPoint,
@@ -35,6 +36,11 @@ export function openTelemetrySdk({ processors = [] }: { processors?: readonly Sp
     /** For `openTelemetry`. */
     options: { tracer, meter: meters.getMeter("test") },
     spans: (): readonly ReadableSpan[] => kept.getFinishedSpans(),
+    /** As Prometheus reads it. */
+    async prometheusText(): Promise<string> {
+      await meters.forceFlush();
+      return new PrometheusSerializer().serialize(exporter.getMetrics().at(-1)!);
+    },
     async metrics(): Promise<ReadonlyMap<string, MetricData>> {
       await meters.forceFlush();
       const last = exporter.getMetrics().at(-1);
