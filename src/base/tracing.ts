@@ -89,8 +89,9 @@ export function withContextHeaders<Headers extends TracedHeaders | null | undefi
   tracing: Tracing,
   headers: Headers,
 ): Headers | TracedHeaders {
-  const hasOwn = Object.keys(headers ?? {}).some(isTraceHeader);
-  const own = hasOwn ? {} : currentHeaders(tracing);
+  const names = Object.keys(headers ?? {});
+  const isFull = names.length + traceHeaderNames.length > mostHeaders;
+  const own = isFull || names.some(isTraceHeader) ? {} : currentHeaders(tracing);
   return Object.keys(own).length === 0 ? headers : { ...headers, ...own };
 }
 

@@ -10,9 +10,10 @@ const documents = [
   "docs/operations.md",
   "docs/messaging.md",
   "docs/patterns.md",
+  "docs/telemetry.md",
 ];
 
-it("the programs in the guides to handlers, ordering, operations, messaging and patterns type-check, with what the package exports", async () => {
+it("the programs in the guides to handlers, ordering, operations, messaging, patterns and telemetry type-check, with what the package exports", async () => {
   const folder = await mkdtemp(join(root, "node_modules/.oncebox-docs-")); // to find the packages
   try {
     const programs = documents.flatMap((name) => codeBlocks(name, "ts"));
