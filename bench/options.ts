@@ -16,6 +16,7 @@ export const scenarioNames = [
   "killed-worker",
   "messaging",
   "inbox-service",
+  "telemetry",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 

@@ -17,6 +17,7 @@ import { receive } from "./scenarios/receive.js";
 import { roundTrips } from "./scenarios/round-trips.js";
 import type { Scenario } from "./scenarios/scenario.js";
 import { slowNeighbour } from "./scenarios/slow-neighbour.js";
+import { telemetry } from "./scenarios/telemetry.js";
 import { tenants } from "./scenarios/tenants.js";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
@@ -35,6 +36,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "killed-worker": killedWorker,
   messaging,
   "inbox-service": inboxService,
+  telemetry,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

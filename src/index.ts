@@ -2,6 +2,7 @@ export type { Budget } from "./base/budget.js";
 export { timeBudget } from "./base/budget.js";
 export type { LogFields, Logger } from "./base/logger.js";
 export type { MetricAttributes, Metrics } from "./base/metrics.js";
+export type { SpanEnd, SpanStart, Telemetry, TraceSpan, Tracing } from "./base/tracing.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";
 export type { Dispatcher, DispatcherOptions } from "./dispatch/dispatcher.js";
 export { createDispatcher } from "./dispatch/dispatcher.js";

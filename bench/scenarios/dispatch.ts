@@ -1,4 +1,11 @@
-import { createDispatcher, type DispatchResult, type InboxMessage, timeBudget } from "../../src/index.js";
+import { defined } from "../../src/base/defined.js";
+import {
+  createDispatcher,
+  type DispatchResult,
+  type InboxMessage,
+  type Telemetry,
+  timeBudget,
+} from "../../src/index.js";
 import type { OpenInbox } from "../databases/bench-database.js";
 import { type Contender, compare, type Rounds, ratePerSecond } from "../measure.js";
 import { message } from "../messages.js";
@@ -8,9 +15,9 @@ import { notMeasured, type ResultRow } from "../report.js";
 import type { Scenario, ScenarioInput } from "./scenario.js";
 
 const batchSize = 50;
-const slices = 9;
+export const slices = 9;
 /** As `openPostgres` has by default: a claim and an acknowledgement can be on their way at once. */
-const connections = 4;
+export const connections = 4;
 
 /** What the other queues' settings for speed amount to. */
 const largeBatch = 500;
@@ -70,16 +77,26 @@ async function againstPeer(input: ScenarioInput, name: PeerName): Promise<Result
   return { ...common(input), ...result, ratioTo: `${name}, ${batches}`, target };
 }
 
-const sliceOf = ({ drained }: Sizes): number => Math.ceil(drained / slices / batchSize) * batchSize;
-const roundsOf = ({ maxMs, warmUps }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps });
+export const sliceOf = ({ drained }: Sizes): number => Math.ceil(drained / slices / batchSize) * batchSize;
+export const roundsOf = ({ maxMs, warmUps }: Sizes): Rounds => ({ rounds: slices, maxMs, warmUps });
 
-function dispatching({ inbox }: OpenInbox, slice: number): Contender {
+/** A slice with handlers that do nothing; `make` may be the dispatcher of another checkout. */
+export function dispatching(
+  { inbox }: Pick<OpenInbox, "inbox">,
+  slice: number,
+  telemetry: Telemetry = {},
+  make = createDispatcher,
+): Contender {
   let stop = new AbortController();
   let left = 0;
   const stopAtEnd = (): void => {
     if (--left === 0) stop.abort();
   };
-  const dispatcher = createDispatcher<InboxMessage>({ batchSize, handlers: { "order.created": stopAtEnd } });
+  const dispatcher = make<InboxMessage>({
+    batchSize,
+    handlers: { "order.created": stopAtEnd },
+    ...defined(telemetry),
+  });
   return async () => {
     stop = new AbortController();
     left = slice;

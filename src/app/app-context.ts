@@ -44,8 +44,11 @@ export function appContext(definition: AppDefinition, platform: Platform): AppCo
 }
 
 /** Options that the inbox and the outbox of an app share. */
-export const storeOptionsOf = ({ definition: { schema }, logger }: AppContext) => ({
-  ...defined({ schema }),
+export const storeOptionsOf = ({
+  definition: { schema, metrics, tracing },
+  logger,
+}: Pick<AppContext, "definition" | "logger">) => ({
+  ...defined({ schema, metrics, tracing }),
   logger,
 });
 

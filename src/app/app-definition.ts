@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
+import type { Tracing } from "../base/tracing.js";
 import type { SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
@@ -72,6 +73,7 @@ export interface AppDefinition {
   /** Writes lines of JSON to the standard output by default. */
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
 }
 
 /**

@@ -14,13 +14,13 @@ export type AppHandlers<Message extends QueueMessage> =
 export function appDispatcher<Message extends QueueMessage>(
   handlers: AppHandlers<Message> | undefined,
   parts: AppParts,
-  { dispatch, metrics }: AppDefinition,
+  { dispatch, metrics, tracing }: AppDefinition,
   logger: Logger,
 ): Dispatcher<Message, SqlExecutor> | undefined {
   if (handlers === undefined) return undefined;
   return createDispatcher<Message, SqlExecutor>({
     ...dispatch,
-    ...defined({ metrics }),
+    ...defined({ metrics, tracing }),
     handlers: typeof handlers === "function" ? handlers(parts) : handlers,
     logger,
   });

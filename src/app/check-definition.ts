@@ -62,6 +62,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
   logger: must(hasFunction("info"), "a logger with debug, info, warn and error"),
   metrics: must((value) => typeof value === "object" && value !== null, "an object"),
+  tracing: must(hasFunction("start"), "what openTelemetry() of oncebox/telemetry returns"),
 };
 
 /** Throws one error with all problems. Written by hand: it runs in every cold start, and `defineApp` cannot wait for zod. */

@@ -1,5 +1,6 @@
 import { defined } from "../base/defined.js";
 import { safeReason } from "../base/safe-reason.js";
+import { inSpan, type SpanStart } from "../base/tracing.js";
 import { InvalidOperationError } from "../errors.js";
 import { compose } from "../middleware/compose.js";
 import { inbox } from "../middleware/inbox-middleware.js";
@@ -14,7 +15,7 @@ export type ConsumeJob = (message: TriggerMessage) => Promise<void>;
 
 /** Runs the app's consumer in a transaction with inbox and outbox, and wakes the dispatcher for the messages it sends. */
 export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): ConsumeJob {
-  const { consumer, schema } = definition;
+  const { consumer, schema, metrics, tracing } = definition;
   if (consumer === undefined) {
     throw new InvalidOperationError(
       "This app has no consumer. Add one: defineApp({ consumer: { subscriber, handle } }).",
@@ -28,15 +29,31 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
     [
       transaction(db),
       inbox({ subscriber: consumer.subscriber, ...optionsOf(definition.inbox) }),
-      outbox(optionsOf(definition.outbox)),
+      outbox({ ...optionsOf(definition.outbox), ...defined({ metrics, tracing }) }),
     ],
     consumer.handle,
   );
   const wakingUp = wakeUp === undefined ? undefined : coalesced(wakeUp);
   return async (message) => {
-    await handle(message);
+    if (tracing === undefined) await handle(message);
+    else await inSpan(tracing, spanOf(message), () => handle(message));
     await wakingUp?.wake().catch((error: unknown) => {
       logger.warn("waking the dispatcher failed; the message is safe", { error: safeReason(error) });
     });
   };
 }
+
+/** Only senders whom the queue allows can set the headers, so the span is a child of theirs. */
+const spanOf = ({ messageId, topic, headers }: TriggerMessage): SpanStart => ({
+  name: `process ${topic}`,
+  kind: "consumer",
+  cause: headers,
+  isChild: true,
+  attributes: {
+    "messaging.system": "oncebox",
+    "messaging.operation.name": "process",
+    "messaging.operation.type": "process",
+    "messaging.destination.name": topic,
+    "messaging.message.id": messageId,
+  },
+});

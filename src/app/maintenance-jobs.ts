@@ -15,11 +15,11 @@ export interface MaintenanceReport {
 export type MaintenanceJob = (budget: Budget) => Promise<MaintenanceReport>;
 
 /** Ends expired leases, and logs the age of each queue's oldest due message. */
-export function reapJob({ inbox, outbox, logger, tenants }: OpenApp): MaintenanceJob {
+export function reapJob({ inbox, outbox, logger, tenants, definition }: OpenApp): MaintenanceJob {
   if (tenants !== undefined) return tenants.reap;
   return async (budget) => {
     const report = { inbox: await reapWithin(inbox, budget), outbox: await reapWithin(outbox, budget) };
-    if (budget.remainingMs() > logAgeMs) await logQueueAge({ inbox, outbox }, logger);
+    if (budget.remainingMs() > logAgeMs) await logQueueAge({ inbox, outbox }, logger, definition.metrics);
     return report;
   };
 }

@@ -1,4 +1,5 @@
 import type { Budget } from "../base/budget.js";
+import { defined } from "../base/defined.js";
 import { InvalidOperationError } from "../errors.js";
 import {
   createTenantStores,
@@ -69,6 +70,7 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
   const options = {
     dispatcher,
     logger,
+    metrics: definition.metrics,
     retentionMs: definition.retentionMs,
     pollTimeoutMs: settings.turns.pollTimeoutMs,
   };
@@ -113,7 +115,8 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
 }
 
 function openStores({ stores }: TenantSettings, { definition, resolveSecret, logger }: TenantsContext) {
-  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => rest;
+  const telemetry = defined({ metrics: definition.metrics, tracing: definition.tracing });
+  const withoutTable = ({ table: _, ...rest }: { table?: string } = {}) => ({ ...rest, ...telemetry });
   return createTenantStores({
     ...stores,
     discover: withDefaultTables(stores.discover, definition),

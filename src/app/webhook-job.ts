@@ -31,6 +31,7 @@ export function webhookJob({
     ...defined({
       publicUrl: environment.publicUrl,
       metrics: definition.metrics,
+      tracing: definition.tracing,
       afterEnqueue: tenants?.wake ?? (wakeUp && (() => wakeUp.wake())),
     }),
     inbox: tenants === undefined ? inbox! : tenants.inboxFor,

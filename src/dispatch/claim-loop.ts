@@ -1,6 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
+import { countMessages } from "./count-messages.js";
 import { newHeld } from "./new-held.js";
 import {
   databaseFailed,
@@ -79,6 +80,7 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     const now = performance.now();
     run.time.storeCallTook(now - startedAt);
     run.counts.claimed += messages.length;
+    countMessages(run, "oncebox.claimed", messages.length);
     run.isDrained = messages.length === 0 && claimableEvents === run.claimableEvents;
     if (messages.length > 0) run.polls.foundMessages();
     else if (run.isDrained) run.polls.foundNothing(now);

@@ -1,9 +1,11 @@
 import type { Budget } from "../base/budget.js";
 import { mustRunAlone } from "../queue/crashes.js";
+import { queueName } from "../queue/measure-queue.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { claimMore, hasTimeToClaim, untilPollMs } from "./claim-loop.js";
 import type { DispatcherConfig } from "./dispatcher.js";
+import { flushHandled } from "./handled-counts.js";
 import { checkHandlers, untilNextCheckMs } from "./handler-timeouts.js";
 import { renewLeases, untilNextRenewalMs } from "./leases.js";
 import { newRun } from "./new-run.js";
@@ -58,6 +60,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
     await work(run, options);
   } finally {
     await windDown(run, fullRunMs);
+    flushHandled(run);
     budget.signal.removeEventListener("abort", run.changed.notify);
     unsubscribe?.();
     stopWatching?.();
@@ -65,6 +68,7 @@ export async function dispatchRun<Message extends QueueMessage, Tx>(
   if (run.fault !== undefined) throw run.fault;
   const isAllDone = run.isDrained && !run.hasUnfinished;
   const stopped = budget.signal.aborted ? "aborted" : isAllDone ? "drained" : "time";
+  config.metrics?.count("oncebox.runs", 1, { queue: queueName(store), stopped });
   return { ...run.counts, stopped };
 }
 
@@ -76,6 +80,7 @@ async function work<Message extends QueueMessage, Tx>(
   for (;;) {
     startWaiting(run);
     settleFinished(run);
+    flushHandled(run);
     const now = performance.now();
     checkHandlers(run, now);
     renewLeases(run, now);

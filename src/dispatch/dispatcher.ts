@@ -1,6 +1,7 @@
 import type { Budget } from "../base/budget.js";
 import { guardedLogger, type LogFields, type Logger, silentLogger } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import type { Telemetry, Tracing } from "../base/tracing.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -9,6 +10,7 @@ import type { DispatchStore } from "../queue/work-store.js";
 import { type DispatchResult, dispatchRun, type RunOptions } from "./dispatch-run.js";
 import type { DurationEstimate } from "./duration-estimate.js";
 import type { HandlerMiddleware } from "./handle-message.js";
+import type { HandledCount } from "./handled-counts.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
 import { type Lateness, lateness } from "./lateness.js";
 
@@ -41,6 +43,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly expectedHandlerMs?: number;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
   /** For tests: instead of Math.random, in the back-off's jitter. */
   readonly random?: () => number;
 }
@@ -60,9 +63,15 @@ export interface DispatcherConfig<Message extends QueueMessage, Tx> {
   readonly logger: Logger;
   /** Undefined: nothing is measured. */
   readonly metrics: Metrics | undefined;
+  /** Undefined: nothing is traced. */
+  readonly tracing: Tracing | undefined;
+  /** Both, for handlers that measure and trace what they do. Undefined without either. */
+  readonly telemetry: Telemetry | undefined;
   readonly random: () => number;
   /** By topic, learned over all runs of this dispatcher, so that a warm function knows its handlers. */
   readonly durations: Map<string, DurationEstimate>;
+  /** By topic, and by how the handling ended: the same objects in all runs, so that metrics know them again. */
+  readonly outcomes: Map<string, Map<string, HandledCount>>;
   /** By store: how long its calls take. */
   readonly storeCalls: WeakMap<object, DurationEstimate>;
   readonly lateness: Lateness;
@@ -91,6 +100,7 @@ const known = [
   "expectedHandlerMs",
   "logger",
   "metrics",
+  "tracing",
   "random",
 ];
 
@@ -118,6 +128,8 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
 ): DispatcherConfig<Message, Tx> {
   refuseUnknown(options, known, "createDispatcher");
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
+  const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const { tracing } = options;
   const config: DispatcherConfig<Message, Tx> = {
     handlers: resolveHandlers(options.handlers, retry),
     middleware: options.use ?? [],
@@ -130,9 +142,12 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     settleTimeoutMs: options.settleTimeoutMs ?? 10_000,
     expectedHandlerMs: options.expectedHandlerMs ?? 100,
     logger: guardedLogger(options.logger ?? silentLogger),
-    metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
+    metrics,
+    tracing,
+    telemetry: (metrics ?? tracing) && { metrics, tracing },
     random: options.random ?? Math.random,
     durations: new Map(),
+    outcomes: new Map(),
     storeCalls: new WeakMap(),
     lateness: lateness(),
     describe: describeKey,

@@ -53,10 +53,11 @@ const isFailureResult = (result: unknown): boolean =>
   result instanceof PermanentFailure || result instanceof RetryAfter;
 
 const contextOf = <Message extends QueueMessage, Tx>(
-  { store }: RunState<Message, Tx>,
+  { store, config }: RunState<Message, Tx>,
   held: HeldMessage<Message, Tx>,
   tx: Tx | undefined,
-): HandlerContext<Tx> => handlerContext<Tx, HeldMessage<Message, Tx>>(store.id, tx, held, signalOf);
+): HandlerContext<Tx> =>
+  handlerContext<Tx, HeldMessage<Message, Tx>>(store.id, tx, held, signalOf, config.telemetry);
 
 /** Fires at the handler's time-out, at the function's end, or when the lease is lost. */
 function signalOf<Message, Tx>(held: HeldMessage<Message, Tx>): AbortSignal {

@@ -1,3 +1,4 @@
+import type { Telemetry } from "../base/tracing.js";
 import type { HandlerContext } from "./handlers.js";
 
 /**
@@ -10,12 +11,20 @@ class LazyContext<Tx, Of> {
   declare readonly signal: AbortSignal;
   readonly tx: Tx | undefined;
   readonly store: string;
+  readonly telemetry: Telemetry | undefined;
   readonly #of: Of;
   readonly #signalOf: (of: Of) => AbortSignal;
 
-  constructor(store: string, tx: Tx | undefined, of: Of, signalOf: (of: Of) => AbortSignal) {
+  constructor(
+    store: string,
+    tx: Tx | undefined,
+    of: Of,
+    signalOf: (of: Of) => AbortSignal,
+    telemetry: Telemetry | undefined,
+  ) {
     this.tx = tx;
     this.store = store;
+    this.telemetry = telemetry;
     this.#of = of;
     this.#signalOf = signalOf;
     Object.defineProperty(this, "signal", LazyContext.#signal);
@@ -34,4 +43,5 @@ export const handlerContext = <Tx, Of>(
   tx: Tx | undefined,
   of: Of,
   signalOf: (of: Of) => AbortSignal,
-): HandlerContext<Tx> => new LazyContext(store, tx, of, signalOf);
+  telemetry?: Telemetry,
+): HandlerContext<Tx> => new LazyContext(store, tx, of, signalOf, telemetry);

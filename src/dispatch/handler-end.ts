@@ -1,7 +1,9 @@
 import { withoutPayload } from "../base/redact.js";
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
+import { countMessages } from "./count-messages.js";
 import type { Handled } from "./handle-message.js";
+import { countHandled, handledCountOf } from "./handled-counts.js";
 import { NotCalledError } from "./handler-transaction.js";
 import { databaseFailed, type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
 import { decisionOf, describeThrown, type HandlingEnd } from "./settlement.js";
@@ -14,11 +16,15 @@ export function handlerReturned<Message extends QueueMessage, Tx>(
 ): number {
   const end = endOf(held, handled.end);
   const now = performance.now();
-  const { name, durations } = held.topic;
+  const { durations } = held.topic;
   const tookMs = now - held.startedAt;
   // A handler that failed says nothing about the duration of one that succeeds.
   if (end.kind === "ok") durations.add(tookMs);
-  run.config.metrics?.duration("oncebox.handler.duration", tookMs, { topic: name, outcome: end.kind });
+  run.config.metrics?.duration(
+    "oncebox.handler.duration",
+    tookMs,
+    handledCountOf(held.topic, end).attributes,
+  );
   if (held.isEnded) givenUpReturned(run, held);
   else decide(run, held, end, handled.isAcked);
   return now;
@@ -53,13 +59,16 @@ export function decide<Message extends QueueMessage, Tx>(
   // It would have taken at least so long. With less time left there is no need to try.
   if (end.kind === "cutOff" || end.kind === "timedOut")
     topic.durations.add(performance.now() - held.startedAt);
+  countHandled(run, topic, end);
   report(run, message, end);
   const error = end.kind === "error" ? end.error : undefined;
   if (isAcked) {
     run.counts.acked++; // even if a renewal found it lost: the acknowledgement was committed before the renewal
+    countMessages(run, "oncebox.acked", 1);
     letGo(run, held);
   } else if (held.isLost || error instanceof LeaseLostError) {
     run.counts.lost++;
+    countMessages(run, "oncebox.lease.lost", 1);
     letGo(run, held);
   } else if (error instanceof NotCalledError) {
     if (error.cause !== undefined) databaseFailed(run, error.cause);
@@ -76,7 +85,6 @@ function report<Message extends QueueMessage, Tx>(
   end: HandlingEnd,
 ): void {
   const { logger } = run;
-  run.config.metrics?.count("oncebox.handled", 1, { topic: message.topic, outcome: end.kind });
   if (!run.isLogging || end.kind === "ok") return;
   const fields = run.fieldsOf(message);
   if (end.kind === "noHandler") logger.warn("no handler for this topic", fields);

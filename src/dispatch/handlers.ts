@@ -1,3 +1,4 @@
+import type { Telemetry } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -11,6 +12,8 @@ export interface HandlerContext<Tx = unknown> {
   readonly tx: Tx | undefined;
   /** The store the message is from. */
   readonly store: string;
+  /** The dispatcher's metrics and tracing, by which a publisher reports what it sends. */
+  readonly telemetry?: Telemetry | undefined;
 }
 
 /** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter` to set the delay. */

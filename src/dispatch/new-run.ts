@@ -41,6 +41,7 @@ export function newRun<Message extends QueueMessage, Tx>(
     unsent: [],
     busyPartitions: new Set(),
     givenUp: new Map(),
+    uncounted: new Set(),
     lastStartAt: Number.NEGATIVE_INFINITY,
     isClaiming: false,
     isSettling: false,

@@ -6,7 +6,9 @@ import type { QueueMessage } from "../queue/message.js";
 import type { OwnerToken } from "../queue/owner-token.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import type { Changes } from "./changes.js";
+import { countMessages } from "./count-messages.js";
 import type { DispatcherConfig } from "./dispatcher.js";
+import type { HandledCount } from "./handled-counts.js";
 import type { PollSchedule } from "./poll-schedule.js";
 import type { RunTime } from "./run-time.js";
 import type { Decision } from "./settlement.js";
@@ -98,6 +100,9 @@ export interface RunState<Message extends QueueMessage, Tx> {
   readonly busyPartitions: Set<string>;
   readonly givenUp: Map<HeldMessage<Message, Tx>, GivenUpHandler>;
 
+  /** Handled messages that metrics have not been told. Empty without metrics. */
+  readonly uncounted: Set<HandledCount>;
+
   /** When a handler was last started, by the monotonic clock. */
   lastStartAt: number;
   isClaiming: boolean;
@@ -180,6 +185,7 @@ export function loseLease<Message extends QueueMessage, Tx>(
   if (run.running.get(held.message.seq) !== held) {
     run.waiting = run.waiting.filter((other) => other !== held);
     run.counts.lost++;
+    countMessages(run, "oncebox.lease.lost", 1);
   }
   run.logger.warn("lease lost", run.config.describe(held.message));
   run.changed.notify();

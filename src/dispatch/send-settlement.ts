@@ -2,6 +2,7 @@ import { sleep } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
+import { countMessages, type MessageCount } from "./count-messages.js";
 import {
   type HeldMessage,
   letGo,
@@ -59,11 +60,11 @@ async function isSent<Message extends QueueMessage, Tx>(
 ): Promise<boolean> {
   try {
     const startedAt = performance.now();
-    const { lost } = await withDeadline(run.config.settleTimeoutMs, "A settlement", (signal) =>
+    const { lost, dead } = await withDeadline(run.config.settleTimeoutMs, "A settlement", (signal) =>
       call.send({ signal }),
     );
     run.time.storeCallTook(performance.now() - startedAt);
-    confirm(run, call, new Set(lost));
+    confirm(run, call, new Set(lost), dead.length);
     return true;
   } catch (error) {
     const messages = call.messages.length;
@@ -87,7 +88,10 @@ function confirm<Message extends QueueMessage, Tx>(
   run: RunState<Message, Tx>,
   { messages, count }: SettleCall<Message, Tx>,
   lost: ReadonlySet<unknown>,
+  dead: number,
 ): void {
+  let settled = 0;
+  let notHeld = 0;
   for (const held of messages) {
     const { later } = held;
     const isLost = lost.has(held.message);
@@ -96,11 +100,22 @@ function confirm<Message extends QueueMessage, Tx>(
       continue;
     }
     run.counts[isLost ? "lost" : count]++;
+    if (isLost) notHeld++;
+    else settled++;
     letGo(run, held);
     // It was claimed after this settlement, so it is due again: it was abandoned or released.
     if (later !== undefined) run.waiting.push(later);
   }
+  countMessages(run, "oncebox.lease.lost", notHeld);
+  // A message that became dead is not retried. The store counts it: it also knows those that no dispatcher made dead.
+  if (count !== "failed") countMessages(run, settledAs[count], settled - dead);
 }
+
+const settledAs: Readonly<Record<"acked" | "abandoned" | "released", MessageCount>> = {
+  acked: "oncebox.acked",
+  abandoned: "oncebox.retried",
+  released: "oncebox.released",
+};
 
 /** The message was claimed again before this settlement reached the database. It is settled under that lease instead. */
 function settleLater<Message extends QueueMessage, Tx>(

@@ -1,6 +1,7 @@
 import { mustRunAlone } from "../queue/crashes.js";
 import type { QueueMessage } from "../queue/message.js";
 import { handleMessage } from "./handle-message.js";
+import { handleTraced } from "./handle-traced.js";
 import { handlerReturned } from "./handler-end.js";
 import {
   expectClaimable,
@@ -109,7 +110,8 @@ function start<Message extends QueueMessage, Tx>(
   topic.running++;
   if (message.partitionKey !== null) run.busyPartitions.add(message.partitionKey);
   if (run.isLogging) run.logger.info("handle", run.fieldsOf(message));
-  const handled = handleMessage(run, held);
+  const { tracing } = run.config;
+  const handled = tracing === undefined ? handleMessage(run, held) : handleTraced(run, held, tracing);
   if (!(handled instanceof Promise)) return handlerReturned(run, held, handled);
   void handled.then((result) => handlerReturned(run, held, result));
   return performance.now();

@@ -1,6 +1,7 @@
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
+import type { HandledCount } from "./handled-counts.js";
 import type { ResolvedHandler } from "./handlers.js";
 
 /** What a run knows about one topic. */
@@ -14,6 +15,8 @@ export interface TopicRecord<Message, Tx> {
   readonly timeoutMs: number;
   readonly leaseMs: number;
   running: number;
+  /** By how the handling ended. */
+  readonly outcomes: Map<string, HandledCount>;
 }
 
 export interface TopicRecords<Message, Tx> {
@@ -50,6 +53,12 @@ export function topicRecords<Message extends QueueMessage, Tx>(
     return durations;
   };
 
+  const outcomesOf = (topic: string, hasHandler: boolean): Map<string, HandledCount> => {
+    const outcomes = config.outcomes.get(topic) ?? new Map<string, HandledCount>();
+    if (hasHandler) config.outcomes.set(topic, outcomes);
+    return outcomes;
+  };
+
   return {
     of(topic) {
       if (last?.name === topic) return last;
@@ -66,6 +75,7 @@ export function topicRecords<Message extends QueueMessage, Tx>(
           timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
           leaseMs: handler?.leaseMs ?? config.leaseMs,
           running: 0,
+          outcomes: outcomesOf(topic, handler !== undefined),
         };
         records.set(topic, record);
       }

@@ -5,6 +5,7 @@ import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
+import { withTrace } from "../sql/message-content.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { storedError } from "../sql/stored-text.js";
@@ -78,7 +79,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       const entries = messages.map((message, index) => {
-        const params = toParams(db.dialect, message);
+        const params = toParams(db.dialect, withTrace(message, resolved.tracing));
         return { params, index, key: keyTextOf(params) };
       });
       const send = async (batch: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {

@@ -4,6 +4,7 @@ import type { CallOptions } from "../queue/work-store.js";
 import { type ReceivingDatabase, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
+import { withTrace } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
@@ -60,7 +61,7 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
 /** The receiving part that `createInbox` and `createReceiver` share. */
 export function receiving(
   db: ReceivingDatabase,
-  { schema, table, reviveDead, logger }: ResolvedInboxOptions,
+  { schema, table, reviveDead, logger, metrics, tracing, queue }: ResolvedInboxOptions,
   { executeIn }: Pick<StatementRunner, "executeIn">,
 ) {
   const { dialect } = db;
@@ -69,6 +70,7 @@ export function receiving(
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
     const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
     logger.info("enqueue", fields);
+    metrics?.count("oncebox.received", 1, { queue, source: message.source, outcome });
     if (outcome === "conflict") logger.warn("the same id arrived with other content", fields);
   };
 
@@ -102,7 +104,7 @@ export function receiving(
   });
 
   const receive: Receiver["receive"] = async (message, call = {}) => {
-    const params = toParams(dialect, message);
+    const params = toParams(dialect, withTrace(message, tracing));
     const mayBatch = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
     const outcome = await (mayBatch ? receiveInBatch(params, call.signal) : receiveOne(params, call));
     logReceived(message, outcome);

@@ -118,7 +118,7 @@ export function createService<
     concurrency: settings.concurrency,
     leaseMs: settings.leaseMs,
     retry: policyOf(settings.retry),
-    ...defined({ metrics: given.metrics }),
+    ...defined({ metrics: given.metrics, tracing: given.tracing }),
   });
   const worker = serviceWorker(parts, dispatcher, operations);
   const life = serviceLife(parts.serviceId);

@@ -1,6 +1,8 @@
 import { defined } from "../base/defined.js";
+import { inSpan, sentHeaders } from "../base/tracing.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { guarded } from "../publishers/guarded.js";
+import { sendSpan } from "../publishers/publish-to.js";
 import { RefusedMessage } from "../publishers/refused-message.js";
 import type { Envelope } from "./envelope.js";
 import type { ServiceParts } from "./service-parts.js";
@@ -20,13 +22,13 @@ type DeliverOne = (
 
 /** Each destination has a circuit breaker and a time limit around its transport. */
 export function deliverer({ options, settings, destinations, reports }: ServiceParts): Deliver {
-  const { breaker, metrics, clock } = options;
+  const { breaker, metrics, tracing, clock } = options;
   const now = clock && (() => clock().getTime());
   const guard = defined({ timeoutMs: settings.timeoutMs, breaker, logger: reports.logger, metrics, now });
   const each = new Map(
     [...destinations.values()].map(({ transport, ...target }): [string, DeliverOne] => {
       const { serviceId } = target;
-      const send: DeliverOne = async (message, { signal }) => {
+      const sendOnce: DeliverOne = async (message, { signal }) => {
         const startedAt = performance.now();
         try {
           return acknowledged(await transport.send(message, target, { signal }), serviceId);
@@ -34,6 +36,13 @@ export function deliverer({ options, settings, destinations, reports }: ServiceP
           const { messageId, endpoint } = message;
           reports.sendTook({ messageId, destination: serviceId, endpoint }, performance.now() - startedAt);
         }
+      };
+      const send: DeliverOne = (message, context) => {
+        if (tracing === undefined) return sendOnce(message, context);
+        const { endpoint, messageId } = message;
+        const sendTraced = () =>
+          sendOnce({ ...message, headers: sentHeaders(tracing, message.headers) ?? {} }, context);
+        return inSpan(tracing, sendSpan(serviceId, endpoint, messageId), sendTraced);
       };
       return [serviceId, guarded(`The service ${serviceId}`, guard, send)];
     }),

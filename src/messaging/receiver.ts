@@ -1,5 +1,6 @@
 import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
+import { inSpan, type SpanStart } from "../base/tracing.js";
 import { withinTime } from "../base/within-time.js";
 import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
@@ -26,6 +27,7 @@ export type Receive = (message: Envelope) => Promise<TransportResponse>;
 
 export function createReceive(parts: ServiceParts, sender: Sender, handleResponse: HandleResponse): Receive {
   const { settings, inbox, inboxDb, reports } = parts;
+  const { tracing } = parts.options;
   const running = runningRequests();
 
   const handle = async (
@@ -95,9 +97,14 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
     return acknowledgement(stored?.payload, true);
   };
 
+  const traced = (message: Envelope, startedAt: number): Promise<TransportResponse> =>
+    tracing === undefined
+      ? received(message, startedAt)
+      : inSpan(tracing, receiveSpan(message), () => received(message, startedAt));
+
   return async (message) => {
     try {
-      return await received(message, performance.now());
+      return await traced(message, performance.now());
     } catch (error) {
       const payload = textOf(message.payload);
       reports.notProcessed(incoming(message), withoutPayload(describeThrown(error), payload));
@@ -108,6 +115,29 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
     }
   };
 }
+
+/** Its sender is known, so the span is a child of the one that sent the message. */
+const receiveSpan = ({
+  messageId,
+  sourceServiceId,
+  endpoint,
+  correlationId,
+  headers,
+}: Envelope): SpanStart => ({
+  name: `process ${endpoint}`,
+  kind: "consumer",
+  cause: headers,
+  isChild: true,
+  attributes: {
+    "messaging.system": "oncebox",
+    "messaging.operation.name": "process",
+    "messaging.operation.type": "process",
+    "messaging.destination.name": endpoint,
+    "messaging.message.id": messageId,
+    ...(correlationId === null ? {} : { "messaging.message.conversation_id": correlationId }),
+    "oncebox.source": sourceServiceId,
+  },
+});
 
 const known = { kind: "known" } as const;
 

@@ -1,6 +1,7 @@
 import type { Logger } from "../base/logger.js";
 import { longestTimerMs } from "../base/longest-timer.js";
 import type { Metrics } from "../base/metrics.js";
+import type { Tracing } from "../base/tracing.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { BreakerPolicy } from "../publishers/publisher.js";
 import type { Database } from "../sql/dialect.js";
@@ -137,6 +138,7 @@ export interface ServiceOptions<
   readonly notify?: boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
   /** For tests: the time instead of the database's. */
   readonly clock?: () => Date;
 }
@@ -163,6 +165,7 @@ export const knownOptions = [
   "notify",
   "logger",
   "metrics",
+  "tracing",
   "clock",
 ];
 

@@ -43,7 +43,7 @@ export function serviceParts(
   options: AnyServiceOptions,
   { destinations, dead, wake }: Pick<ServiceParts, "destinations" | "wake" | "dead">,
 ): ServiceParts {
-  const { serviceId, db, schema, clock, logger, metrics } = options;
+  const { serviceId, db, schema, clock, logger, metrics, tracing } = options;
   const settings = settingsOf(options);
   const {
     outbox: outboxDb,
@@ -51,7 +51,7 @@ export function serviceParts(
     otherOutboxes = [],
   }: SeparateDatabases = "driver" in db ? { outbox: db, inbox: db } : db;
   const reports = serviceReports(serviceId, defined({ logger, metrics }));
-  const store = defined({ schema, clock, logger: warningsOf(reports.logger) });
+  const store = defined({ schema, clock, logger: warningsOf(reports.logger), metrics, tracing });
   return {
     options,
     settings,

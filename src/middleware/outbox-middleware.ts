@@ -7,7 +7,7 @@ import { perDatabase } from "./per-database.js";
 import type { StoreMiddleware } from "./stages.js";
 
 export interface OutboxMiddlewareOptions
-  extends Pick<OutboxOptions, "schema" | "table" | "logger" | "clock"> {
+  extends Pick<OutboxOptions, "schema" | "table" | "logger" | "metrics" | "tracing" | "clock"> {
   /** The topic of messages that have none. */
   readonly topic?: string;
 }
@@ -23,7 +23,7 @@ export interface OutboxMiddleware extends StoreMiddleware {
   write(scope: TransactionScope, output: unknown): Promise<void>;
 }
 
-const known = ["topic", "schema", "table", "logger", "clock"];
+const known = ["topic", "schema", "table", "logger", "metrics", "tracing", "clock"];
 
 /**
  * Writes the messages that the handler returns into the outbox, in the handler's transaction. The composed handler then

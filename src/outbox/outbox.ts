@@ -8,7 +8,7 @@ import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
-import { type MessageContent, withContent } from "../sql/message-content.js";
+import { type MessageContent, withContent, withTrace } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { reasons } from "../sql/reasons.js";
@@ -89,7 +89,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     call: EnqueueOptions = {},
   ): Promise<string | readonly string[]> => {
     const messages: readonly OutgoingMessage[] = Array.isArray(input) ? input : [input as OutgoingMessage];
-    const rows = messages.map((message) => toParams(db, message));
+    const rows = messages.map((message) => toParams(db, withTrace(message, resolved.tracing)));
     if (rows.length > 0) await insert(rows, call);
     for (const [index, message] of messages.entries()) {
       resolved.logger.info("enqueue", {
@@ -98,6 +98,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
         id: rows[index]!.id as string,
         transactional: call.tx !== undefined,
       });
+      resolved.metrics?.count("oncebox.enqueued", 1, { queue: resolved.queue, topic: message.topic });
     }
     const ids = rows.map((row) => row.id as string);
     return Array.isArray(input) ? ids : ids[0]!;

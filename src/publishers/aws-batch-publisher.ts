@@ -1,8 +1,8 @@
 import { awsAttributes, awsMessageSize, fifoFields, requireBody } from "./aws-attributes.js";
 import { type BatchResponse, batchOutcomes } from "./aws-batch-outcomes.js";
 import { eachAlone } from "./each-alone.js";
-import { guarded } from "./guarded.js";
 import { microBatch } from "./micro-batch.js";
+import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
 export interface AwsBatchEntry {
@@ -45,7 +45,7 @@ export function awsBatchPublisher(settings: AwsBatchPublisherOptions): Publisher
     bytesOf: awsMessageSize,
     send: (messages, signal) => eachAlone(messages, isContentFault, (some) => sendAll(some, signal)),
   });
-  return guarded(destination, options, async (message, { signal }) => {
+  return publishTo(destination, options, async (message, { signal }) => {
     requireBody(message, maxMessageBytes, destination);
     await send(message, signal);
   });

@@ -4,9 +4,10 @@ import { memoisePromise } from "../base/memoise-promise.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { bytesOf, requireSize } from "./aws-attributes.js";
-import { guarded, publisherOptionNames } from "./guarded.js";
+import { publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
+import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
 export interface EventBridgePublisherOptions extends PublisherOptions {
@@ -69,7 +70,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
       });
     },
   });
-  return guarded(`EventBridge ${eventBusName}`, options, async (message, { signal }) => {
+  return publishTo(`EventBridge ${eventBusName}`, options, async (message, { signal }) => {
     requireJsonObject(message);
     requireSize(sizeOf(message), maxEventBytes, "EventBridge");
     await send(message, signal);

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import { guarded, publisherOptionNames } from "./guarded.js";
+import { publisherOptionNames } from "./guarded.js";
+import { publishTo } from "./publish-to.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface FunctionPublisherOptions extends PublisherOptions {
@@ -22,7 +23,7 @@ export function functionPublisher(options: FunctionPublisherOptions): Publisher 
     throw new InvalidArgumentError(
       "functionPublisher: publish must be a function (message, { signal }) => promise.",
     );
-  return guarded(options.destination, options, async (message, context) => {
+  return publishTo(options.destination, options, async (message, context) => {
     await options.publish(message, context);
   });
 }

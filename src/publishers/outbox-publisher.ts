@@ -1,5 +1,6 @@
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
+import type { Telemetry } from "../base/tracing.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
 import { createWorker, type Worker, type WorkerOptions } from "../dispatch/worker.js";
@@ -8,7 +9,7 @@ import { refuseUnknown } from "../queue/arguments.js";
 import type { OutboxMessage } from "../queue/message.js";
 import type { SqlExecutor } from "../sql/driver.js";
 
-export interface OutboxPublisherOptions {
+export interface OutboxPublisherOptions extends Telemetry {
   readonly outbox: Outbox;
   /** A publisher for each topic, or any other handler. */
   readonly publishers: Handlers<OutboxMessage>;
@@ -35,15 +36,25 @@ export interface OutboxPublisherOptions {
 export function startOutboxPublisher(options: OutboxPublisherOptions): Worker {
   refuseUnknown(
     options,
-    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "pause"],
+    ["outbox", "publishers", "pollMs", "batchSize", "signal", "logger", "metrics", "tracing", "pause"],
     "startOutboxPublisher",
   );
-  const { outbox, publishers, pollMs = 500, batchSize = 100, signal, logger, pause } = options;
+  const {
+    outbox,
+    publishers,
+    pollMs = 500,
+    batchSize = 100,
+    signal,
+    logger,
+    metrics,
+    tracing,
+    pause,
+  } = options;
   const dispatcher = createDispatcher<OutboxMessage>({
     handlers: publishers,
     batchSize,
     concurrency: batchSize, // so that publishers can fill their batches
-    ...defined({ logger }),
+    ...defined({ logger, metrics, tracing }),
   });
   const worker = createWorker({
     dispatcher,

@@ -10,7 +10,10 @@ export interface PublishedMessage
 }
 
 /** A handler for an outbox's dispatcher. It resolves when the destination has taken the message. */
-export type Publisher = (message: PublishedMessage, context: Pick<HandlerContext, "signal">) => Promise<void>;
+export type Publisher = (
+  message: PublishedMessage,
+  context: Pick<HandlerContext, "signal" | "telemetry">,
+) => Promise<void>;
 
 export interface PublisherOptions {
   /** Time limit for sending a message: 30 s by default, 15 s for webhooks. The request is aborted then. */
@@ -19,7 +22,10 @@ export interface PublisherOptions {
   readonly breaker?: Partial<BreakerPolicy> | false;
   /** Gets a line when the circuit breaker opens and when it closes. */
   readonly logger?: Logger;
-  /** Gets the count `oncebox.breaker`: opened, closed, and refused messages. */
+  /**
+   * Gets `oncebox.breaker` (opened, closed, and refused messages) and `oncebox.send.duration`. The dispatcher's metrics get
+   * the durations where none are given here.
+   */
   readonly metrics?: Metrics;
 }
 

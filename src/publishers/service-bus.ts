@@ -4,10 +4,11 @@ import { InvalidArgumentError } from "../errors.js";
 import { attributeNames } from "../middleware/trigger-message.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { eachAlone } from "./each-alone.js";
-import { guarded, publisherOptionNames } from "./guarded.js";
+import { publisherOptionNames } from "./guarded.js";
 import { hashedKey } from "./hashed-key.js";
 import { messageSize } from "./message-size.js";
 import { microBatch, notSent, type Sent, sent } from "./micro-batch.js";
+import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 
 export interface ServiceBusPublisherOptions extends PublisherOptions {
@@ -66,7 +67,7 @@ export function serviceBusPublisher(options: ServiceBusPublisherOptions): Publis
     if (!batch.tryAddMessage(toServiceBus(message)))
       throw permanentFailure("The message is larger than Service Bus takes.");
   };
-  return guarded(`Service Bus ${sender.entityPath ?? ""}`.trim(), options, async (message, { signal }) => {
+  return publishTo(`Service Bus ${sender.entityPath ?? ""}`.trim(), options, async (message, { signal }) => {
     await refuseTooLarge(message, signal);
     await send(message, signal);
   });

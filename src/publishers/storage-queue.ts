@@ -3,7 +3,8 @@ import { permanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { toEnvelope } from "./envelope.js";
-import { guarded, publisherOptionNames } from "./guarded.js";
+import { publisherOptionNames } from "./guarded.js";
+import { publishTo } from "./publish-to.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
 
 export interface StorageQueuePublisherOptions extends PublisherOptions {
@@ -27,7 +28,7 @@ export function storageQueuePublisher(options: StorageQueuePublisherOptions): Pu
   const { queue, bare = false } = options;
   if (typeof queue?.sendMessage !== "function")
     throw new InvalidArgumentError("storageQueuePublisher: queue must be a QueueClient.");
-  return guarded(`The Storage queue ${queue.name ?? ""}`.trim(), options, async (message, { signal }) => {
+  return publishTo(`The Storage queue ${queue.name ?? ""}`.trim(), options, async (message, { signal }) => {
     const text = Buffer.from(bare ? message.payload : toEnvelope(message), "utf8").toString("base64");
     if (text.length > maxBytes)
       throw permanentFailure("The message is larger than 48 KB, the limit of a Storage queue.");

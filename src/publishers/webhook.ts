@@ -2,7 +2,8 @@ import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
-import { guarded, publisherOptionNames } from "./guarded.js";
+import { publisherOptionNames } from "./guarded.js";
+import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 import { RefusedMessage } from "./refused-message.js";
 
@@ -46,19 +47,23 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
     }
   };
 
-  return guarded(`The webhook at ${target.host}`, { ...options, timeoutMs }, async (message, { signal }) => {
-    const request = signed(message);
-    const response = await fetch(request.url, {
-      method: request.method,
-      headers: request.headers,
-      body: request.body as string,
-      redirect: "manual",
-      signal,
-    });
-    await response.body?.cancel();
-    if (response.ok) return;
-    throw refusal(response, target.host);
-  });
+  return publishTo(
+    `The webhook at ${target.host}`,
+    { ...options, timeoutMs },
+    async (message, { signal }) => {
+      const request = signed(message);
+      const response = await fetch(request.url, {
+        method: request.method,
+        headers: request.headers,
+        body: request.body as string,
+        redirect: "manual",
+        signal,
+      });
+      await response.body?.cancel();
+      if (response.ok) return;
+      throw refusal(response, target.host);
+    },
+  );
 }
 
 /** Headers of a connection. A message must not set them, and fetch would refuse the whole request. */

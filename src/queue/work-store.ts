@@ -119,6 +119,8 @@ export interface AckOptions<Tx> extends CallOptions {
 /** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */
 export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
   readonly id: string;
+  /** Names the queue in metrics and traces: its table, in lower case. */
+  readonly queue?: string;
   claim(options: ClaimOptions): Promise<readonly Message[]>;
   ack(
     owner: OwnerToken,
@@ -158,6 +160,8 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   extends DeadLetters<Key> {
   /** Names the store in logs. */
   readonly id: string;
+  /** Names the queue in metrics and traces: its table, in lower case. */
+  readonly queue?: string;
   /** Deploys the schema when `enableSchemaDeployment` is set; does nothing otherwise. */
   init(options?: CallOptions): Promise<void>;
 

@@ -1,6 +1,6 @@
 import { safeReason } from "../base/safe-reason.js";
 import type { QueueShape } from "./queue-shape.js";
-import { reasons } from "./reasons.js";
+import { reasons, saysExpired } from "./reasons.js";
 import type { ResolvedStoreOptions } from "./store-options.js";
 
 /** Logs dead messages and calls `onDead` for each. Resolves when all calls have ended, and never rejects. */
@@ -12,10 +12,16 @@ export type AnnounceDead<Key> = (keys: readonly Key[], reason: string) => Promis
  */
 export const announceDeadTo =
   <Key>(
-    { logger, onDead }: Pick<ResolvedStoreOptions<Key>, "logger" | "onDead">,
+    {
+      logger,
+      metrics,
+      queue,
+      onDead,
+    }: Pick<ResolvedStoreOptions<Key>, "logger" | "metrics" | "queue" | "onDead">,
     shape: Pick<QueueShape<Key, never, never>, "describe">,
   ): AnnounceDead<Key> =>
   (keys, reason) => {
+    if (keys.length > 0) metrics?.count("oncebox.dead", keys.length, { queue, reason: whyDead(reason) });
     const told = keys.map(async (message) => {
       // A handler's own error may quote the payload; it is in lastError, not in the log.
       const known = Object.values<string>(reasons).includes(reason);
@@ -28,3 +34,8 @@ export const announceDeadTo =
     });
     return Promise.all(told);
   };
+
+function whyDead(reason: string): "expired" | "crashed" | "failed" {
+  if (saysExpired(reason)) return "expired";
+  return reason === reasons.leaseExpired ? "crashed" : "failed";
+}

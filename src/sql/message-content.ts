@@ -1,3 +1,4 @@
+import { type Tracing, withContextHeaders } from "../base/tracing.js";
 import {
   optionalDate,
   optionalHeaders,
@@ -23,6 +24,15 @@ export interface MessageContent {
   /** A message that is not handled by this time is dead (in the inbox) or failed (in the outbox). */
   readonly expiresAt?: Date | null | undefined;
 }
+
+/** The message with the current trace context in its headers, unless it has one. */
+export const withTrace = <Message extends MessageContent>(
+  message: Message,
+  tracing: Tracing | undefined,
+): Message =>
+  tracing === undefined || Object(message) !== message // not a message: its check says so
+    ? message
+    : { ...message, headers: withContextHeaders(tracing, optionalHeaders(message.headers)) };
 
 /** Checks it and adds it to the parameters of a key. */
 export function withContent(

@@ -49,6 +49,7 @@ export function createQueueStore<
   const records = operationRecords(db.dialect, operators, runner);
   return {
     id: options.id,
+    queue: options.queue,
     internals: {
       ...runner,
       announceDead,

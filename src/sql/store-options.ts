@@ -1,5 +1,7 @@
 import type { Logger } from "../base/logger.js";
 import { guardedLogger, silentLogger, withFields } from "../base/logger.js";
+import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
@@ -20,6 +22,9 @@ export interface StoreOptions<Key> {
   /** 10 attempts, min(2^attempt s, 60 s) between them, by default. */
   readonly retry?: Partial<RetryPolicy>;
   readonly logger?: Logger;
+  readonly metrics?: Metrics;
+  /** Stores the current trace context in the headers of new messages. */
+  readonly tracing?: Tracing;
   /** Names the store in logs: the tenant, say. */
   readonly id?: string;
   /** The value of `processedBy` of acknowledged messages; by default the owner token, which is another one for each claim. */
@@ -40,6 +45,8 @@ const known = [
   "enableSchemaDeployment",
   "retry",
   "logger",
+  "metrics",
+  "tracing",
   "id",
   "processedBy",
   "onDead",
@@ -53,6 +60,10 @@ export interface ResolvedStoreOptions<Key> {
   readonly enableSchemaDeployment: boolean;
   readonly retry: RetryPolicy;
   readonly logger: Logger;
+  readonly metrics: Metrics | undefined;
+  readonly tracing: Tracing | undefined;
+  /** Its name in metrics and traces. */
+  readonly queue: string;
   readonly id: string;
   readonly processedBy: string | undefined;
   readonly onDead: DeadLetterListener<Key> | undefined;
@@ -109,6 +120,9 @@ export function resolveStoreOptions<Key>(
     enableSchemaDeployment: options.enableSchemaDeployment ?? false,
     retry: retryPolicy(options.retry),
     logger: withFields(guardedLogger(options.logger ?? silentLogger), { store: id, queue: table }),
+    metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
+    tracing: options.tracing,
+    queue: table.toLowerCase(),
     processedBy: options.processedBy,
     onDead: options.onDead,
     blockOnDead: options.deadInPartition === "block",

@@ -1,5 +1,6 @@
 import type { Logger } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
+import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
@@ -39,6 +40,7 @@ export interface WebhookRouteOptions {
   readonly trustForwardedHeaders?: boolean;
   readonly logger?: Logger;
   readonly metrics?: Metrics;
+  readonly tracing?: Tracing;
   /** The clock that timestamps are compared with, for tests. */
   readonly clock?: () => Date;
 }
@@ -60,6 +62,7 @@ const known = [
   "trustForwardedHeaders",
   "logger",
   "metrics",
+  "tracing",
   "clock",
   ...Object.keys(webhookDefaults),
 ];

@@ -4,6 +4,7 @@ import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import { safeReason } from "../base/safe-reason.js";
 import { toWebResponse } from "../base/to-web-response.js";
+import { inSpan, sentHeaders } from "../base/tracing.js";
 import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";
@@ -16,6 +17,7 @@ import { acceptedResponse, type RefusalName, refusedResponse } from "./responses
 import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
 import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./schemes/delivery.js";
 import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
+import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
 
 export type WebhookRoute = (request: Request) => Promise<Response>;
 /** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
@@ -49,7 +51,7 @@ export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
 
 export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver {
   const settings = checkRouteOptions(options);
-  const { inbox, clock = () => new Date() } = options;
+  const { inbox, tracing, clock = () => new Date() } = options;
   const logger = guardedLogger(options.logger ?? silentLogger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const sources = resolveSources(options.sources, {
@@ -63,7 +65,10 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
 
   const receive = async (message: WebhookMessage): Promise<ReceiveOutcome> => {
-    const { tenant: _, ...incoming } = message;
+    const { tenant: _, ...content } = message;
+    // The context of this request takes the place of the provider's, to which its span links.
+    const headers = tracing === undefined ? content.headers : sentHeaders(tracing, content.headers);
+    const incoming = { ...content, headers };
     const signal = AbortSignal.timeout(settings.receiveMs);
     if (typeof inbox !== "function") return inbox.receive(incoming, { signal });
     const choosing = Promise.resolve(inbox(identityOf(message)));
@@ -118,12 +123,20 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     return accept(source, createDelivery({ method, url, headers, body }));
   };
 
+  const handled: typeof handle = (request, source, path) => {
+    const ended = () => handle(request, source, path).catch(failureOf);
+    if (tracing === undefined) return ended();
+    return inSpan(tracing, webhookSpan(source.name, request), ended, ({ response, outcome, webhook }) =>
+      webhookSpanEnd(response.status, outcome, webhook),
+    );
+  };
+
   return async (request) => {
     const startedAt = performance.now();
     const { source, path } = findSource(request.url, sources);
     const ending = await (source === undefined
       ? refuse("not found", "no such source")
-      : handle(request, source, path).catch(failureOf));
+      : handled(request, source, path));
     const { response, outcome, reason, webhook } = ending;
     const name = source?.name ?? "unknown";
     const attributes = { source: name, outcome };

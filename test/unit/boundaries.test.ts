@@ -137,6 +137,19 @@ describe("boundaries of the code", () => {
     expect(knows("azure", /^@azure\//)).toEqual([]);
   });
 
+  it("ADD-05 only telemetry knows OpenTelemetry, and nothing but its subpath loads it", () => {
+    const users = imports.filter((entry) => entry.from.startsWith("@opentelemetry/"));
+    expect(new Set(users.map((entry) => entry.from))).toEqual(new Set(["@opentelemetry/api"]));
+    expect(users.filter((entry) => !inFolder("telemetry")(entry))).toEqual([]);
+    const loaders = new Set(
+      users.filter((entry) => !entry.typeOnly).map(({ file }) => file.replace(/ts$/, "js")),
+    );
+    const outside = imports.filter(
+      (entry) => isRelative(entry) && !inFolder("telemetry")(entry) && loaders.has(target(entry)),
+    );
+    expect(outside).toEqual([]);
+  });
+
   it("only config reads the environment", () => {
     const readers = files
       .map((name) => name.split(sep).join("/"))

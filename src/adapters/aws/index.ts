@@ -1,6 +1,8 @@
 export { consumeFunction } from "./consume-function.js";
 export type { DispatchFunctionReport } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";
+export type { EmfMetricsOptions } from "./emf-metrics.js";
+export { emfMetrics } from "./emf-metrics.js";
 export type { InboxServiceFunction } from "./inbox-service-function.js";
 export { inboxServiceFunction } from "./inbox-service-function.js";
 export { cleanupFunction, reapFunction } from "./maintenance-functions.js";

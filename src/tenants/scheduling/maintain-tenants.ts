@@ -2,6 +2,7 @@ import { abortAfter } from "../../base/abort-after.js";
 import type { Budget } from "../../base/budget.js";
 import { defined } from "../../base/defined.js";
 import type { Logger } from "../../base/logger.js";
+import { guardedMetrics, type Metrics } from "../../base/metrics.js";
 import { InvalidOperationError } from "../../errors.js";
 import { type MaintenanceResult, purgeWithin, reapWithin } from "../../queue/maintenance.js";
 import type { TenantStores } from "../connections/tenant-stores.js";
@@ -15,6 +16,7 @@ export interface TenantMaintenanceOptions {
   /** How long Done messages are kept. */
   readonly retentionMs?: number | undefined;
   readonly logger: Logger;
+  readonly metrics?: Metrics | undefined;
 }
 
 export interface TenantMaintenanceReport extends TenantRunResult {
@@ -40,6 +42,7 @@ export const emptyMaintenanceReport: TenantMaintenanceReport = {
 /** Ends the expired leases of all tenants, and logs the age of the oldest due message among them. */
 export function reapTenants(options: TenantMaintenanceOptions): TenantMaintenance {
   const { pollTimeoutMs = dispatchDefaults.pollTimeoutMs, logger } = options;
+  const metrics = options.metrics && guardedMetrics(options.metrics);
   const maintain = maintenance(options);
   return async (budget, ids) => {
     const oldest = { inbox: noAge, outbox: noAge };
@@ -51,7 +54,11 @@ export function reapTenants(options: TenantMaintenanceOptions): TenantMaintenanc
       }
     });
     // The same line as for a single database, plus the tenant's name, so that the same alarm reads it.
-    if (report.turns > 0) for (const queue of queues) logger.info("queue", { queue, ...oldest[queue] });
+    if (report.turns === 0) return report;
+    for (const queue of queues) {
+      logger.info("queue", { queue, ...oldest[queue] });
+      metrics?.gauge("oncebox.queue.oldest_due_age", oldest[queue].oldestDueAgeMs, { queue });
+    }
     return report;
   };
 }

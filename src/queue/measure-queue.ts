@@ -1,0 +1,34 @@
+import { guardedMetrics, type Metrics } from "../base/metrics.js";
+import type { CallOptions, QueueStats } from "./work-store.js";
+
+/** The part of an inbox or outbox that is measured. */
+export interface MeasuredQueue {
+  readonly id: string;
+  readonly queue?: string;
+  stats(options?: CallOptions): Promise<QueueStats<string>>;
+  oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
+}
+
+/**
+ * Writes the gauges of a queue: its backlog, the age of its oldest due message, and its messages by state. It counts all
+ * messages, Done ones too. The reaper of an app does it; call it once a minute in a process without one.
+ *
+ * @example
+ * setInterval(() => measureQueue(outbox, metrics).catch(report), 60_000);
+ */
+export async function measureQueue(
+  store: MeasuredQueue,
+  metrics: Metrics,
+  call: CallOptions = {},
+): Promise<void> {
+  const { gauge } = guardedMetrics(metrics);
+  const queue = queueName(store);
+  const { counts, due, oldestDueAgeMs } = await store.stats(call);
+  gauge("oncebox.queue.due", due, { queue });
+  gauge("oncebox.queue.oldest_due_age", oldestDueAgeMs ?? 0, { queue });
+  for (const [state, messages] of Object.entries(counts))
+    gauge("oncebox.queue.messages", messages, { queue, state });
+}
+
+/** In metrics and traces. */
+export const queueName = ({ queue, id }: Pick<MeasuredQueue, "queue" | "id">): string => queue ?? id;

@@ -1,0 +1,5 @@
+export { measureQueue } from "../queue/measure-queue.js";
+export type { MetricEntry } from "./metric-table.js";
+export { metricTable } from "./metric-table.js";
+export type { OpenTelemetryOptions } from "./open-telemetry.js";
+export { openTelemetry } from "./open-telemetry.js";
