@@ -118,7 +118,7 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
 
     isProcessed: async (key, call) => Number((await inspect(key, call))?.status) === status.done,
     async markProcessed(key, call = {}) {
-      await run(mark, key, { status: status.done, error: null }, call);
+      await run(mark, key, { status: status.done, error: null, error_group: null }, call);
     },
     inspect: async (key, call) => report(await inspect(key, call), db.dialect.fromTime),
 

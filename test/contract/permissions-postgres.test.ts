@@ -64,7 +64,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     await admin?.close();
   });
 
-  it("IBX-126 a whole cycle of an inbox runs with rights on its three tables alone", async () => {
+  it("IBX-126 a whole cycle of an inbox runs with rights on its four tables alone", async () => {
     const { db, drop } = await loginRole(admin, "inbox", withPurge);
     try {
       const [user] = await run(
@@ -154,7 +154,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 a whole cycle of an outbox runs with rights on its three tables alone", async () => {
+  it("OBX-104 a whole cycle of an outbox runs with rights on its four tables alone", async () => {
     const { db, drop } = await loginRole(admin, "outbox", withPurge);
     try {
       const clock = testClock();

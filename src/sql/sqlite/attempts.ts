@@ -36,13 +36,16 @@ begin
 end`,
 ];
 
-/** A step: records the attempts of the messages in `:items` that the step before has changed. */
+/**
+ * A step: records the attempts of the messages in `:items` that the step before has changed. In this order, or SQLite reads
+ * all of `:items` for each message.
+ */
 export const recordAbandoned = (
   n: QueueNames,
 ): string => `insert into ${attemptsTable(n)} (seq, attempt, ended_at, worker, error)
 select s.seq, s.attempt, ${now}, :owner, json_extract(i.value, '$.error')
 from json_each(:items) i
-join ${n.state} s on s.seq = json_extract(i.value, '$.seq')
+cross join ${n.state} s on s.seq = json_extract(i.value, '$.seq')
 where json_extract(i.value, '$.attempts') is null and s.seq in ${stepSeqs}
 order by s.seq`;
 

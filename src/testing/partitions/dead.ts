@@ -13,6 +13,23 @@ export function deadInPartitionTests(database: () => TestDatabase): void {
   });
 
   it.each(queueKinds)(
+    "ADD-01 ADD-02 a discarded message leaves its partition queue, and the others keep their order (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, owner, stored } = await partitionedQueue(database(), kind, {
+        deadInPartition: "block",
+      });
+      await put(key("a1"), key("a2"), key("a3"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.fail(owner, [await stored("a1")], "no");
+      expect(await claimed()).toEqual([]);
+      expect((await store.discard([await stored("a1")], { by: "alice" })).changed).toHaveLength(1);
+      expect(await claimed()).toEqual(["a2"]);
+      await ack("a2");
+      expect(await claimed()).toEqual(["a3"]);
+    },
+  );
+
+  it.each(queueKinds)(
     "ADD-01 after a head that died by its last attempt, abandoned or lost, the next message is claimable (%s)",
     async (kind) => {
       const { put, claimed, store, owner, stored, clock } = await partitionedQueue(database(), kind, {

@@ -78,7 +78,8 @@ export function permissionTests({ database, queue, keyOf, states }: QueueContext
       await raw(`create role ${user} nologin`);
       try {
         await raw(`grant usage on schema "${schema}" to ${user}`);
-        for (const table of [made.names.message, made.names.state, made.names.object("_done")]) {
+        const { message, state, object } = made.names;
+        for (const table of [message, state, object("_done"), object("_attempts")]) {
           await raw(`grant select, insert, update, delete on ${table} to ${user}`);
         }
         await wholeCycle(made, asRole(db, user));
