@@ -6,6 +6,7 @@ import { type Command, exitCodes, type Terminal, UsageError, type Values } from 
 import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
+import { doctorCommand } from "./doctor.js";
 import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
 import { listCommand } from "./list.js";
@@ -26,6 +27,7 @@ export const commands: readonly Command[] = [
   listCommand,
   showCommand,
   deadCommand,
+  doctorCommand,
   dispatchCommand,
   reapCommand,
   cleanupCommand,

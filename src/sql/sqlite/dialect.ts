@@ -1,5 +1,6 @@
 import type { Dialect } from "../dialect.js";
 import { isNameTaken } from "./faults.js";
+import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
@@ -16,6 +17,7 @@ export const sqliteDialect: Dialect = {
   routines,
   sentView,
   ledger,
+  inspection,
   isNameTaken,
   idempotencyLock: undefined, // one writer at a time is lock enough
   batchSeparator: ";\n",
