@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand } from "./backup.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
+import { completionCommand } from "./completion.js";
 import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
@@ -34,6 +35,7 @@ export const commands: readonly Command[] = [
   backupCommand,
   restoreCommand,
   signCommand,
+  completionCommand(() => commands),
 ];
 
 /** Runs the command that `args` name and returns the exit code. Prints errors to the error output. */

@@ -32,7 +32,7 @@ export interface Inspection {
   readonly clock: SqlStatement | undefined;
   /** :schema → user_name, sees_all: whether the user sees the objects that it has no privileges on */
   readonly user: SqlStatement | undefined;
-  /** :schema → name, privilege: what the user may do. Undefined where there are no users. */
+  /** :schema → name, privilege, allowed. Undefined where there are no users. */
   readonly privileges: SqlStatement | undefined;
   readonly needed: (queue: QueueNames) => readonly NeededPrivileges[];
   readonly grant: (queue: QueueNames, missing: NeededPrivileges, user: string) => string;

@@ -28,7 +28,9 @@ export async function checkPermissions(
   if (privileges === undefined || user === undefined) return [];
   const rows = await driver.query(privileges, { schema: queue.schema });
   const isAllowed = (object: string, privilege: string): boolean =>
-    rows.some((row) => isName(String(row.name), object) && row.privilege === privilege);
+    rows.some(
+      (row) => isName(String(row.name), object) && row.privilege === privilege && Number(row.allowed) === 1,
+    );
   const missing = needed(queue)
     .map(({ object, privileges: all }) => ({
       object,

@@ -36,15 +36,15 @@ where n.nspname = :schema::text and c.relkind in ('r', 'p') and a.attnum > 0 and
 
 const privileges = statement(
   "inspect privileges",
-  `select n.nspname::text as name, 'usage' as privilege
+  `select n.nspname::text as name, 'usage' as privilege, has_schema_privilege(n.oid, 'usage') as allowed
 from pg_namespace n
-where n.nspname = :schema::text and has_schema_privilege(n.oid, 'usage')
+where n.nspname = :schema::text
 union all
-select c.relname::text, p.privilege
+select c.relname::text, p.privilege, has_table_privilege(c.oid, p.privilege)
 from pg_class c
 inner join pg_namespace n on n.oid = c.relnamespace
 cross join (values ('select'), ('insert'), ('update'), ('delete')) as p(privilege)
-where n.nspname = :schema::text and c.relkind in ('r', 'p') and has_table_privilege(c.oid, p.privilege)`,
+where n.nspname = :schema::text and c.relkind in ('r', 'p')`,
 );
 
 const all = ["select", "insert", "update", "delete"];

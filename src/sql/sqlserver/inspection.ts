@@ -10,15 +10,13 @@ const objects = statement(
   `select case rtrim(o.type) when 'U' then 'table' when 'V' then 'view' when 'TR' then 'trigger' else 'routine' end as kind,
   o.name as name, m.definition as text
 from sys.objects o
-inner join sys.schemas s on s.schema_id = o.schema_id
 left join sys.sql_modules m on m.object_id = o.object_id
-where s.name = @schema and o.type in ('U', 'V', 'TR', 'P', 'FN', 'IF', 'TF')
+where o.schema_id = schema_id(@schema) and o.type in ('U', 'V', 'TR', 'P', 'FN', 'IF', 'TF')
 union all
 select 'index', i.name, null
 from sys.indexes i
 inner join sys.objects o on o.object_id = i.object_id
-inner join sys.schemas s on s.schema_id = o.schema_id
-where s.name = @schema and i.name is not null and i.is_disabled = 0`,
+where o.schema_id = schema_id(@schema) and i.name is not null and i.is_disabled = 0`,
 );
 
 const columns = statement(
@@ -26,17 +24,16 @@ const columns = statement(
   `select o.name as table_name, c.name as name
 from sys.columns c
 inner join sys.objects o on o.object_id = c.object_id
-inner join sys.schemas s on s.schema_id = o.schema_id
-where s.name = @schema and o.type = 'U'`,
+where o.schema_id = schema_id(@schema) and o.type = 'U'`,
 );
 
 const privileges = statement(
   "inspect privileges",
-  `select o.name as name, 'execute' as privilege
+  // not as a condition: it would be evaluated for the objects of other schemas too
+  `select o.name as name, 'execute' as privilege,
+  has_perms_by_name(quotename(@schema) + '.' + quotename(o.name), 'OBJECT', 'EXECUTE') as allowed
 from sys.objects o
-inner join sys.schemas s on s.schema_id = o.schema_id
-where s.name = @schema and o.type = 'P'
-  and has_perms_by_name(quotename(s.name) + '.' + quotename(o.name), 'OBJECT', 'EXECUTE') = 1`,
+where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 );
 
 /** Procedures that only other procedures call: who may execute the outer one needs nothing for these. */
