@@ -7,6 +7,7 @@ import type { InspectedFile, Inspection, WrongSetting } from "../inspection.js";
 import { sqliteFileOf } from "../sqlite-file-of.js";
 import { loadSqlite } from "./client.js";
 import { statementsOn } from "./connection.js";
+import { damagedError, isDamaged } from "./faults.js";
 
 /** The header's two version numbers are 2 in WAL mode. */
 async function isWal(file: string): Promise<boolean> {
@@ -31,7 +32,7 @@ async function wrongAccess(file: string): Promise<readonly WrongSetting[]> {
     if (!(await isWritable(path)))
       wrong.push({
         message: `This user may not write ${path}. Messages are stored in the file, and SQLite creates two more in its folder.`,
-        run: `chmod u+w ${path}`,
+        run: `chmod u+w "${path}"`,
         tolerable: false,
       });
   return wrong;
@@ -43,7 +44,13 @@ async function readOnly(db: Database, file: string): Promise<Database> {
   const handle = new DatabaseSync(file, { readOnly: true });
   const run = statementsOn(handle);
   const driver: SqlDriver = {
-    query: async (text, params) => run(text, params),
+    async query(text, params) {
+      try {
+        return run(text, params);
+      } catch (error) {
+        throw isDamaged(error) ? damagedError(file, (error as Error).message, error) : error;
+      }
+    },
     transaction: (work) => work(driver),
     close: async () => handle.close(),
   };
@@ -57,7 +64,7 @@ async function inspectFile(db: Database): Promise<InspectedFile> {
   if (await isWal(file)) return { wrong, db };
   const journal: WrongSetting = {
     message: `${file} is not in WAL mode, so readers and writers wait for each other. oncebox sets the mode when it opens a file.`,
-    run: `sqlite3 ${file} "pragma journal_mode = wal"`,
+    run: `sqlite3 "${file}" "pragma journal_mode = wal"`,
     tolerable: false,
   };
   return { wrong: [...wrong, journal], db: await readOnly(db, file) };

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
@@ -114,6 +114,41 @@ describe("doctor on SQLite", () => {
       ["schema", "The index InboxHeld is missing."],
     ]);
     expect(before.equals(await readFile(file))).toBe(true);
+  });
+
+  it("ADD-14 says of a file that is no database, or an empty one, what to do", async () => {
+    const file = join(folder, "text.db");
+    await writeFile(file, "a text that is long enough not to be taken for an empty file ".repeat(20));
+    expect(await cli("doctor", "--database", `sqlite:${file}`)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/is not a SQLite database/),
+    });
+    await writeFile(file, "");
+    const { findings } = await doctor("--database", `sqlite:${file}`);
+    expect(findings.map(({ run }) => run)).toEqual([
+      expect.stringMatching(/^sqlite3 /),
+      "oncebox migrate",
+      "oncebox migrate",
+    ]);
+    expect((await readFile(file)).length).toBe(0);
+  });
+
+  it("ADD-14 FUN-07 examines the databases of all tenants, or of one", async () => {
+    const [good, bad] = [await damaged(), await damaged('drop index "InboxReady"')];
+    const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
+    const tenants = [good, bad].map(({ url }, index) => ({ id: `t${index}`, database: url }));
+    const app = join(folder, "tenants.ts");
+    await writeFile(
+      app,
+      `import { multiTenant } from ${module("app/index.ts")};
+      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
+    );
+    expect((await doctor("--app", app)).findings).toMatchObject([
+      { database: bad.url, message: "The index InboxReady is missing." },
+    ]);
+    expect(await doctor("--app", app, "--tenant", "t0")).toEqual({ code: exitCodes.ok, findings: [] });
+    for (const { db } of [good, bad]) await db.close();
   });
 
   it("ADD-14 finds Done messages that the clean-up has left", async () => {
