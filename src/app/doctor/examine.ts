@@ -59,7 +59,11 @@ async function examineQueue(
   const { schema: name, table } = queue;
   const options = { ...(name === "" ? {} : { schema: name }), table };
   const store = queue.kind === "inbox" ? createInbox(db, options) : createOutbox(db, options);
-  return [...findings, ...(await checkRetention(queue.kind, store, retentionMs))];
+  const retention = await checkRetention(queue.kind, store, retentionMs).catch((error: Error) => {
+    if (db.dialect.classify(error) !== "permanent") throw error;
+    return [unreadable(queue, error)];
+  });
+  return [...findings, ...retention];
 }
 
 const isProblem = ({ level }: Finding): boolean => level === "problem";
@@ -68,6 +72,14 @@ const unseen = (user: string): Finding => ({
   check: "schema",
   level: "note",
   message: `The user ${user} does not see tables and indexes, so they were not compared. The user that migrates does.`,
+  run: null,
+});
+
+/** Privileges that the checks do not know of, such as those on the tables where procedures do not read them for their callers. */
+const unreadable = ({ table }: QueueNames, { message }: Error): Finding => ({
+  check: "permissions",
+  level: "problem",
+  message: `The messages of ${table} cannot be read: ${message}`,
   run: null,
 });
 

@@ -11,7 +11,7 @@ import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { schemaObjects } from "../../../src/sql/schema-objects.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
+import { openSqlServer, sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
 import { type TestDatabase, testClock } from "../../../src/testing/index.js";
 import { cli } from "../../support/cli.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
@@ -293,12 +293,19 @@ describe("doctor on SQL Server, without a server", () => {
 
 const sqlServerUrl = inject("sqlServerUrl");
 describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () => {
+  const login = `doctor_${randomUUID().slice(0, 8)}`;
   let test: InSchema;
   beforeAll(async () => {
     test = (await sqlServerHarness(sqlServerUrl).open()) as InSchema;
     await migrate(test.db, { schema: test.schema });
   }, 120_000);
-  afterAll(() => test.close(), 120_000);
+  afterAll(async () => {
+    await test.close(); // with what the user has rights on
+    const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1 });
+    for (const text of [`drop user if exists [${login}]`, `drop login [${login}]`])
+      await server.driver.query({ name: "drop", text, unprepared: true }, {});
+    await server.close();
+  }, 120_000);
 
   it("ADD-14 finds what was dropped", { timeout: 240_000 }, async () => {
     const { schema, raw } = test;
@@ -314,5 +321,36 @@ describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_M
       "The routine Outbox_Claim is missing.",
       "The routine Outbox_Ack is not the one of this version.",
     ]);
+  });
+
+  it("ADD-14 finds the grants that a user lacks", { timeout: 240_000 }, async () => {
+    const { db, schema, raw } = test;
+    await migrate(db, { schema });
+    const own = new URL(sqlServerUrl);
+    own.username = login;
+    own.password = `Pw-${randomUUID()}`;
+    await raw(`create login [${login}] with password = '${own.password}'`);
+    await raw(`create user [${login}] for login [${login}]`);
+    await raw(`grant execute on [${schema}].[Inbox_Claim] to [${login}]`);
+    const { code, findings } = await doctor("--schema", schema, "--database", own.href);
+    expect(code).toBe(exitCodes.failed);
+    expect(findings.find(({ check }) => check === "schema")).toMatchObject({
+      level: "note",
+      message: expect.stringMatching(/does not see tables/),
+    });
+    const lacking = findings.filter(({ check }) => check === "permissions");
+    expect(lacking).toHaveLength(2); // one for each queue
+    const grants = lacking.flatMap(({ run }) => run!.split(";\n"));
+    expect(grants).toContain(`grant execute on [${schema}].[Inbox_Ack] to [${login}]`);
+    expect(grants).not.toContain(`grant execute on [${schema}].[Inbox_Claim] to [${login}]`);
+    for (const grant of grants) await raw(grant);
+    const after = await doctor("--schema", schema, "--database", own.href);
+    const isBabelfish =
+      (await raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;
+    // There a procedure does not read tables for its caller, who needs rights on them.
+    const left = isBabelfish ? [/^The messages of Inbox cannot/, /^The messages of Outbox cannot/] : [];
+    expect(problemsOf(after.findings).map(({ message }) => message)).toEqual(
+      left.map((words) => expect.stringMatching(words)),
+    );
   });
 });
