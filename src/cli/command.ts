@@ -24,6 +24,10 @@ export interface Terminal {
   readonly isInteractive: boolean;
   out(line: string): void;
   err(line: string): void;
+  /** The width of the output, where it is a terminal. */
+  readonly columns?: number | undefined;
+  /** Replaces the last line of the error output, or clears it. Only an interactive terminal has it. */
+  redraw?(text: string): void;
   /** Aborted by Ctrl-C. */
   readonly signal: AbortSignal;
 }
@@ -46,6 +50,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** The largest number of positional arguments. None by default. */
   readonly positionals?: number;
+  /** What the first positional argument can be, where it is one of a few words. */
+  readonly words?: readonly string[];
   run(input: CommandInput): Promise<number>;
 }
 

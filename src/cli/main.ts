@@ -19,10 +19,15 @@ for (const stream of [process.stdout, process.stderr]) {
 const [, file = ""] = process.argv;
 const self = file.endsWith(".ts") ? `npx tsx ${relative("", file)}` : "npx oncebox";
 
+/** Replaces the current line. */
+const redraw = (text: string): void => void process.stderr.write(`\r\u001b[K${text}`);
+
 process.exitCode = await runCli(process.argv.slice(2), {
   env: processEnv,
   self,
   isInteractive: process.stderr.isTTY === true,
+  columns: process.stdout.columns,
+  ...(process.stderr.isTTY === true ? { redraw } : {}),
   out: (line) => void process.stdout.write(`${line}\n`),
   err: (line) => void process.stderr.write(`${line}\n`),
   signal: stopping.signal,

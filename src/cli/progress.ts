@@ -13,3 +13,22 @@ export async function withProgress<T>(terminal: Terminal, what: string, work: ()
     clearInterval(timer);
   }
 }
+
+const barWidth = 30;
+
+export interface ProgressBar {
+  /** How much is done now. */
+  show(done: number): void;
+  /** Removes the bar, so that the result stands alone. */
+  end(): void;
+}
+
+/** A bar that fills on an interactive terminal, and nothing elsewhere. */
+export function progressBar({ redraw }: Terminal, what: string, total: number): ProgressBar {
+  const bar = (done: number): string => {
+    const share = total === 0 ? 1 : Math.min(1, done / total); // more may have come since they were counted
+    const full = Math.floor(share * barWidth);
+    return `${what} [${"#".repeat(full)}${".".repeat(barWidth - full)}] ${Math.floor(share * 100)} % (${done} of ${total})`;
+  };
+  return { show: (done) => redraw?.(bar(done)), end: () => redraw?.("") };
+}

@@ -3,14 +3,19 @@ import { parseArgs } from "node:util";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand } from "./backup.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
+import { completionCommand } from "./completion.js";
+import { deadCommand } from "./dead.js";
 import { devCommand } from "./dev.js";
 import { dispatchCommand } from "./dispatch.js";
+import { doctorCommand } from "./doctor.js";
 import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
+import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
 import { restoreCommand } from "./restore.js";
+import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 
@@ -20,12 +25,17 @@ export const commands: readonly Command[] = [
   devCommand,
   migrateCommand,
   statusCommand,
+  listCommand,
+  showCommand,
+  deadCommand,
+  doctorCommand,
   dispatchCommand,
   reapCommand,
   cleanupCommand,
   backupCommand,
   restoreCommand,
   signCommand,
+  completionCommand(() => commands),
 ];
 
 /** Runs the command that `args` name and returns the exit code. Prints errors to the error output. */

@@ -1,39 +1,105 @@
 import { appDatabases } from "../app/app-databases.js";
-import { appStats } from "../app/app-stats.js";
+import { type AppStats, appStats } from "../app/app-stats.js";
+import type { App } from "../app/create-app.js";
+import { sleep } from "../base/wait.js";
 import type { QueueStats } from "../queue/work-store.js";
-import { type Command, count, databaseHelp, databaseOptions, exitCodes, seconds } from "./command.js";
+import {
+  type Command,
+  type CommandInput,
+  count,
+  databaseHelp,
+  databaseOptions,
+  duration,
+  exitCodes,
+  seconds,
+  UsageError,
+} from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 
 export const statusCommand: Command = {
   name: "status",
   summary: "count the messages by state, and show the age of the oldest due message",
-  usage: "status [--max-age SECONDS] [--max-dead N] [options]",
-  options: { ...databaseOptions, "max-age": { type: "string" }, "max-dead": { type: "string" } },
+  usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
+  options: {
+    ...databaseOptions,
+    "max-age": { type: "string" },
+    "max-dead": { type: "string" },
+    watch: { type: "boolean" },
+    every: { type: "string" },
+  },
   help: {
     "max-age": `exit with ${exitCodes.exceeded} when a message has been due for longer than this`,
     "max-dead": `exit with ${exitCodes.exceeded} when there are more dead messages than this`,
+    watch: "repeat until Ctrl-C; the exit code is that of the last time",
+    every: "the time between two repeats, such as 10s or 1m; 2s by default",
     ...databaseHelp,
   },
-  examples: ["oncebox status --database sqlite:app.db", "oncebox status --max-age 300 --max-dead 0 --json"],
-  run: (input) =>
-    withExistingDatabase(input, async (app) => {
-      const { values, terminal } = input;
-      const maxAgeMs =
-        values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0);
-      const maxDead = count(values, "max-dead") ?? Number.POSITIVE_INFINITY;
+  examples: [
+    "oncebox status --database sqlite:app.db",
+    "oncebox status --max-age 300 --max-dead 0 --json",
+    "oncebox status --watch --every 10s --app dist/app.js",
+  ],
+  async run(input) {
+    const { values } = input;
+    if (values.every !== undefined && !values.watch) throw new UsageError("--every is for --watch.");
+    const everyMs = duration(values, "every", "2s");
+    const limits = limitsOf(input);
+    return withExistingDatabase(input, async (app) => {
       for (const db of await appDatabases(app)) requireDatabaseFile(db);
-      const { inbox, outbox, failed } = await appStats(app);
-      if (values.json) terminal.out(JSON.stringify({ inbox, outbox, failed }));
-      else for (const [name, stats] of Object.entries({ inbox, outbox })) terminal.out(line(name, stats));
-      const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
-      const tooMany = inbox.counts.Dead + outbox.counts.Failed > maxDead;
-      if (failed !== undefined) {
-        terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
-        return exitCodes.failed;
-      }
-      return tooOld || tooMany ? exitCodes.exceeded : exitCodes.ok;
-    }),
+      const once = () => printStatus(input, app, limits);
+      return values.watch ? repeat(input, everyMs, once) : once();
+    });
+  },
 };
+
+interface Limits {
+  readonly maxAgeMs: number;
+  readonly maxDead: number;
+}
+
+const limitsOf = ({ values }: CommandInput): Limits => ({
+  maxAgeMs: values["max-age"] === undefined ? Number.POSITIVE_INFINITY : seconds(values, "max-age", 0),
+  maxDead: count(values, "max-dead") ?? Number.POSITIVE_INFINITY,
+});
+
+/** Moves to the top of the screen and clears it. */
+const clear = "\u001b[H\u001b[J";
+
+/** After the first time, a database that is away is reported and asked again: someone may watch a fail-over. */
+async function repeat(
+  { terminal }: CommandInput,
+  everyMs: number,
+  once: () => Promise<number>,
+): Promise<number> {
+  let code = await once();
+  for (;;) {
+    await sleep(everyMs, terminal.signal).catch(() => {});
+    if (terminal.signal.aborted) return code;
+    code = await once().catch((error: Error) => {
+      terminal.err(`The status could not be read: ${error.message}`);
+      return exitCodes.failed;
+    });
+  }
+}
+
+async function printStatus({ values, terminal }: CommandInput, app: App, limits: Limits): Promise<number> {
+  const stats = await appStats(app);
+  const { inbox, outbox, failed } = stats;
+  const at = values.watch ? { at: new Date().toISOString() } : {};
+  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, failed }));
+  else {
+    if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
+    for (const [name, queue] of Object.entries({ inbox, outbox })) terminal.out(line(name, queue));
+  }
+  if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
+  terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
+  return exitCodes.failed;
+}
+
+function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits): boolean {
+  const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
+  return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
+}
 
 function line(name: string, { counts, due, oldestDueAgeMs }: QueueStats<string>): string {
   const states = Object.entries(counts).map(([state, number]) => `${state} ${number}`);

@@ -1,6 +1,7 @@
 import type { Logger } from "../base/logger.js";
 import type { WakeUpSource } from "../dispatch/worker.js";
 import type { SqlDriver, SqlExecutor, SqlRow, SqlStatement, SqlValue } from "./driver.js";
+import type { Inspection } from "./inspection.js";
 import type { QueueNames } from "./names.js";
 import type { Fault } from "./transient-retry.js";
 
@@ -219,6 +220,8 @@ export interface Dialect extends ReceivingDialect {
   /** Creates or replaces the view of an outbox in which a service's messages have the states of reliable messaging. */
   readonly sentView: (names: QueueNames) => readonly string[];
   readonly ledger: LedgerStatements;
+  /** How `oncebox doctor` reads the database's catalogue. */
+  readonly inspection: Inspection;
   /** A create failed because an object of that name exists, or exists as another kind of object. */
   readonly isNameTaken: (error: unknown) => boolean;
   /**

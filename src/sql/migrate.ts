@@ -64,7 +64,8 @@ export async function runBatches(tx: SqlExecutor, batches: readonly string[]): P
   for (const batch of batches) await tx.query({ ...statement("schema", batch), unprepared: true }, {});
 }
 
-function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly QueueNames[] {
+/** The queues that `migrate` creates with these options. */
+export function chosenQueues(dialect: Dialect, options: MigrateOptions): readonly QueueNames[] {
   refuseUnknown(options, ["schema", "inbox", "outbox"], "migrate");
   const schema = options.schema ?? dialect.defaults.schema;
   if (options.schema !== undefined) requireIdentifier(schema, "schema");

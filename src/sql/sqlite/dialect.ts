@@ -1,6 +1,7 @@
 import type { Dialect } from "../dialect.js";
 import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
+import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
@@ -18,6 +19,7 @@ export const sqliteDialect: Dialect = {
   routines,
   sentView,
   ledger,
+  inspection,
   isNameTaken,
   idempotencyLock: undefined, // one writer at a time is lock enough
   batchSeparator: ";\n",

@@ -2,6 +2,7 @@ import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
 import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
+import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
@@ -19,6 +20,7 @@ export const sqlServerDialect: Dialect = {
   routines,
   sentView,
   ledger,
+  inspection,
   isNameTaken,
   idempotencyLock: statement(
     "idempotency lock",

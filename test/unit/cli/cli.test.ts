@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { exitCodes, type Terminal } from "../../../src/cli/command.js";
 import { withProgress } from "../../../src/cli/progress.js";
-import { commands } from "../../../src/cli/run.js";
+import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { createWebhookRoute } from "../../../src/webhooks/index.js";
@@ -54,6 +54,7 @@ describe("the command line", () => {
     [["status", "--max-dead", "few", "--database", "sqlite::memory:"], /whole number/],
     [["status", "--database", "mysql://u:hunter2@h/d"], /no known kind/],
     [["status"], /ONCEBOX_DATABASE_URL/],
+    [["status", "--every", "5s", "--database", "sqlite::memory:"], /--every is for --watch/],
     [["dispatch", "--app", "x.js"], /--once/],
     [["dispatch", "--once", "--app", "/nowhere/x.js"], /could not be loaded/],
     [["reap", "--time=-1", "--database", "sqlite::memory:"], /greater than 0/],
@@ -165,6 +166,42 @@ describe("the command line", () => {
     expect((await cli("status", "--max-dead", "1", "--max-age", "3600", "--database", database)).code).toBe(
       exitCodes.ok,
     );
+  });
+
+  it("ADD-07 status --watch repeats until it is stopped, and goes on when the database is away", async () => {
+    const database = newDatabase();
+    await cli("migrate", "--database", database);
+    const stopping = new AbortController();
+    const lines: string[] = [];
+    const errors: string[] = [];
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const running = runCli(["status", "--watch", "--every", "1m", "--json", "--database", database], {
+        env: {},
+        isInteractive: false,
+        out: (line) => void lines.push(line),
+        err: (line) => void errors.push(line),
+        signal: stopping.signal,
+      });
+      const until = async (isSo: () => boolean) => {
+        while (!isSo()) await vi.advanceTimersByTimeAsync(60_000);
+      };
+      await until(() => lines.length >= 2);
+      const db = openSqlite({ file: database.slice("sqlite:".length) });
+      const alter = (text: string) => db.driver.query({ name: "away", text, unprepared: true }, {});
+      await alter('alter table "InboxState" rename to "Away"');
+      await until(() => errors.length >= 1);
+      await alter('alter table "Away" rename to "InboxState"');
+      await db.close();
+      const before = lines.length;
+      await until(() => lines.length > before);
+      stopping.abort();
+      expect(await running).toBe(exitCodes.ok);
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(JSON.parse(lines[1]!)).toMatchObject({ at: expect.any(String), inbox: { due: 0 } });
+    expect(errors[0]).toMatch(/^The status could not be read: /);
   });
 
   it("ADD-07 dispatch, reap and cleanup do their work once", async () => {

@@ -1,0 +1,88 @@
+import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
+import {
+  filterHelp,
+  filterOf,
+  filterOptions,
+  type QueueKind,
+  type QueueState,
+  queuesOf,
+  statesIn,
+} from "./message-filter.js";
+import { formatKey } from "./message-key.js";
+import { shownMessage } from "./message-output.js";
+import {
+  type AnyMessage,
+  type QueueStores,
+  storeHelp,
+  storeOf,
+  storeOptions,
+  withStores,
+} from "./queue-stores.js";
+import { tableLines } from "./table.js";
+
+export const pageOptions = { limit: { type: "string" }, after: { type: "string" } } as const;
+export const pageHelp = {
+  limit: "the most messages of each queue; 50 by default, 1000 at most",
+  after: "go on after this row number, the `seq` of the last message; needs --queue",
+};
+
+export const listCommand: Command = {
+  name: "list",
+  summary: "list messages by queue, state, topic, source, error and age",
+  usage: "list [--queue inbox|outbox] [--state STATE] [--topic TOPIC] [options]",
+  options: { ...filterOptions, state: { type: "string" }, ...pageOptions, ...storeOptions },
+  help: {
+    ...filterHelp,
+    state: "Seen, Processing, Done or Dead in the inbox; Ready, InProgress, Done or Failed in the outbox",
+    ...pageHelp,
+    ...storeHelp,
+    json: "print one JSON object per line",
+  },
+  examples: [
+    "oncebox list --queue inbox --state Processing --older-than 1h",
+    "oncebox list --source stripe --topic payment.received --limit 200 --json",
+    "oncebox list --queue outbox --after 4711 --app dist/app.js --tenant acme",
+  ],
+  run: (input) => listMessages(input, statesIn(queuesOf(input.values), input.values)),
+};
+
+/** Prints one page of each queue. */
+export async function listMessages(input: CommandInput, queues: readonly QueueState[]): Promise<number> {
+  const { values } = input;
+  const limit = count(values, "limit") ?? 50;
+  const after = count(values, "after") ?? 0;
+  if (values.after !== undefined && queues.length > 1)
+    throw new UsageError("--after needs --queue: a row number is of one queue.");
+  return withStores(input, async (stores) => {
+    for (const queue of queues) await printPage(input, stores, queue, { limit, after });
+    return exitCodes.ok;
+  });
+}
+
+async function printPage(
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  { queue, state }: QueueState,
+  page: { readonly limit: number; readonly after: number },
+): Promise<void> {
+  const filter = { ...filterOf(values), state, ...page, signal: terminal.signal };
+  const { messages, cursor } = await storeOf(stores, queue).list(filter);
+  if (values.json) for (const one of messages) terminal.out(JSON.stringify(shownMessage(queue, one, false)));
+  else for (const line of table(queue, messages, terminal.columns)) terminal.out(line);
+  if (cursor !== null) terminal.err(`There may be more: add --queue ${queue} --after ${cursor}`);
+}
+
+function table(queue: QueueKind, messages: readonly AnyMessage[], width: number | undefined) {
+  if (messages.length === 0) return [`${queue}: no messages`];
+  const head = [queue.toUpperCase(), "STATE", "TOPIC", "ATTEMPT", "SINCE", "ERROR"];
+  return tableLines(head, messages.map(row), width);
+}
+
+const row = (message: AnyMessage): readonly string[] => [
+  formatKey(message),
+  message.state,
+  message.topic,
+  String(message.attempt),
+  ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt).toISOString(),
+  message.lastError ?? "",
+];

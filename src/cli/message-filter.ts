@@ -1,0 +1,73 @@
+import { defined } from "../base/defined.js";
+import { inboxStates, outboxStates } from "../queue/message.js";
+import type { ListFilter } from "../queue/work-store.js";
+import { duration, oneOf, text, UsageError, type Values } from "./command.js";
+
+export const queueKinds = ["inbox", "outbox"] as const;
+export type QueueKind = (typeof queueKinds)[number];
+
+/** The conditions of commands that look for messages, without the state. */
+export const filterOptions = {
+  queue: { type: "string" },
+  topic: { type: "string" },
+  source: { type: "string" },
+  error: { type: "string" },
+  "older-than": { type: "string" },
+  "newer-than": { type: "string" },
+} as const;
+
+export const filterHelp = {
+  queue: "inbox or outbox; both by default",
+  topic: "messages of this topic",
+  source: "messages of this source, in the inbox",
+  error: "messages whose last error has this text in it",
+  "older-than": "messages that are older than this, such as 90s, 15m, 1h or 7d",
+  "newer-than": "messages that are newer than this",
+};
+
+export type MessageFilter = Omit<ListFilter<never>, "state" | "signal" | "limit" | "after">;
+
+const age = (values: Values, name: string): number | undefined =>
+  values[name] === undefined ? undefined : duration(values, name, "");
+
+export const filterOf = (values: Values): MessageFilter =>
+  defined({
+    topic: text(values, "topic"),
+    source: text(values, "source"),
+    error: text(values, "error"),
+    olderThanMs: age(values, "older-than"),
+    newerThanMs: age(values, "newer-than"),
+  });
+
+/** The queues that can have such messages: only the inbox has sources. */
+export function queuesOf(values: Values): readonly QueueKind[] {
+  const chosen = text(values, "queue");
+  const queues = chosen === undefined ? queueKinds : [oneOf(queueKinds, chosen, "--queue")];
+  if (values.source === undefined) return queues;
+  if (!queues.includes("inbox"))
+    throw new UsageError("--source is for the inbox: the outbox has no sources.");
+  return ["inbox"];
+}
+
+const statesOf = { inbox: inboxStates, outbox: outboxStates } as const;
+
+export interface QueueState {
+  readonly queue: QueueKind;
+  readonly state: string | undefined;
+}
+
+/** Each queue with the state to look for. A queue that does not have the state is left out. */
+export function statesIn(queues: readonly QueueKind[], values: Values): readonly QueueState[] {
+  const wanted = text(values, "state");
+  if (wanted === undefined) return queues.map((queue) => ({ queue, state: undefined }));
+  const found = queues.flatMap((queue) => {
+    const state = statesOf[queue].find((name) => name.toLowerCase() === wanted.toLowerCase());
+    return state === undefined ? [] : [{ queue, state }];
+  });
+  if (found.length > 0) return found;
+  const known = [...new Set(queues.flatMap((queue) => statesOf[queue]))];
+  throw new UsageError(`--state must be one of ${known.join(", ")}.`);
+}
+
+/** The state of dead messages is called Failed in the outbox. */
+export const deadState = { inbox: "Dead", outbox: "Failed" } as const;

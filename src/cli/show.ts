@@ -1,0 +1,44 @@
+import { type Command, type CommandInput, exitCodes } from "./command.js";
+import { formatKey, getMessage, keyForms, parseKey } from "./message-key.js";
+import { messageLines, shownMessage } from "./message-output.js";
+import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
+
+export const showOptions = { payload: { type: "boolean" }, source: { type: "string" } } as const;
+export const showHelp = {
+  payload: "show the payload too",
+  source: "the source; KEY is then the message id alone",
+};
+
+export const showCommand: Command = {
+  name: "show",
+  summary: "show one message with its headers and its last error",
+  usage: "show KEY [--payload] [options]",
+  options: { ...showOptions, ...storeOptions },
+  help: { ...showHelp, ...storeHelp },
+  examples: [
+    "oncebox show stripe/evt_1 --payload",
+    "oncebox show 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d --json",
+    "oncebox show a/b --source erp/eu",
+  ],
+  positionals: 1,
+  run: (input) => showMessage(input, input.positionals[0]),
+};
+
+/** Prints the message that KEY names. */
+export async function showMessage(input: CommandInput, argument: string | undefined): Promise<number> {
+  const { values, terminal } = input;
+  const key = parseKey(argument, values);
+  return withStores(input, async (stores) => {
+    const message = await getMessage(stores, key);
+    if (message === null) {
+      terminal.err(
+        `There is no message ${formatKey(key.key)} in the ${key.queue}. KEY is ${keyForms}. \`oncebox list\` shows the keys.`,
+      );
+      return exitCodes.failed;
+    }
+    const withPayload = values.payload === true;
+    if (values.json) terminal.out(JSON.stringify(shownMessage(key.queue, message, withPayload)));
+    else for (const line of messageLines(key.queue, message, withPayload)) terminal.out(line);
+    return exitCodes.ok;
+  });
+}

@@ -1,0 +1,71 @@
+import type { ObjectKind } from "./inspection.js";
+
+/** An object that a batch creates. */
+export interface SchemaObject {
+  readonly kind: ObjectKind;
+  /** Unquoted, without the schema. */
+  readonly name: string;
+  /** What creates it. */
+  readonly batch: string;
+  /** Of a table: its columns, each with the statement that adds it. */
+  readonly columns: readonly { readonly name: string; readonly add: string }[];
+}
+
+const quotedName = String.raw`(?:"(?:[^"]|"")+"|\[(?:[^\]]|\]\])+\])`;
+const creation = new RegExp(
+  String.raw`\bcreate (?:or replace )?(?:unique |constraint )?(table|index|view|function|procedure|trigger) (?:if not exists )?(${quotedName}(?:\.${quotedName})?)`,
+  "g",
+);
+const lastName = new RegExp(`${quotedName}$`);
+const namedConstraint = new RegExp(`^constraint (${quotedName}) (?:primary key|unique)`);
+
+/** Finds what the batches of a schema create. They are the dialects' own texts, which quote every name. */
+export function schemaObjects(batches: readonly string[]): readonly SchemaObject[] {
+  const found = new Map<string, SchemaObject>();
+  for (const batch of batches) {
+    for (const [, word, name] of batch.matchAll(creation)) {
+      const kind = kindOf(word!);
+      const items = kind === "table" ? itemsOf(batch) : [];
+      const add = (item: string) => `alter table ${name} add ${item}`;
+      const columns = items.filter(isColumn).map((item) => ({ name: item.split(/\s/)[0]!, add: add(item) }));
+      const objects = [{ kind, name: unquoted(name!), batch, columns }];
+      for (const item of items) {
+        const constraint = namedConstraint.exec(item)?.[1];
+        if (constraint !== undefined)
+          objects.push({ kind: "index", name: unquoted(constraint), batch: add(item), columns: [] });
+      }
+      for (const object of objects) {
+        const key = `${object.kind} ${object.name}`;
+        if (!found.has(key)) found.set(key, object);
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+const kindOf = (word: string): ObjectKind =>
+  word === "function" || word === "procedure" ? "routine" : (word as ObjectKind);
+
+/** Within a text that another statement executes, an apostrophe is written twice. Names are compared with one. */
+const unquoted = (name: string): string =>
+  lastName.exec(name)![0].slice(1, -1).replaceAll('""', '"').replaceAll("]]", "]").replaceAll("''", "'");
+
+const isColumn = (item: string): boolean => !/^(constraint|primary key|unique|check)\b/.test(item);
+
+/** The columns and constraints between the outer parentheses of a create table. */
+function itemsOf(batch: string): readonly string[] {
+  const text = batch.replace(/--[^\n]*/g, "");
+  const items: string[] = [];
+  let depth = 0;
+  let start = 0;
+  for (let at = text.indexOf("("); at < text.length; at++) {
+    const character = text[at];
+    if (character === "(" && ++depth === 1) start = at + 1;
+    const isEnd = character === ")" && --depth === 0;
+    if (!isEnd && !(character === "," && depth === 1)) continue;
+    items.push(text.slice(start, at).trim().replace(/\s+/g, " "));
+    start = at + 1;
+    if (isEnd) break;
+  }
+  return items;
+}

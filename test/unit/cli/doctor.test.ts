@@ -1,0 +1,364 @@
+import { randomUUID } from "node:crypto";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { checkClock } from "../../../src/app/doctor/check-clock.js";
+import { examine } from "../../../src/app/doctor/examine.js";
+import type { Finding } from "../../../src/app/doctor/finding.js";
+import { exitCodes } from "../../../src/cli/command.js";
+import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { schemaBatches } from "../../../src/sql/migrate.js";
+import { schemaObjects } from "../../../src/sql/schema-objects.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { openSqlServer, sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
+import { type TestDatabase, testClock } from "../../../src/testing/index.js";
+import { cli } from "../../support/cli.js";
+import { postgresHarness } from "../../support/postgres-harness.js";
+import { sqlServerHarness } from "../../support/sqlserver-harness.js";
+
+const day = 86_400_000;
+
+type InSchema = TestDatabase & { readonly schema: string };
+
+async function doctor(...args: string[]): Promise<{ code: number; findings: readonly Finding[] }> {
+  const { code, out, err } = await cli("doctor", "--json", ...args);
+  expect(err).toBe("");
+  return { code, findings: JSON.parse(out).findings };
+}
+
+const problemsOf = (findings: readonly Finding[]) => findings.filter(({ level }) => level === "problem");
+
+describe("doctor on SQLite", () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "oncebox-doctor-"));
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  async function damaged(...statements: string[]) {
+    const file = join(folder, `${randomUUID()}.db`);
+    const db = openSqlite({ file });
+    await migrate(db);
+    const run = (text: string) => db.driver.query({ name: "damage", text, unprepared: true }, {});
+    for (const text of statements) await run(text);
+    return { db, file, url: `sqlite:${file}`, run };
+  }
+
+  it("ADD-14 finds nothing in a new database, under any names", async () => {
+    const { db, url } = await damaged();
+    const tables = { schema: "it's", inbox: 'a"]b', outbox: "o'ut" };
+    await migrate(db, tables);
+    expect(await examine(db, { tables, retentionMs: day })).toEqual([]);
+    await db.close();
+    expect(await cli("doctor", "--database", url)).toEqual({
+      code: exitCodes.ok,
+      out: "No problem was found.",
+      err: "",
+    });
+  });
+
+  it("ADD-14 finds what was dropped, and its statement puts it right", async () => {
+    const { db, url, run } = await damaged(
+      'drop index "InboxReady"',
+      'drop trigger "OutboxAddState"',
+      'drop view "InboxMessages"',
+      'drop view "OutboxMessages"',
+      'create view "OutboxMessages" as select 1 as Id',
+      'alter table "InboxState" drop column last_error',
+    );
+    const { code, findings } = await doctor("--database", url);
+    expect(code).toBe(exitCodes.failed);
+    expect(findings.map(({ message }) => message)).toEqual([
+      "The column last_error of InboxState is missing.",
+      "The index InboxReady is missing.",
+      "The view InboxMessages is missing.",
+      "The trigger OutboxAddState is missing.",
+      "The view OutboxMessages is not the one of this version.",
+    ]);
+    for (const { run: fix } of findings)
+      if (fix === "oncebox migrate") await migrate(db);
+      else await run(fix!);
+    await db.close();
+    expect(await doctor("--database", url)).toEqual({ code: exitCodes.ok, findings: [] });
+    const text = await cli("doctor", "--database", (await damaged('drop index "InboxReady"')).url);
+    expect(text.out).toMatch(
+      /^problem \(schema, sqlite:.*\): The index .*\n {2}run: create index "InboxReady"/,
+    );
+  });
+
+  it("ADD-14 finds pending migrations, and those of a newer version", async () => {
+    const pending = await damaged("delete from oncebox_migrations where queue like 'outbox%'");
+    expect((await doctor("--database", pending.url)).findings).toMatchObject([
+      { message: "Migrations of Outbox are missing: 1 outbox.", run: "oncebox migrate" },
+    ]);
+    const newer = await damaged(
+      "insert into oncebox_migrations (queue, number, name) values ('inbox:Inbox', 99, 'x')",
+    );
+    expect((await doctor("--database", newer.url)).findings).toMatchObject([
+      {
+        message: "Inbox has the migration 99 of a newer version.",
+        run: expect.stringMatching(/^npm install/),
+      },
+    ]);
+  });
+
+  it("ADD-14 finds another journal mode, and leaves it as it is", async () => {
+    const { db, file, url, run } = await damaged('drop index "InboxHeld"');
+    await run("pragma journal_mode = delete");
+    await db.close();
+    const before = await readFile(file);
+    const { findings } = await doctor("--database", url);
+    expect(findings.map(({ check, message }) => [check, message])).toEqual([
+      ["settings", expect.stringMatching(/is not in WAL mode/)],
+      ["schema", "The index InboxHeld is missing."],
+    ]);
+    expect(before.equals(await readFile(file))).toBe(true);
+  });
+
+  it("ADD-14 says of a file that is no database, or an empty one, what to do", async () => {
+    const file = join(folder, "text.db");
+    await writeFile(file, "a text that is long enough not to be taken for an empty file ".repeat(20));
+    expect(await cli("doctor", "--database", `sqlite:${file}`)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/is not a SQLite database/),
+    });
+    await writeFile(file, "");
+    const { findings } = await doctor("--database", `sqlite:${file}`);
+    expect(findings.map(({ run }) => run)).toEqual([
+      expect.stringMatching(/^sqlite3 /),
+      "oncebox migrate",
+      "oncebox migrate",
+    ]);
+    expect((await readFile(file)).length).toBe(0);
+  });
+
+  it("ADD-14 FUN-07 examines the databases of all tenants, or of one", async () => {
+    const [good, bad] = [await damaged(), await damaged('drop index "InboxReady"')];
+    const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
+    const tenants = [good, bad].map(({ url }, index) => ({ id: `t${index}`, database: url }));
+    const app = join(folder, "tenants.ts");
+    await writeFile(
+      app,
+      `import { multiTenant } from ${module("app/index.ts")};
+      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
+    );
+    expect((await doctor("--app", app)).findings).toMatchObject([
+      { database: bad.url, message: "The index InboxReady is missing." },
+    ]);
+    expect(await doctor("--app", app, "--tenant", "t0")).toEqual({ code: exitCodes.ok, findings: [] });
+    for (const { db } of [good, bad]) await db.close();
+  });
+
+  it("ADD-14 finds Done messages that the clean-up has left", async () => {
+    const { db, url } = await damaged();
+    const inbox = createInbox(db, { clock: testClock(Date.now() - 40 * day) });
+    await inbox.enqueue([{ source: "s", messageId: "1", topic: "t", payload: "" }]);
+    const owner = newOwnerToken();
+    await inbox.ack(owner, await inbox.claim({ owner }));
+    await db.close();
+    expect((await doctor("--database", url)).findings).toMatchObject([
+      { check: "retention", message: expect.stringMatching(/^The inbox .* 30 days/), run: "oncebox cleanup" },
+    ]);
+  });
+});
+
+describe("doctor on PostgreSQL", () => {
+  const url = inject("postgresUrl");
+  let test: InSchema;
+  beforeAll(async () => {
+    test = (await postgresHarness(url).open()) as InSchema;
+  });
+  afterAll(() => test.close());
+
+  it("ADD-14 finds what was dropped, and its statement puts it right", async () => {
+    const { db, schema, raw } = test;
+    const tables = { schema, inbox: "in'b\"ox", outbox: false } as const;
+    await migrate(db, { schema });
+    await migrate(db, tables);
+    expect(await examine(db, { tables, retentionMs: day })).toEqual([]);
+    expect(await doctor("--schema", schema, "--database", url)).toEqual({ code: exitCodes.ok, findings: [] });
+    for (const text of [
+      'drop index "inbox_claim"',
+      'drop function "inbox_mark"',
+      'alter table "inbox" drop constraint "inbox_key"',
+      'drop view "inbox_messages"',
+      'alter table "outbox_state" drop column crashes',
+      'drop trigger "outbox_enqueue_arrivals" on "outbox_pending_arrivals"',
+    ])
+      await raw(text.replace(/(index|function|table|view|on) "/g, `$1 "${schema}"."`));
+    await raw(
+      `create or replace function "${schema}"."outbox_unblock_partitions"() returns boolean language sql as 'select true'`,
+    );
+    const { code, findings } = await doctor("--schema", schema, "--database", url);
+    expect(code).toBe(exitCodes.failed);
+    expect(findings.map(({ message }) => message)).toEqual([
+      "The index inbox_key is missing.",
+      "The index inbox_claim is missing.",
+      "The view inbox_messages is missing.",
+      "The routine inbox_mark is missing.",
+      "The column crashes of outbox_state is missing.",
+      "The trigger outbox_enqueue_arrivals is missing.",
+      "The routine outbox_unblock_partitions is not the one of this version.",
+    ]);
+    for (const { run } of findings)
+      if (run === "oncebox migrate") await migrate(db, { schema });
+      else await raw(run!);
+    expect(await doctor("--schema", schema, "--database", url)).toEqual({ code: exitCodes.ok, findings: [] });
+  });
+
+  it("ADD-14 finds the grants that a user lacks, and its statements grant what the users' script grants", async () => {
+    const { db, schema, raw } = test;
+    await migrate(db, { schema });
+    const role = `doctor_${randomUUID().slice(0, 8)}`;
+    await raw(`create role ${role} login password 'x'`);
+    const target = new URL(url);
+    target.username = role;
+    target.password = "x";
+    const args = ["--schema", schema, "--database", target.href];
+    try {
+      const { code, findings } = await doctor(...args);
+      expect(code).toBe(exitCodes.failed);
+      const [first] = problemsOf(findings);
+      expect(first).toMatchObject({ check: "permissions" });
+      expect(first!.message).toContain(
+        `The user ${role} lacks usage on ${schema}; select, insert, update, delete on inbox;`,
+      );
+      const grants = problemsOf(findings)
+        .map(({ run }) => run!)
+        .join(";\n");
+      await raw(grants);
+      const after = await doctor(...args);
+      expect([after.code, problemsOf(after.findings)]).toEqual([exitCodes.ok, []]);
+      const script = await readFile("infra/sql/users-postgres.sql", "utf8");
+      expect(grantsIn(grants.replaceAll(`"${schema}"`, '"infra"'), `"${role}"`)).toEqual(
+        grantsIn(script, "oncebox_functions"),
+      );
+    } finally {
+      await raw(`drop owned by ${role}`);
+      await raw(`drop role ${role}`);
+    }
+  });
+
+  it("ADD-14 finds a clock that differs by more than the round trip can", async () => {
+    const { db } = test;
+    expect(await checkClock(db)).toEqual([]);
+    const skewed = (ms: number) => checkClock(db, () => Date.now() + ms);
+    expect(await skewed(60_000)).toMatchObject([
+      { message: expect.stringMatching(/ (59|60) s ahead of the database/) },
+    ]);
+    expect(await skewed(-60_000)).toMatchObject([
+      { message: expect.stringMatching(/ (59|60) s behind the database/) },
+    ]);
+  });
+});
+
+/** Each table with the privileges of a role. */
+function grantsIn(sql: string, role: string): Readonly<Record<string, string>> {
+  const found: [string, string][] = [];
+  for (const [, privileges, tables, to] of sql.matchAll(/^grant ([a-z, ]+) on ("[^;]*) to ([^;\n]+)/gm))
+    if (to === role) for (const table of tables!.split(", ")) found.push([table, privileges!]);
+  return Object.fromEntries(found.sort());
+}
+
+describe("doctor on SQL Server, without a server", () => {
+  const { inspection, names } = sqlServerDialect;
+
+  it("ADD-14 needs the grants of the users' script", async () => {
+    const needed = (["inbox", "outbox"] as const).flatMap((kind) => {
+      const queue = names(kind, "infra", kind === "inbox" ? "Inbox" : "Outbox");
+      return inspection.needed(queue).map((one) => inspection.grant(queue, one, "$(FunctionsUser)"));
+    });
+    const script = await readFile("infra/sql/users-sqlserver.sql", "utf8");
+    const granted = [...script.matchAll(/^(grant .* to \[\$\(FunctionsUser\)\]);$/gm)].map(
+      ([, grant]) => grant,
+    );
+    expect(granted.length).toBeGreaterThan(40);
+    expect(needed.sort()).toEqual(granted.sort());
+  });
+
+  it("ADD-14 finds the settings that do not fit", () => {
+    const wrong = (snapshot: boolean, compatibility: number) =>
+      inspection.wrongSettings({ snapshot, compatibility });
+    expect(wrong(true, 150)).toEqual([]);
+    expect(wrong(false, 120)).toMatchObject([
+      { run: "alter database current set compatibility_level = 150", tolerable: false },
+      { run: expect.stringMatching(/read_committed_snapshot on/), tolerable: true },
+    ]);
+  });
+
+  it("ADD-14 knows every procedure and index of the schema", () => {
+    const batches = schemaBatches(sqlServerDialect);
+    const objects = schemaObjects(batches);
+    const ofKind = (kind: string) => objects.filter((object) => object.kind === kind).map(({ name }) => name);
+    expect(ofKind("routine")).toContain("Outbox_ExpireDead");
+    expect(ofKind("index")).toEqual(expect.arrayContaining(["Inbox_Key", "Inbox_Dead", "OutboxState_PK"]));
+    const tables = batches.filter((batch) => /^\s*create table /m.test(batch)).length;
+    expect(ofKind("table")).toHaveLength(tables);
+  });
+});
+
+const sqlServerUrl = inject("sqlServerUrl");
+describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () => {
+  const login = `doctor_${randomUUID().slice(0, 8)}`;
+  let test: InSchema;
+  beforeAll(async () => {
+    test = (await sqlServerHarness(sqlServerUrl).open()) as InSchema;
+    await migrate(test.db, { schema: test.schema });
+  }, 120_000);
+  afterAll(async () => {
+    await test.close(); // with what the user has rights on
+    const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1 });
+    for (const text of [`drop user if exists [${login}]`, `drop login [${login}]`])
+      await server.driver.query({ name: "drop", text, unprepared: true }, {});
+    await server.close();
+  }, 120_000);
+
+  it("ADD-14 finds what was dropped", { timeout: 240_000 }, async () => {
+    const { schema, raw } = test;
+    const args = ["--schema", schema, "--database", sqlServerUrl];
+    expect(problemsOf((await doctor(...args)).findings)).toEqual([]);
+    await raw(`drop index [Inbox_Ready] on [${schema}].[InboxState]`);
+    await raw(`drop procedure [${schema}].[Outbox_Claim]`);
+    await raw(`alter procedure [${schema}].[Outbox_Ack] as return 0`);
+    const { code, findings } = await doctor(...args);
+    expect(code).toBe(exitCodes.failed);
+    expect(problemsOf(findings).map(({ message }) => message)).toEqual([
+      "The index Inbox_Ready is missing.",
+      "The routine Outbox_Claim is missing.",
+      "The routine Outbox_Ack is not the one of this version.",
+    ]);
+  });
+
+  it("ADD-14 finds the grants that a user lacks", { timeout: 240_000 }, async () => {
+    const { db, schema, raw } = test;
+    await migrate(db, { schema });
+    const own = new URL(sqlServerUrl);
+    own.username = login;
+    own.password = `Pw-${randomUUID()}`;
+    await raw(`create login [${login}] with password = '${own.password}'`);
+    await raw(`create user [${login}] for login [${login}]`);
+    await raw(`grant execute on [${schema}].[Inbox_Claim] to [${login}]`);
+    const { code, findings } = await doctor("--schema", schema, "--database", own.href);
+    expect(code).toBe(exitCodes.failed);
+    expect(findings.find(({ check }) => check === "schema")).toMatchObject({
+      level: "note",
+      message: expect.stringMatching(/does not see tables/),
+    });
+    const lacking = findings.filter(({ check }) => check === "permissions");
+    expect(lacking).toHaveLength(2); // one for each queue
+    const grants = lacking.flatMap(({ run }) => run!.split(";\n"));
+    expect(grants).toContain(`grant execute on [${schema}].[Inbox_Ack] to [${login}]`);
+    expect(grants).not.toContain(`grant execute on [${schema}].[Inbox_Claim] to [${login}]`);
+    for (const grant of grants) await raw(grant);
+    const after = await doctor("--schema", schema, "--database", own.href);
+    const isBabelfish =
+      (await raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;
+    // There a procedure does not read tables for its caller, who needs rights on them.
+    const left = isBabelfish ? [/^The messages of Inbox cannot/, /^The messages of Outbox cannot/] : [];
+    expect(problemsOf(after.findings).map(({ message }) => message)).toEqual(
+      left.map((words) => expect.stringMatching(words)),
+    );
+  });
+});

@@ -1,0 +1,220 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { exitCodes } from "../../../src/cli/command.js";
+import { runCli } from "../../../src/cli/run.js";
+import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { cli } from "../../support/cli.js";
+
+const jsonLines = (out: string) => out.split("\n").map((line) => JSON.parse(line));
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-messages-"));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Three inbox messages, of which two are dead, and two outbox messages, of which one is dead. */
+async function filled(file = join(folder, `${crypto.randomUUID()}.db`)) {
+  const db = openSqlite({ file });
+  await migrate(db);
+  const inbox = createInbox(db);
+  const outbox = createOutbox(db);
+  const owner = newOwnerToken();
+  const incoming = (source: string, messageId: string, topic: string) => ({
+    source,
+    messageId,
+    topic,
+    payload: "the\nsecret",
+    headers: { trace: "t-1" },
+  });
+  await inbox.enqueue([incoming("stripe", "evt/1", "paid")]);
+  await inbox.enqueue([incoming("erp", "2", "moved")]);
+  for (const message of await inbox.claim({ owner }))
+    await inbox.fail(owner, [message], message.source === "erp" ? "timed \u001b[2Jout" : "no such order");
+  await inbox.enqueue([incoming("stripe", "evt/3", "paid")]);
+  const failed = await outbox.enqueue({ topic: "mail", payload: "the secret" });
+  await outbox.fail(owner, await outbox.claim({ owner }), "refused");
+  await outbox.enqueue({ topic: "mail", payload: "the secret" });
+  await db.close();
+  return { url: `sqlite:${file}`, failed };
+}
+
+describe("commands on messages", () => {
+  it("ADD-07 list shows both queues as tables, and finds by queue, state, topic, source, error and age", async () => {
+    const { url } = await filled();
+    const list = (...args: string[]) => cli("list", ...args, "--database", url);
+    const { code, out } = await list();
+    expect(code).toBe(exitCodes.ok);
+    expect(out).toMatch(
+      /^INBOX +STATE +TOPIC +ATTEMPT +SINCE +ERROR\nstripe\/evt\/1 +Dead +paid .*no such order$/m,
+    );
+    expect(out).toMatch(/^OUTBOX .*\n.* Failed +mail .* refused\n.* Ready /m);
+    expect(out).toContain("timed \\u001b[2Jout");
+    expect(out).not.toContain("\u001b");
+    expect(out).not.toContain("secret");
+    const keys = async (...args: string[]) => {
+      const { out: lines } = await list("--json", ...args);
+      return lines === "" ? [] : jsonLines(lines).map(({ key }) => key);
+    };
+    expect(await keys("--queue", "inbox")).toEqual(["stripe/evt/1", "erp/2", "stripe/evt/3"]);
+    expect(await keys("--state", "dead")).toEqual(["stripe/evt/1", "erp/2"]);
+    expect(await keys("--state", "Failed")).toHaveLength(1);
+    expect(await keys("--topic", "mail")).toHaveLength(2);
+    expect(await keys("--source", "erp")).toEqual(["erp/2"]);
+    expect(await keys("--error", "such")).toEqual(["stripe/evt/1"]);
+    expect(await keys("--older-than", "1h")).toEqual([]);
+    expect(await keys("--newer-than", "1h")).toHaveLength(5);
+    expect((await list("--topic", "none")).out).toBe("inbox: no messages\noutbox: no messages");
+  });
+
+  it("ADD-07 list goes on after a page where the page before says", async () => {
+    const { url } = await filled();
+    const list = (...args: string[]) => cli("list", "--json", ...args, "--database", url);
+    const first = await list("--queue", "inbox", "--limit", "2");
+    const [, hint] = /add (--queue inbox --after \d+)/.exec(first.err)!;
+    const second = await list("--limit", "2", ...hint!.split(" "));
+    expect([first, second].flatMap(({ out }) => jsonLines(out)).map(({ messageId }) => messageId)).toEqual([
+      "evt/1",
+      "2",
+      "evt/3",
+    ]);
+    expect(second.err).toBe("");
+  });
+
+  it("ADD-07 show prints headers and the error, and the payload only when it is asked for", async () => {
+    const { url, failed } = await filled();
+    const show = (...args: string[]) => cli("show", ...args, "--database", url);
+    const { code, out } = await show("erp/2");
+    expect(code).toBe(exitCodes.ok);
+    expect(out).toMatch(/^lastError +timed \\u001b\[2Jout$/m);
+    expect(out).toMatch(/^header trace +t-1$/m);
+    expect(out).not.toContain("secret");
+    expect((await show("erp/2", "--payload")).out).toMatch(/\n\nthe\nsecret$/);
+    expect((await show("evt/1", "--source", "stripe")).out).toMatch(/^key +stripe\/evt\/1$/m);
+    expect(JSON.parse((await show("stripe/evt/1", "--json")).out)).not.toHaveProperty("payload");
+    const outgoing = await show(String(failed).toUpperCase(), "--json", "--payload");
+    expect(JSON.parse(outgoing.out)).toMatchObject({
+      queue: "outbox",
+      state: "Failed",
+      payload: "the secret",
+    });
+    expect(await show("erp/3")).toMatchObject({
+      code: exitCodes.failed,
+      out: "",
+      err: expect.stringMatching(/no message erp\/3 in the inbox/),
+    });
+  });
+
+  it("ADD-02 ADD-07 dead lists dead messages alone, and replays one by its key", async () => {
+    const { url, failed } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    const listed = async () => {
+      const { out } = await dead("list", "--json");
+      return out === "" ? [] : jsonLines(out).map(({ key }) => key);
+    };
+    expect(await listed()).toEqual(["stripe/evt/1", "erp/2", failed]);
+    expect((await dead("show", "erp/2")).out).toMatch(/^state +Dead$/m);
+    expect(await dead("replay", "erp/2")).toMatchObject({ code: exitCodes.ok, out: "Replayed erp/2." });
+    expect(await dead("replay", String(failed))).toMatchObject({ code: exitCodes.ok });
+    expect(await listed()).toEqual(["stripe/evt/1"]);
+    expect(await dead("replay", "erp/2")).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringMatching(/is not dead: its state is Processing/),
+    });
+    expect(await dead("replay", "erp/9")).toMatchObject({
+      code: exitCodes.failed,
+      err: expect.stringMatching(/is not in the inbox/),
+    });
+  });
+
+  it("ADD-02 ADD-07 dead replay by conditions replays those alone, and a dry run counts them", async () => {
+    const { url } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    expect((await dead("replay", "--all", "--dry-run")).out).toBe("3 would be replayed.");
+    expect((await dead("replay", "--error", "timed", "--dry-run", "--json")).out).toBe(
+      '{"matched":1,"replayed":0}',
+    );
+    expect((await dead("replay", "--error", "timed", "--rate", "1000", "--json")).out).toBe('{"replayed":1}');
+    expect((await dead("replay", "--all", "--dry-run")).out).toBe("2 would be replayed.");
+    expect((await dead("replay", "--queue", "outbox")).out).toBe("Replayed 1.");
+    expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
+    expect((await dead("list")).out).toBe("inbox: no messages\noutbox: no messages");
+  });
+
+  it("ADD-07 dead replay draws a bar on a terminal, stops at Ctrl-C, and says that there is more", async () => {
+    const { url } = await filled();
+    const stopping = new AbortController();
+    const drawn: string[] = [];
+    const out: string[] = [];
+    const code = await runCli(["dead", "replay", "--all", "--rate", "1", "--database", url], {
+      env: {},
+      isInteractive: true,
+      out: (line) => void out.push(line),
+      err: (line) => void out.push(line),
+      redraw(text) {
+        drawn.push(text);
+        stopping.abort();
+      },
+      signal: stopping.signal,
+    });
+    expect(code).toBe(exitCodes.more);
+    expect(drawn).toEqual([`replaying [${"#".repeat(10)}${".".repeat(20)}] 33 % (1 of 3)`, ""]);
+    expect(out).toEqual(["Replayed 1.", expect.stringMatching(/Stopped before the end/)]);
+    expect((await cli("dead", "replay", "--all", "--dry-run", "--database", url)).out).toMatch(/^2 /);
+  });
+
+  it("ADD-07 FUN-07 of an app with tenants the commands show one tenant's messages", async () => {
+    const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
+    const { url } = await filled();
+    const tenants = [
+      { id: "a", database: url },
+      { id: "b", database: `sqlite:${join(folder, "none.db")}` },
+    ];
+    const app = join(folder, "tenants.ts");
+    await writeFile(
+      app,
+      `import { multiTenant } from ${module("app/index.ts")};
+      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
+    );
+    const list = (...args: string[]) => cli("list", "--app", app, ...args);
+    expect((await list("--tenant", "a", "--source", "erp")).out).toMatch(/erp\/2/);
+    for (const [args, words] of [
+      [[], /Name one with --tenant/],
+      [["--tenant", "c"], /no tenant "c"/],
+      [["--tenant", "b"], /There is no file/],
+    ] as const)
+      expect(await list(...args)).toMatchObject({ code: exitCodes.usage, err: expect.stringMatching(words) });
+  });
+
+  it.each([
+    [["list", "--state", "Gone"], /--state must be one of Seen, /],
+    [["list", "--queue", "both"], /--queue must be inbox or outbox/],
+    [["list", "--queue", "outbox", "--source", "s"], /the outbox has no sources/],
+    [["list", "--after", "3"], /--after needs --queue/],
+    [["list", "--limit", "1001"], /limit must be/],
+    [["list", "--older-than", "yesterday"], /such as 90s/],
+    [["list", "--tenant", "a"], /an app with tenants/],
+    [["show"], /KEY is missing/],
+    [["show", "nokey"], /"nokey" is not a key/],
+    [["dead"], /must be list or show or replay/],
+    [["dead", "list", "erp/2"], /takes no KEY/],
+    [["dead", "list", "--dry-run"], /dead list has no option --dry-run/],
+    [["dead", "replay", "--limit", "5"], /dead replay has no option --limit/],
+    [["dead", "replay"], /needs KEY, a condition/],
+    [["dead", "replay", "erp/2", "--topic", "t"], /not both/],
+    [["dead", "replay", "erp/2", "--dry-run"], /for a replay by conditions/],
+    [["dead", "replay", "--all", "--rate", "0"], /--rate must be 1 or more/],
+  ])("ADD-07 %j is refused", async (args, words) => {
+    const file = join(folder, "refused.db");
+    await writeFile(file, "");
+    expect(await cli(...args, "--database", `sqlite:${file}`)).toMatchObject({
+      code: exitCodes.usage,
+      out: "",
+      err: expect.stringMatching(words),
+    });
+  });
+});
