@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { closeServer, listening } from "../../../src/base/node-server.js";
 import {
   createHttpInboxStore,
@@ -15,10 +15,11 @@ import { token } from "../../support/inbox-service/start-service.js";
 import { type Decision, decideFault, type Fault } from "../../support/lossy/decide-fault.js";
 import { startLossyProxy } from "../../support/lossy-proxy.js";
 
-describe("the client of the inbox service", () => {
+// At once, because most of them wait for the next attempt.
+describe.concurrent("the client of the inbox service", () => {
   const closing: (() => Promise<unknown>)[] = [];
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
+  afterAll(async () => {
+    await Promise.all(closing.map((close) => close()));
   });
 
   /** The real service behind a network that treats each request as `decide` says. */
