@@ -43,7 +43,7 @@ grant usage on schema "infra" to oncebox_operators;
 grant select, insert, update on "infra"."oncebox_operations" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_operators;
-grant select on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
+grant select, insert on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
 grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_operators;
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_operators;

@@ -93,6 +93,7 @@ grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Operations] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
 grant execute on [infra].[Inbox_ReceiveKeyed] to [oncebox_operators];
+grant execute on [infra].[Inbox_Mark] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
 grant execute on [infra].[Outbox_Attempts] to [oncebox_operators];

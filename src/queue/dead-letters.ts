@@ -93,7 +93,8 @@ export interface DeadLetters<Key> {
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Enqueues a new message with the changed content and deletes the dead one, in one transaction. Returns the new key. The
-   * new message has the correlation id of the old one, or else the old one's id.
+   * new message has the correlation id of the old one, or else the old one's id. An inbox keeps the old key as Done, so a
+   * redelivery is not handled.
    */
   editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
 

@@ -53,7 +53,7 @@ describe("bundles for Lambda", () => {
     expect(output.bytes).toBeLessThanOrEqual(200 * kilobyte);
   });
 
-  it("FUN-09 the core without a driver has at most 60 KB", async () => {
+  it("FUN-09 the core without a driver has at most 68 KB", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "src/index.ts")],
@@ -61,7 +61,7 @@ describe("bundles for Lambda", () => {
       outFolder: join(folder, "core"),
     });
     expect(contentsOf(metafile, "index").filter((file) => file.includes("node_modules"))).toEqual([]);
-    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(60 * kilobyte);
+    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(68 * kilobyte);
   });
 
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
@@ -113,7 +113,7 @@ describe("bundles for Lambda", () => {
       expect(partsIn("inbox-service")).toContain("src/service/http/create-inbox-service.ts");
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
-    expect(size).toBeLessThanOrEqual(235 * kilobyte);
+    expect(size).toBeLessThanOrEqual(245 * kilobyte);
   });
 
   it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
@@ -220,14 +220,14 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
-  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 265 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
+  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 295 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "test/runtime/message-app/aws/receive.ts")],
       external: [...clouds.aws.external, "@grpc/grpc-js"], // gRPC as if it were not installed
       outFolder: join(folder, "messages"),
     });
-    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(265 * kilobyte);
+    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(295 * kilobyte);
     const foreign =
       /node_modules\/(@grpc|protobufjs|express|fastify|@azure)\/|\/(transports\/listen[\w-]*|receiver-middleware|node-server)\.ts$/;
     expect(contentsOf(metafile, "receive").filter((file) => foreign.test(file))).toEqual([]);
