@@ -87,6 +87,26 @@ describe("doctor on SQLite", () => {
     );
   });
 
+  it("ADD-14 finds what the queues' shared tables lack", async () => {
+    const without = await damaged("drop table oncebox_operations");
+    expect((await doctor("--database", without.url)).findings).toMatchObject([
+      { message: "The table oncebox_operations is missing.", run: "oncebox migrate" },
+    ]);
+    const { db, url, run } = await damaged(
+      "alter table oncebox_operations drop column ended_at",
+      "alter table oncebox_migrations drop column applied_at",
+    );
+    const { findings } = await doctor("--database", url);
+    expect(findings.map(({ message }) => message)).toEqual([
+      "The column applied_at of oncebox_migrations is missing.",
+      "The column ended_at of oncebox_operations is missing.",
+    ]);
+    await run(findings[1]!.run!);
+    await db.close();
+    expect((await doctor("--database", url)).findings).toHaveLength(1);
+    await without.db.close();
+  });
+
   it("ADD-14 finds pending migrations, and those of a newer version", async () => {
     const pending = await damaged("delete from oncebox_migrations where queue like 'outbox%'");
     expect((await doctor("--database", pending.url)).findings).toMatchObject([
