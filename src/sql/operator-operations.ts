@@ -68,6 +68,10 @@ export function operatorOperations<
     const operation = await records.find(tx, id, call);
     if (operation === undefined || operation.action === "edit")
       throw new InvalidOperationError(`There is no operation ${id} on this queue that could be continued.`);
+    if ("keys" in operation.filter)
+      throw new InvalidOperationError(
+        `The operation ${id} was given keys, and its record has only their number. Discard by the keys again.`,
+      ); // without conditions it would go on with all dead messages
     if (action !== undefined && action !== operation.action)
       throw new InvalidOperationError(`The operation ${id} is a ${operation.action}, not a ${action}.`);
     if (operation.endedAt !== null) return operation;

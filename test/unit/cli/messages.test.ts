@@ -272,6 +272,9 @@ describe("commands on messages", () => {
     );
     const list = (...args: string[]) => cli("list", "--app", app, ...args);
     expect((await list("--tenant", "a", "--source", "erp")).out).toMatch(/erp\/2/);
+    const discarded = await cli("dead", "discard", "--source", "erp", "--app", app, "--tenant", "a");
+    expect(discarded).toMatchObject({ code: exitCodes.ok, out: "Discarded 1." });
+    expect((await list("--tenant", "a", "--source", "erp")).out).toBe("inbox: no messages");
     for (const [args, words] of [
       [[], /Name one with --tenant/],
       [["--tenant", "c"], /no tenant "c"/],
