@@ -36,10 +36,12 @@ export async function checkSchema(
   const ledger = await checkLedger(db, queue);
   if (ledger.some(({ level }) => level === "problem")) return ledger; // the objects would be found missing one by one
   const { inspection, ledger: shared, migrations, routines } = db.dialect;
+  const prepared = shared.prepare(queue.schema);
   const created = migrations[queue.kind].flatMap(({ up }) => up(queue));
-  const renewed = [...shared.prepare(queue.schema), ...routines(queue)];
-  const renewedNames = new Set(schemaObjects(renewed).map(nameOf));
-  const batches = [...created, ...renewed];
+  const renewed = routines(queue);
+  const sharedTables = schemaObjects(prepared).filter(({ kind }) => kind === "table");
+  const renewedNames = new Set([...sharedTables, ...schemaObjects(renewed)].map(nameOf));
+  const batches = [...prepared, ...created, ...renewed];
   const comparison: Comparison = { ...(await read()), batches, isName: inspection.isName };
   const findings = schemaObjects(batches).flatMap((object) =>
     checkObject(object, comparison, renewedNames.has(nameOf(object)) ? migrateCommand : object.batch),

@@ -316,6 +316,16 @@ describe("doctor on SQL Server, without a server", () => {
     expect(ofKind("index")).toEqual(expect.arrayContaining(["Inbox_Key", "Inbox_Dead", "OutboxState_PK"]));
     const tables = batches.filter((batch) => /^\s*create table /m.test(batch)).length;
     expect(ofKind("table")).toHaveLength(tables);
+    const named = schemaObjects(schemaBatches(sqlServerDialect, { schema: "a(b)" }));
+    const columnsOf = (table: string) => named.find(({ name }) => name === table)!.columns;
+    expect(columnsOf("oncebox_migrations").map(({ name }) => name)).toEqual([
+      "queue",
+      "number",
+      "name",
+      "applied_at",
+    ]);
+    expect(columnsOf("oncebox_operations").map(({ name }) => name)).toContain("ended_at");
+    expect(columnsOf("InboxState").map(({ name }) => name)).toContain("last_error");
   });
 });
 
