@@ -11,7 +11,7 @@ export function consumeOrders(receiver: ServiceBusReceiver, store: InboxStore, h
   );
   return receiver.subscribe({
     async processMessage({ messageId, applicationProperties, body }) {
-      await once({ messageId: String(messageId ?? ""), headers: applicationProperties, body: String(body) });
+      await once({ messageId, headers: applicationProperties, body: String(body) });
     },
     processError: async ({ error }) => console.error(error.name),
   });

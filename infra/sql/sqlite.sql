@@ -54,7 +54,7 @@ create table "InboxState" (
   processed_by text,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  -- of a dead message
+  -- of a dead message, and of no other
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
@@ -67,7 +67,7 @@ create index "InboxHeld" on "InboxState" (visible_at, seq) where status = 2;
 
 create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
 
-create index "InboxDead" on "InboxState" (seq, error_group, died_at) where status = 4;
+create index "InboxDead" on "InboxState" (seq, error_group, died_at) where died_at is not null;
 
 create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 
@@ -255,7 +255,7 @@ create table "OutboxState" (
   processed_by text,
   -- not of a done message: there it is processed_at
   last_attempt_at integer,
-  -- of a dead message
+  -- of a dead message, and of no other
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
@@ -266,7 +266,7 @@ create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
 
 create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
 
-create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where status = 4;
+create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where died_at is not null;
 
 create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
 

@@ -78,7 +78,7 @@ export const devCommand: Command = {
       if (!values.json) {
         introduce(input, local, sources, firstTopic());
         if (local.app.service !== undefined)
-          introduceService(terminal, local.url, devToken(definition, environment));
+          introduceService(terminal, local.url, shownToken(definition, environment));
       }
       if (values.try) await tryOut(terminal, local.url, sources, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
@@ -126,6 +126,10 @@ function introduce(
     terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
   }
 }
+
+/** A token of the user's own is not printed, but the place where it belongs is. */
+const shownToken = (definition: AppDefinition, environment: Environment): string | undefined =>
+  definition.service?.auth === "none" ? undefined : (devToken(definition, environment) ?? "YOUR-TOKEN");
 
 function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
   const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;

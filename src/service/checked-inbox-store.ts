@@ -35,8 +35,18 @@ export interface KeyOperations {
   close(): Promise<void>;
 }
 
-/** A provider's operations behind the checks that all providers share. Every call ends within `timeoutMs`. */
-export function checkedInboxStore(operations: KeyOperations, timeoutMs: number): LeasingInboxStore {
+/** A lease id is a UUID, in any case. */
+const lowerCase = (leaseId: string): string => leaseId.toLowerCase();
+
+/**
+ * A provider's operations behind the checks that all providers share. Every call ends within `timeoutMs`. `leaseIdOf` makes
+ * of a holder's lease id the one that the provider compares.
+ */
+export function checkedInboxStore(
+  operations: KeyOperations,
+  timeoutMs: number,
+  leaseIdOf: (leaseId: string) => string = lowerCase,
+): LeasingInboxStore {
   const call = async <T>(
     key: string,
     options: CallOptions | undefined,
@@ -54,7 +64,7 @@ export function checkedInboxStore(operations: KeyOperations, timeoutMs: number):
   ): Promise<T> =>
     call(key, options, async (signal) => {
       requireLeaseId(leaseId);
-      return run(leaseId.toLowerCase(), signal);
+      return run(leaseIdOf(leaseId), signal);
     });
 
   return {

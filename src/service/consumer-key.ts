@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { InvalidArgumentError } from "../errors.js";
 import { checkAll } from "./check-all.js";
@@ -5,8 +6,8 @@ import { keyProblem } from "./key.js";
 
 /** What a broker delivered, as far as deduplication needs it. Pass whatever else the handler needs with it. */
 export interface ConsumedMessage {
-  readonly messageId?: string | null | undefined;
-  /** Texts, or bytes as Kafka has them; of several values of a header the first counts. */
+  readonly messageId?: string | number | Uint8Array | null | undefined;
+  /** Texts, numbers, or bytes as Kafka has them; of several values of a header the first counts. */
   readonly headers?: Readonly<Record<string, unknown>> | null | undefined;
 }
 
@@ -52,21 +53,25 @@ export function consumerKey(name: ConsumerName, message: ConsumedMessage, header
   const id = idOf(message, header);
   const key = beginning(name) + id;
   if (keyProblem(key) === undefined) return key;
-  return `${beginning(name)}sha256:${createHash("sha256").update(id).digest("hex")}`;
+  // In UTF-8 all lone surrogates are one character, and two messages would have one key.
+  const bytes = Buffer.from(id, id.isWellFormed() ? "utf8" : "utf16le");
+  return `${beginning(name)}sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 }
 
 function idOf({ headers, messageId }: ConsumedMessage, header: string): string {
   const names = Object.keys(headers ?? {}).filter((name) => name.toLowerCase() === header.toLowerCase());
   const sent = names.map((name) => textOf(headers?.[name])).find((text) => text !== "");
-  const id = sent ?? messageId ?? "";
-  if (typeof id === "string" && id !== "") return id;
+  const id = sent ?? textOf(messageId);
+  if (id !== "") return id;
   throw new InvalidArgumentError(
     `The message has neither a header "${header}" nor a messageId, so a duplicate of it cannot be recognised. Pass one of them.`,
   );
 }
 
+/** Bytes that are no UTF-8, such as those of a number, are written in hex: as text, many of them would be the same. */
 function textOf(value: unknown): string {
   const first: unknown = Array.isArray(value) ? value[0] : value;
-  if (first instanceof Uint8Array) return Buffer.from(first).toString("utf8");
+  if (first instanceof Uint8Array)
+    return isUtf8(first) ? Buffer.from(first).toString() : `hex:${Buffer.from(first).toString("hex")}`;
   return typeof first === "string" || typeof first === "number" ? String(first) : "";
 }

@@ -60,6 +60,7 @@ export type KeyReport =
       /** How often the key was acquired. */
       readonly attempts: number;
       readonly firstSeenAt: Date;
+      /** When a caller last asked to begin the key, or marked it without a lease. */
       readonly lastSeenAt: Date;
       /** Only while it is leased. */
       readonly leaseUntil: Date | null;

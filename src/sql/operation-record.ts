@@ -62,6 +62,22 @@ export function operationRecords(
   };
 }
 
+/** The id is made before the transaction: one that is repeated after its commit was lost finds its own record. */
+export const startRecord = (
+  { atomically }: Pick<StatementRunner, "atomically">,
+  records: OperationRecords,
+  operation: NewOperation,
+  call: CallOptions,
+  count: (tx: SqlExecutor, operation: Operation) => Promise<number>,
+): Promise<Operation> =>
+  atomically(async (tx) => {
+    const found = await records.find(tx, operation.id, call);
+    if (found !== undefined) return found;
+    const added = await records.add(tx, operation, call);
+    const matched = await count(tx, added);
+    return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: false }, call);
+  }, call);
+
 /** Refuses a call that does not say who makes it. */
 export function requireOperator(options: { readonly by: string }, what: string): void {
   refuseUnknown(options, ["by", "signal"], what);

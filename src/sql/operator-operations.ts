@@ -1,8 +1,7 @@
 import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
-import { yieldToEventLoop } from "../base/wait.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
-import { requireBatchSize, requireList } from "../queue/arguments.js";
+import { requireBatchSize } from "../queue/arguments.js";
 import type { ContinueOptions, DeadFilter, Operation } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -10,12 +9,11 @@ import { deadConditions, deadParams } from "./dead-filter.js";
 import { defaults } from "./defaults.js";
 import type { OperatorStatements } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
-import { type OperationRecords, requireOperator } from "./operation-record.js";
+import { type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { rowNumber } from "./row-number.js";
-import { settleMessages } from "./settle-messages.js";
 
-type Names = "discard" | "startOperation" | "continueOperation" | "operations";
+type Names = "startOperation" | "continueOperation" | "operations";
 
 /** The operations of operators. Each is recorded, in the transaction in which it is done. */
 export function operatorOperations<
@@ -28,23 +26,8 @@ export function operatorOperations<
   records: OperationRecords,
 ): Operations<Key, Message, State, Names> {
   const { db, runner, options } = parts;
-  const settle = settleMessages(parts);
   const log = ({ id, action, by, done }: Operation) =>
     options.logger.info("operation ended", { operation: id, action, by, done });
-
-  /** The id is made before the transaction: one that is repeated after its commit was lost finds its own record. */
-  const start = (
-    operation: Parameters<OperationRecords["add"]>[1],
-    call: CallOptions,
-    count: (tx: SqlExecutor, operation: Operation) => Promise<number>,
-  ): Promise<Operation> =>
-    runner.atomically(async (tx) => {
-      const found = await records.find(tx, operation.id, call);
-      if (found !== undefined) return found;
-      const added = await records.add(tx, operation, call);
-      const matched = await count(tx, added);
-      return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: false }, call);
-    }, call);
 
   /** The dead messages of an operation that come next: those that had died when it began. */
   const nextSeqs = async (
@@ -99,7 +82,7 @@ export function operatorOperations<
         throw new InvalidArgumentError(`action must be "replay" or "discard", not ${String(action)}.`);
       const conditions = deadConditions(filter);
       const operation = { id: uuidV7(), action, by: call.by, filter: conditions };
-      return start(operation, call, async (tx, { at }) => {
+      return startRecord(runner, records, operation, call, async (tx, { at }) => {
         const params = deadParams(conditions, db.dialect.toTime(at));
         const [row] = await runner.executeIn(tx, parts.statements.countDead, params, call);
         return Number(row!.count);
@@ -120,45 +103,6 @@ export function operatorOperations<
     async operations({ limit = defaults.listLimit, signal } = {}) {
       requireBatchSize(limit, "limit");
       return records.newest(limit, { signal });
-    },
-
-    async discard(messages, call) {
-      requireList(messages, "messages");
-      requireOperator(call, "discard");
-      const { by, signal } = call;
-      const changed: Key[] = [];
-      const lost: Key[] = [];
-      if (messages.length === 0) return { changed, lost, dead: [] };
-      const filter = { keys: messages.length };
-      let operation = await start(
-        { id: uuidV7(), action: "discard", by, filter },
-        { signal },
-        async () => messages.length,
-      );
-      for (let from = 0; from < messages.length; from += defaults.operationBatchSize) {
-        const batch = messages.slice(from, from + defaults.operationBatchSize);
-        const ended = from + batch.length >= messages.length;
-        const { id, done, matched, cursor } = operation;
-        const result = await runner.atomically(async (tx) => {
-          const settled = await settle(
-            batch,
-            { tx, signal },
-            {
-              verb: "discard",
-              statement: statements.discard,
-              params: {},
-            },
-          );
-          const progress = { matched, done: done + settled.changed.length, cursor, ended };
-          operation = await records.move(tx, id, progress, { signal });
-          return settled;
-        }, call);
-        changed.push(...result.changed);
-        lost.push(...result.lost);
-        await yieldToEventLoop();
-      }
-      log(operation);
-      return { changed, lost, dead: [] };
     },
   };
 }

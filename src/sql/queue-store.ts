@@ -3,6 +3,7 @@ import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import { claimOperation } from "./claim-operation.js";
 import { deadOperations } from "./dead-operations.js";
+import { discardOperation } from "./discard-operation.js";
 import type { SqlExecutor } from "./driver.js";
 import { type EditOperation, editOperation } from "./edit-operation.js";
 import { maintainOperations } from "./maintain-operations.js";
@@ -67,5 +68,6 @@ export function createQueueStore<
     ...readOperations(parts),
     ...deadOperations(parts),
     ...operatorOperations(parts, operators, records),
+    ...discardOperation(parts, operators, records),
   };
 }

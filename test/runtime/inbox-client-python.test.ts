@@ -1,7 +1,11 @@
 import { execFile, spawnSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { closeServer, listening } from "../../src/base/node-server.js";
 import { sqliteService } from "../support/inbox-service/sqlite-service.js";
 import { type StartedService, token } from "../support/inbox-service/start-service.js";
 import { startLossyProxy } from "../support/lossy-proxy.js";
@@ -77,5 +81,42 @@ describe.skipIf(!hasPython)("examples/inbox-client-python (needs python3 on the 
     } finally {
       await proxy.close();
     }
+  });
+
+  /** What the client prints for a server that answers as it is told, and the number of requests that it needed. */
+  const withAnswers = async (answers: readonly ((response: ServerResponse) => void)[]) => {
+    const paths: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      paths.push(request.url);
+      answers[Math.min(paths.length, answers.length) - 1]!(response);
+    });
+    await listening(server, { port: 0, host: "127.0.0.1" });
+    try {
+      const lines = ["try: print(client.inspect('k'))", "except InboxServiceError as error: print(error)"];
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      return { printed: await withClient(url, lines), requests: paths.length };
+    } finally {
+      await closeServer(server, 1_000);
+    }
+  };
+
+  it("SVC-09 asks again after a 503, a 408 and a refusal that was cut off, and follows no redirect", async () => {
+    const fine = (response: ServerResponse) => response.end('{"status":"Unknown"}');
+    const cutOff = (response: ServerResponse) => {
+      response.writeHead(503, { "content-length": 100 });
+      response.write("{", () => response.destroy());
+    };
+    const busy = (response: ServerResponse) => response.writeHead(408).end();
+    expect(await withAnswers([cutOff, busy, fine])).toEqual({
+      printed: "{'status': 'Unknown'}\n",
+      requests: 3,
+    });
+    const moved = (response: ServerResponse) => response.writeHead(307, { location: "/other" }).end();
+    expect(await withAnswers([moved])).toEqual({ printed: "the service answered 307: \n", requests: 1 });
+  });
+
+  it("SVC-09 has about 60 lines", async () => {
+    const source = await readFile(join(folder, "inbox_client.py"), "utf8");
+    expect(source.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(60);
   });
 });

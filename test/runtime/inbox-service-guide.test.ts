@@ -71,7 +71,9 @@ it("SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 the guide's commands get the guide's answ
       expect(like(stdout, answer), command).toBe(answer);
       env.LEASE = (JSON.parse(stdout) as { leaseId?: string }).leaseId ?? env.LEASE ?? "";
     }
-    expect(dev.lines.join("\n")).toContain(`curl ${dev.url}/v1/inbox/try-begin -d`);
+    expect(dev.lines.join("\n")).toContain(
+      `curl ${dev.url}/v1/inbox/try-begin -H 'authorization: Bearer YOUR-TOKEN' -d`,
+    );
     expect(dev.lines.join("\n")).not.toContain(token);
     expect(await dev.stop()).toBe(0);
   } finally {
@@ -80,7 +82,7 @@ it("SVC-03 SVC-04 SVC-05 SVC-06 SVC-07 the guide's commands get the guide's answ
   }
 });
 
-it("SVC-07 without a token oncebox dev makes one for this machine, and the command that it prints works", async () => {
+it("SVC-07 without a token oncebox dev takes the one of all machines, and the command that it prints works", async () => {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-guide-"));
   const dev = await startDev(folder, "");
   try {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
+import { LeaseLostError } from "../../queue/lease-lost-error.js";
 import { checkAll } from "../check-all.js";
 import { checkedInboxStore, type KeyOperations } from "../checked-inbox-store.js";
 import { InboxKeyBusyError } from "../inbox-key-busy-error.js";
@@ -87,8 +88,11 @@ export function createHttpInboxStore(options: HttpInboxStoreOptions): LeasingInb
     },
     async close() {},
   };
-  return checkedInboxStore(operations, timeoutMs);
+  return checkedInboxStore(operations, timeoutMs, asItCame);
 }
+
+/** Only the service knows what its lease ids look like. */
+const asItCame = (leaseId: string): string => leaseId;
 
 const seconds = (ms: number): number => Math.ceil(ms / 1_000);
 
@@ -100,7 +104,9 @@ async function markByLease(operations: KeyOperations, key: string, signal: Abort
   const wanted = { leaseId: randomUUID(), leaseMs: defaultLeaseMs, owner: null };
   const begun = await operations.tryBegin(key, wanted, signal);
   if (begun.status === "Busy") throw new InboxKeyBusyError(key, begun.expiresAt);
-  if (begun.status === "Acquired") await operations.finish(key, begun.leaseId, signal);
+  if (begun.status === "Processed") return;
+  const { status } = await operations.finish(key, begun.leaseId, signal);
+  if (status === "LeaseLost") throw new LeaseLostError();
 }
 
 /** With a slash at its end, so that paths are added to it. */

@@ -4,6 +4,7 @@ import { guardedMetrics } from "../../base/metrics.js";
 import type { Route } from "../../base/node-http.js";
 import { type PlainRequest, type PlainRoute, respondPlainly, webRoute } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
+import { withDeadline } from "../../queue/store-deadline.js";
 import { bearerTokens } from "./bearer-tokens.js";
 import { findPath } from "./find-path.js";
 import { logEnding } from "./log-ending.js";
@@ -62,8 +63,8 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
     read: Awaited<ReturnType<typeof readFields>>,
   ): Promise<Ending> => {
     if ("refusal" in read) return responses.badRequest(read.refusal);
-    const call = { signal: AbortSignal.timeout(settings.callMs) };
-    return responses.ok(await operation.run(store, read.value, call));
+    const call = (signal: AbortSignal) => operation.run(store, read.value, { signal });
+    return responses.ok(await withDeadline(settings.callMs, "The store", call));
   };
 
   const posts = new Map<string, Action>(
@@ -114,7 +115,7 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
   const respond: PlainRoute = async (request) => {
     const startedAt = performance.now();
     const actions = actionsAt(request.path);
-    const action = actions?.[request.method];
+    const action = actions && Object.hasOwn(actions, request.method) ? actions[request.method] : undefined;
     const ending = end(request, actions, action);
     const ended = await ending.catch((error: unknown) => responses.unavailable(safeReason(error)));
     const operation = action?.name ?? "none";

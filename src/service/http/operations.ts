@@ -114,7 +114,7 @@ export function operationsOf(bounds: LeaseBounds) {
           status: z.enum(["Processed", "Leased", "Free"]),
           attempts: z.int().check(z.gte(0), z.describe("How often the key was acquired.")),
           firstSeen: time("When the key was first seen."),
-          lastSeen: time("When the key was last acquired, renewed, released or processed."),
+          lastSeen: time("When a caller last asked to begin the key, or marked it without a lease."),
           leaseUntil: z.optional(time("When the lease ends, while the key is leased.")),
           owner: z.optional(z.string().check(z.describe("The last caller that acquired it, if it said so."))),
         }),

@@ -51,22 +51,24 @@ export function begin(lease: WantedLease, now: Expression, retentionMs: number):
   return merged({ lastSeenAt: now }, { $cond: [isProcessed, kept, ifFree] });
 }
 
-/** The first processing counts: a repeated mark changes nothing. */
+/** The first processing counts: a repeated mark only says that the key was seen. */
 export const mark = (now: Expression, retentionMs: number): Pipeline =>
-  merged({
-    $cond: [
-      isProcessed,
-      nothing,
-      {
-        processedAt: now,
-        leaseId: null,
-        leaseUntil: null,
-        firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
-        lastSeenAt: { $ifNull: ["$lastSeenAt", now] },
-        expiresAt: later(now, retentionMs),
-      },
-    ],
-  });
+  merged(
+    { lastSeenAt: now },
+    {
+      $cond: [
+        isProcessed,
+        nothing,
+        {
+          processedAt: now,
+          leaseId: null,
+          leaseUntil: null,
+          firstSeenAt: { $ifNull: ["$firstSeenAt", now] },
+          expiresAt: later(now, retentionMs),
+        },
+      ],
+    },
+  );
 
 /** Selects the key while this lease holds it. The updates below are for documents that it selects. */
 export const heldBy = (key: string, leaseId: string, now: Expression) => ({

@@ -33,10 +33,10 @@ export const scripts = {
   /** retentionMs → nothing of interest. The first processing counts: a repeated mark does not extend the retention. */
   markProcessed: script(`if redis.call('HSETNX', KEYS[1], 'processed', ms(now)) == 1 then
   redis.call('HSETNX', KEYS[1], 'first', ms(now))
-  redis.call('HSETNX', KEYS[1], 'last', ms(now))
   redis.call('HDEL', KEYS[1], 'lease', 'until')
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
+redis.call('HSET', KEYS[1], 'last', ms(now))
 return 1`),
 
   /** leaseId, leaseMs, owner or empty, retentionMs → status, end of the lease. The same lease id gets the same lease. */

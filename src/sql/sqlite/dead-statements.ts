@@ -9,8 +9,8 @@ import { steps } from "./steps.js";
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = `coalesce(:at, ${now})`;
 
-/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
-const dead = (n: QueueNames) => `s.status = ${status.dead}
+/** Dead messages `s` that match: no other has `died_at`. A message's own row is read only where a condition needs it. */
+const dead = (n: QueueNames) => `s.died_at is not null
     and s.died_at <= ${at}
     and (:error_group is null or coalesce(s.error_group, '') = :error_group)
     and (:error is null or instr(s.last_error, :error) > 0)

@@ -62,7 +62,7 @@ returning ${keys}content_changed, deliveries = 1 or ${isAwaited(`${m}.last_seen_
 
   // A dead message is revived by making it Seen: the delivery in the next step then makes it claimable.
   const revive = (keys: string) => `update ${n.state}
-set status = ${status.seen}, attempt = 0, crashes = 0
+set status = ${status.seen}, attempt = 0, crashes = 0, died_at = null
 where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.source, m.message_id) in (${keys}))`;
   const reviving = (keys: string) => (options.reviveDead ? [revive(keys)] : []);
 

@@ -72,7 +72,7 @@ set status = :status,
   processed_at = case when :status = ${status.done} then ${now} end,
   last_error = coalesce(:error, s.last_error),
   error_group = iif(:error is null, s.error_group, :error_group),
-  died_at = case when :status = ${status.dead} then ${now} else s.died_at end
+  died_at = case when :status = ${status.dead} then ${now} end
 where s.seq in ${stepSeqs}
   and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
 returning seq`,

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
+import type { KeyReport } from "../../service/inbox-store.js";
 import type { StoreContext, TestLeasingStore } from "./harness.js";
 import { acquire } from "./leases.js";
 import { badKeys } from "./processed.js";
+
+type SeenKey = Exclude<KeyReport, { readonly status: "Unknown" }>;
 
 /** What operators read, and which arguments are refused. */
 export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStore>): void {
@@ -48,19 +51,36 @@ export function inspectionTests({ opened, newKey }: StoreContext<TestLeasingStor
       });
     });
 
-    it("SVC-06 firstSeenAt stays, lastSeenAt is when a caller last asked for the key", async (test) => {
+    it("SVC-06 firstSeenAt stays; lastSeenAt is when a caller last asked to begin the key, or marked it without a lease", async (test) => {
       const { store, clock } = opened();
       test.skip(clock === undefined, "needs a store that takes a clock");
       const key = newKey();
       const firstSeenAt = clock!();
-      await acquire(store, key);
-      expect(await store.inspect(key)).toMatchObject({ firstSeenAt, lastSeenAt: firstSeenAt });
-      clock!.advance(1_000);
-      await store.tryBegin(key);
-      const lastSeenAt = clock!();
-      clock!.advance(1_000);
-      await store.isProcessed(key);
-      expect(await store.inspect(key)).toMatchObject({ firstSeenAt, lastSeenAt });
+      /** Makes the calls a second later each, and returns the times that are known afterwards. */
+      const seenAfter = async (...calls: readonly (() => Promise<unknown>)[]) => {
+        for (const call of calls) {
+          clock!.advance(1_000);
+          await call();
+        }
+        const { firstSeenAt: first, lastSeenAt: last } = (await store.inspect(key)) as SeenKey;
+        return {
+          first: first.getTime() - firstSeenAt.getTime(),
+          last: last.getTime() - firstSeenAt.getTime(),
+        };
+      };
+      const { leaseId } = await acquire(store, key);
+      expect(await seenAfter()).toEqual({ first: 0, last: 0 });
+      expect(await seenAfter(() => store.tryBegin(key))).toEqual({ first: 0, last: 1_000 });
+      const unseen = [
+        () => store.isProcessed(key),
+        () => store.renew(key, leaseId, 60_000),
+        () => store.release(key, leaseId),
+      ];
+      expect(await seenAfter(...unseen)).toEqual({ first: 0, last: 1_000 });
+      const again = await acquire(store, key);
+      expect(await seenAfter(() => store.finish(key, again.leaseId))).toEqual({ first: 0, last: 4_000 });
+      expect(await seenAfter(() => store.tryBegin(key))).toEqual({ first: 0, last: 6_000 });
+      expect(await seenAfter(() => store.markProcessed(key))).toEqual({ first: 0, last: 7_000 });
     });
   });
 

@@ -50,6 +50,20 @@ export function leaseTests({ opened, newKey }: StoreContext<TestLeasingStore>): 
       }
     });
 
+    it("SVC-03 SVC-08 a server's clock that is set back takes no lease from its holder, and gives it to nobody else", async (test) => {
+      const { store, clock } = opened();
+      test.skip(clock === undefined, "needs a store that takes a clock");
+      const key = newKey();
+      const { leaseId } = await acquire(store, key);
+      clock!.advance(-3_600_000);
+      expect(await store.tryBegin(key)).toMatchObject({ status: "Busy" });
+      expect(await store.inspect(key)).toMatchObject({ status: "Leased", attempts: 1 });
+      expect(await store.renew(key, leaseId, 60_000)).toMatchObject({ status: "Renewed" });
+      clock!.advance(3_600_000); // and right again: the lease counted from the wrong time
+      expect(await store.finish(key, leaseId)).toEqual(lost);
+      expect(await store.tryBegin(key)).toMatchObject({ status: "Acquired" });
+    });
+
     it("SVC-03 an expired lease is taken over, under another lease id", async () => {
       const { store } = opened();
       const { key, leaseId } = await expired();

@@ -34,6 +34,25 @@ async function oneOfEach(context: InboxContext, { inbox, owner, clock }: Holding
 /** Seen messages, marks by hand, and filters by source. */
 export function operationsTests(context: InboxContext): void {
   describe("operations: inbox only", () => {
+    it("ADD-02 a message that was revived or marked as processed is no longer counted as dead, one marked dead is", async () => {
+      const { inbox } = await context.freshInbox({ deadOnRedelivery: "revive" });
+      const [revived, finished, silent] = [context.message(), context.message(), context.message()];
+      for (const message of [revived, finished]) {
+        await inbox.receive(message);
+        await inbox.markDead(keyOf(message), "410");
+      }
+      await inbox.markDead(keyOf(silent));
+      expect(await inbox.countDead()).toBe(3);
+      expect(await inbox.countDead({ source: "test" })).toBe(3);
+      expect(await inbox.countDead({ source: "another" })).toBe(0);
+      expect(await inbox.receive(revived)).toBe("enqueued");
+      expect(await inbox.markProcessed(keyOf(finished))).toBe(true);
+      const [group, ...others] = await inbox.deadGroups();
+      expect(group).toMatchObject({ errorGroup: "", error: null, count: 1, example: keyOf(silent) });
+      expect(others).toEqual([]);
+      expect(await inbox.countDead({ errorGroup: "" })).toBe(1);
+    });
+
     it("ADD-02 get returns the message by both parts of its key, and null for an unknown one", async () => {
       const { inbox } = await context.freshInbox();
       const message = context.message({ headers: { a: "b" }, correlationId: "c" });

@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type Database, migrate } from "../../../src/index.js";
 import type { LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
@@ -33,13 +33,17 @@ const variants: readonly Variant[] = [
 
 async function violationsOf(broken: Variant[1]): Promise<readonly string[]> {
   const db = openSqlite({ file: ":memory:" });
-  onTestFinished(() => db.close());
-  await migrate(db, { outbox: false });
-  const store = broken(createSqlInboxStore(db, {}), db);
-  return reportOf(await runInOneProcess({ ...shape, store })).violations;
+  try {
+    await migrate(db, { outbox: false });
+    const store = broken(createSqlInboxStore(db, {}), db);
+    return reportOf(await runInOneProcess({ ...shape, store })).violations;
+  } finally {
+    await db.close();
+  }
 }
 
-describe("the checker of leases, with the clients of the run", () => {
+// At once, because the clients mostly wait for leases to end.
+describe.concurrent("the checker of leases, with the clients of the run", () => {
   it("accepts the store as it is", async () => {
     expect(await violationsOf((store) => store)).toEqual([]);
   });

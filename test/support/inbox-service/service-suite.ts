@@ -167,6 +167,14 @@ export function describeInboxService(harness: ContractHarness): void {
         "'; drop table x; --",
         `"\\<>`,
         " a",
+        "__proto__",
+        "constructor",
+        "\u00e9", // the same to a reader as the next one
+        "e\u0301",
+        "\u212a", // the sign of kelvin, a "k" to some collations
+        "k",
+        "\ufeffk",
+        "k\u00a0",
         "k".repeat(255),
       ];
       for (const key of keys) {

@@ -96,6 +96,9 @@ describe("the service of an app", () => {
     bad({ tokens, retentionMs: 20 * dayMs }, { retentionMs: 10 * dayMs }).toThrow("must keep its keys");
     bad({}, { retentionMs: dayMs }).toThrow(/either tokens.*; retentionMs is/s);
     bad({ tokens }, { retentionMs: 7 * dayMs }).not.toThrow();
+    const sources = { "inbox-service": { scheme: "stripe", secrets: "whsec_x" } };
+    bad({ tokens }, { sources }).toThrow('no source may be named "inbox-service"');
+    bad({ tokens, store: () => undefined }, { sources }).not.toThrow();
     for (const [service, problem] of [
       [{ tokens, retentionMs: 6 * dayMs }, "retentionMs must be from"],
       [{ tokens, retentionMs: 31 * dayMs }, "retentionMs must be from"],

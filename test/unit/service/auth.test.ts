@@ -117,6 +117,14 @@ describe("bearer tokens", () => {
     expect(service.lines()).not.toContain(second);
   });
 
+  it("SVC-07 what is empty in a list of tokens authorises nobody", async () => {
+    const texts = [`${first}\r\n`, "", " ,\n", `,${second},`];
+    const service = await started({ tokens: (() => texts) as () => readonly string[] });
+    for (const token of [first, second]) expect(await statuses(service, `Bearer ${token}`)).toEqual([200]);
+    for (const nothing of ["", ",", " ", "=", "undefined", "null", "[object Object]"])
+      expect(await statuses(service, `Bearer ${nothing}`), nothing).toEqual([401]);
+  });
+
   it("SVC-07 tokens that cannot be fetched, or that are too short, are 503 and no 401: a caller tries again", async () => {
     const failing = () => {
       throw new Error(first);

@@ -95,6 +95,17 @@ describe("bad requests", () => {
     expect(field).toHaveLength(100);
   });
 
+  it("SVC-07 of a field that is there twice the last one counts, and is checked", async () => {
+    expect(await refusal("try-begin", '{"leaseSeconds":30,"key":"a","leaseSeconds":3600}')).toEqual([
+      "InvalidField",
+      "leaseSeconds",
+    ]);
+    const { json } = await service.post("try-begin", '{"key":"a","key":"the last one"}');
+    expect(json.status).toBe("Acquired");
+    expect((await service.post("inspect", { key: "a" })).json.status).toBe("Unknown");
+    expect((await service.post("inspect", { key: "the last one" })).json.status).toBe("Leased");
+  });
+
   it("SVC-07 a body that is no JSON, or no object, is refused", async () => {
     for (const body of ["", "{", "{key: 'a'}", '\ufeff{"key":"a"}', "NaN"])
       expect(await refusal("try-begin", body), body).toEqual(["NotJson", "body"]);

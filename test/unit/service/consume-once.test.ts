@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ConsumeOnceOptions, consumeOnce } from "../../../src/service/consume-once.js";
+import { consumerKey } from "../../../src/service/consumer-key.js";
 import { InboxKeyBusyError } from "../../../src/service/inbox-key-busy-error.js";
 import type { InboxStore, LeasingInboxStore } from "../../../src/service/inbox-store.js";
 import { memoryStore } from "../../support/inbox-service/memory-store.js";
@@ -51,6 +52,19 @@ describe("consumeOnce", () => {
     }
   });
 
+  it("SVC-02 two ids that are no Unicode have two keys, as bytes and as texts", async () => {
+    const ids = [Buffer.from([0, 0x80]), Buffer.from([0, 0x81]), "a\ud800", "a\ud801", "a\ufffd"];
+    const inHeader = ids.map((id) => consumerKey(consumer, { headers: { k: id } }, "k"));
+    expect(new Set(inHeader).size).toBe(ids.length);
+    expect(ids.map((messageId) => consumerKey(consumer, { messageId }, "k"))).toEqual(inHeader);
+    expect(inHeader[0]).toBe("shop:billing:order.placed:hex:0080");
+  });
+
+  it("SVC-02 a message's id may be a number or bytes, as some brokers have it", async () => {
+    expect(await keyOf({ messageId: 0 })).toBe("shop:billing:order.placed:0");
+    expect(await keyOf({ messageId: Buffer.from("42") })).toBe("shop:billing:order.placed:42");
+  });
+
   it("SVC-02 a message without any id is refused", async () => {
     await expect(keyOf({})).rejects.toThrow(/neither a header "idempotency-key" nor a messageId/);
   });
@@ -72,7 +86,7 @@ describe("consumeOnce", () => {
 
       it("SVC-02 success marks the key, and the next delivery is skipped", async () => {
         const handled: string[] = [];
-        const consume = consumeOnce(used(), consumer, ({ messageId }) => handled.push(messageId!));
+        const consume = consumeOnce(used(), consumer, ({ messageId }) => handled.push(String(messageId)));
         expect(await consume({ messageId: "42" })).toBe("handled");
         expect(await consume({ messageId: "42" })).toBe("skipped");
         expect(await consume({ messageId: "43" })).toBe("handled");

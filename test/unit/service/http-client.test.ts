@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { text } from "node:stream/consumers";
+import { afterAll, describe, expect, it } from "vitest";
 import { closeServer, listening } from "../../../src/base/node-server.js";
 import {
   createHttpInboxStore,
@@ -14,10 +15,11 @@ import { token } from "../../support/inbox-service/start-service.js";
 import { type Decision, decideFault, type Fault } from "../../support/lossy/decide-fault.js";
 import { startLossyProxy } from "../../support/lossy-proxy.js";
 
-describe("the client of the inbox service", () => {
+// At once, because most of them wait for the next attempt.
+describe.concurrent("the client of the inbox service", () => {
   const closing: (() => Promise<unknown>)[] = [];
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
+  afterAll(async () => {
+    await Promise.all(closing.map((close) => close()));
   });
 
   /** The real service behind a network that treats each request as `decide` says. */
@@ -192,6 +194,31 @@ describe("the client of the inbox service", () => {
     expect(paths.map(name)).toEqual(["mark", "try-begin", "mark-processed"]);
     status = "Busy";
     await expect(store.markProcessed("k")).rejects.toMatchObject({ code: "ONCEBOX_INBOX_KEY_BUSY" });
+  });
+
+  it("SVC-04 SVC-09 the lease id of another service is sent back as it came", async () => {
+    const leaseId = "Lease/ABC-7f";
+    const sent: unknown[] = [];
+    const store = await answering(async (request, response) => {
+      sent.push((JSON.parse(await text(request)) as { leaseId: string }).leaseId);
+      const expiresAt = "2026-01-01T00:00:00Z";
+      const status = ["Acquired", "Renewed", "Released", "Processed"][sent.length - 1];
+      response.end(JSON.stringify({ status, leaseId, expiresAt }));
+    });
+    const begun = (await store.tryBegin("k")) as { leaseId: string };
+    await store.renew("k", begun.leaseId, 60_000);
+    await store.release("k", begun.leaseId);
+    await store.finish("k", begun.leaseId);
+    expect(sent.slice(1)).toEqual([leaseId, leaseId, leaseId]);
+  });
+
+  it("SVC-04 SVC-09 a mark by a lease that is lost meanwhile is no success", async () => {
+    const store = await answering((request, response) => {
+      if (request.url?.endsWith("/mark")) response.writeHead(404).end();
+      else if (request.url?.endsWith("/mark-processed")) response.end('{"status":"LeaseLost"}');
+      else response.end('{"status":"Acquired","leaseId":"l","expiresAt":"2026-01-01T00:00:00Z"}');
+    });
+    await expect(store.markProcessed("k")).rejects.toMatchObject({ code: "ONCEBOX_LEASE_LOST" });
   });
 
   it("SVC-09 refuses bad options, all in one error, and does not quote the token", () => {
