@@ -1,4 +1,5 @@
 import { defined } from "../base/defined.js";
+import type { DeadFilter } from "../queue/dead-letters.js";
 import { inboxStates, outboxStates } from "../queue/message.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { duration, oneOf, text, UsageError, type Values } from "./command.js";
@@ -30,11 +31,17 @@ export type MessageFilter = Omit<ListFilter<never>, "state" | "signal" | "limit"
 const age = (values: Values, name: string): number | undefined =>
   values[name] === undefined ? undefined : duration(values, name, "");
 
+/** An empty text would be found in every error. It comes from a shell's variable that is not set. */
+function words(values: Values, name: string): string | undefined {
+  if (values[name] === "") throw new UsageError(`--${name} is empty.`);
+  return text(values, name);
+}
+
 export const filterOf = (values: Values): MessageFilter =>
   defined({
-    topic: text(values, "topic"),
-    source: text(values, "source"),
-    error: text(values, "error"),
+    topic: words(values, "topic"),
+    source: words(values, "source"),
+    error: words(values, "error"),
     olderThanMs: age(values, "older-than"),
     newerThanMs: age(values, "newer-than"),
   });
@@ -71,3 +78,14 @@ export function statesIn(queues: readonly QueueKind[], values: Values): readonly
 
 /** The state of dead messages is called Failed in the outbox. */
 export const deadState = { inbox: "Dead", outbox: "Failed" } as const;
+
+export const groupOptions = { group: { type: "string" } } as const;
+export const groupHelp = { group: "dead messages of this error group, as `dead groups` prints it" };
+
+/** How the group of the messages that died without an error is written. */
+export const noErrorGroup = "none";
+
+export function deadFilterOf(values: Values): DeadFilter {
+  const group = words(values, "group");
+  return defined({ ...filterOf(values), errorGroup: group === noErrorGroup ? "" : group });
+}

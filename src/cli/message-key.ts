@@ -1,7 +1,7 @@
 import { isGuid } from "../base/guid.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import { text, UsageError, type Values } from "./command.js";
-import type { AnyMessage, QueueStores } from "./queue-stores.js";
+import type { AnyKey, AnyMessage, QueueStores } from "./queue-stores.js";
 
 export type MessageKey =
   | { readonly queue: "inbox"; readonly key: InboxKey }
@@ -23,7 +23,7 @@ export function parseKey(argument: string | undefined, values: Values): MessageK
   return { queue: "inbox", key };
 }
 
-export const formatKey = (message: InboxKey | OutboxKey): string =>
+export const formatKey = (message: AnyKey): string =>
   "source" in message ? `${message.source}/${message.messageId}` : message.id;
 
 export const getMessage = (stores: QueueStores, { queue, key }: MessageKey): Promise<AnyMessage | null> =>

@@ -1,30 +1,41 @@
+import type { FailedAttempt } from "../queue/dead-letters.js";
 import type { QueueKind } from "./message-filter.js";
 import { formatKey } from "./message-key.js";
 import type { AnyMessage } from "./queue-stores.js";
-import { printable } from "./table.js";
+import { printable, tableLines } from "./table.js";
+
+type ShownMessage = Readonly<Record<string, unknown>> & Pick<AnyMessage, "headers">;
 
 /** A message for the output. It has the payload only on request: a payload may be personal data. */
-export function shownMessage(
-  queue: QueueKind,
-  message: AnyMessage,
-  withPayload: boolean,
-): Record<string, unknown> {
+export function shownMessage(queue: QueueKind, message: AnyMessage, withPayload: boolean): ShownMessage {
   const { payload, ...rest } = message;
   const hash = "hash" in rest && rest.hash !== null ? { hash: Buffer.from(rest.hash).toString("hex") } : {};
   return { queue, key: formatKey(message), ...rest, ...hash, ...(withPayload ? { payload } : {}) };
 }
 
-/** One line per field that has a value, the headers line by line, and the payload last. */
-export function messageLines(queue: QueueKind, message: AnyMessage, withPayload: boolean): readonly string[] {
-  const { headers, payload, ...fields } = shownMessage(queue, message, withPayload);
+/** One line per field that has a value, then the headers, the failed attempts, and the payload last. */
+export function messageLines(
+  shown: ShownMessage,
+  attempts: readonly FailedAttempt[],
+  width: number | undefined,
+): readonly string[] {
+  const { headers, payload, ...fields } = shown;
   const lines = Object.entries(fields)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => line(name, value));
-  for (const [name, value] of Object.entries(message.headers ?? {}))
-    lines.push(line(`header ${name}`, value));
-  if (withPayload) lines.push("", ...String(payload).split("\n").map(printable));
+  for (const [name, value] of Object.entries(headers ?? {})) lines.push(line(`header ${name}`, value));
+  if (attempts.length > 0)
+    lines.push("", ...tableLines(["FAILED ATTEMPT", "AT", "WORKER", "ERROR"], attempts.map(row), width));
+  if (payload !== undefined) lines.push("", ...String(payload).split("\n").map(printable));
   return lines;
 }
+
+const row = ({ attempt, endedAt, worker, error }: FailedAttempt): readonly string[] => [
+  String(attempt),
+  endedAt.toISOString(),
+  worker ?? "",
+  error ?? "",
+];
 
 const line = (name: string, value: unknown): string =>
   `${printable(name).padEnd(15)} ${printable(value instanceof Date ? value.toISOString() : String(value))}`;

@@ -2,18 +2,20 @@ import type { App } from "../app/create-app.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { InboxMessage, OutboxMessage } from "../queue/message.js";
+import type { DeadLetters } from "../queue/dead-letters.js";
+import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { ListFilter, Page, Settlement } from "../queue/work-store.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 import type { QueueKind } from "./message-filter.js";
 
 export type AnyMessage = InboxMessage | OutboxMessage;
+export type AnyKey = InboxKey | OutboxKey;
 
 /** What the commands on messages need of an inbox or an outbox. */
-export interface QueueStore {
+export interface QueueStore extends Omit<DeadLetters<AnyKey>, "editAndReplay"> {
   list(filter: ListFilter<string>): Promise<Page<AnyMessage>>;
-  replay(messages: readonly AnyMessage[]): Promise<Settlement<unknown>>;
+  replay(messages: readonly AnyKey[]): Promise<Settlement<unknown>>;
 }
 
 export interface QueueStores {

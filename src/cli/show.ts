@@ -1,7 +1,7 @@
 import { type Command, type CommandInput, exitCodes } from "./command.js";
 import { formatKey, getMessage, keyForms, parseKey } from "./message-key.js";
 import { messageLines, shownMessage } from "./message-output.js";
-import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
+import { storeHelp, storeOf, storeOptions, withStores } from "./queue-stores.js";
 
 export const showOptions = { payload: { type: "boolean" }, source: { type: "string" } } as const;
 export const showHelp = {
@@ -11,7 +11,7 @@ export const showHelp = {
 
 export const showCommand: Command = {
   name: "show",
-  summary: "show one message with its headers and its last error",
+  summary: "show one message with its headers and its failed attempts",
   usage: "show KEY [--payload] [options]",
   options: { ...showOptions, ...storeOptions },
   help: { ...showHelp, ...storeHelp },
@@ -36,9 +36,10 @@ export async function showMessage(input: CommandInput, argument: string | undefi
       );
       return exitCodes.failed;
     }
-    const withPayload = values.payload === true;
-    if (values.json) terminal.out(JSON.stringify(shownMessage(key.queue, message, withPayload)));
-    else for (const line of messageLines(key.queue, message, withPayload)) terminal.out(line);
+    const failedAttempts = await storeOf(stores, key.queue).attempts(message);
+    const shown = shownMessage(key.queue, message, values.payload === true);
+    if (values.json) terminal.out(JSON.stringify({ ...shown, failedAttempts }));
+    else for (const line of messageLines(shown, failedAttempts, terminal.columns)) terminal.out(line);
     return exitCodes.ok;
   });
 }

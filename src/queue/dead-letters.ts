@@ -80,6 +80,8 @@ export interface EditedContent {
 export interface ContinueOptions extends CallOptions {
   /** Messages in this transaction; 200 by default. */
   readonly batchSize?: number | undefined;
+  /** Refuses an operation that does something else. */
+  readonly action?: "replay" | "discard" | undefined;
 }
 
 /** What operators do with dead messages. */

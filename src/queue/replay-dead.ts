@@ -60,7 +60,7 @@ async function overDead(
     id = started.id;
   }
   for (;;) {
-    const operation = await store.continueOperation(id, { batchSize: pace.batchSize, signal });
+    const operation = await store.continueOperation(id, { batchSize: pace.batchSize, action, signal });
     options.onProgress?.(operation);
     const { matched, done, endedAt } = operation;
     if (endedAt !== null) return { matched, done, operation };

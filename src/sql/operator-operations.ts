@@ -2,7 +2,7 @@ import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { requireBatchSize } from "../queue/arguments.js";
-import type { DeadFilter, Operation } from "../queue/dead-letters.js";
+import type { ContinueOptions, DeadFilter, Operation } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { deadConditions, deadParams } from "./dead-filter.js";
@@ -46,12 +46,17 @@ export function operatorOperations<
   const continueIn = async (
     tx: SqlExecutor,
     id: string,
-    limit: number,
-    call: CallOptions,
+    { limit, action, ...call }: CallOptions & Pick<ContinueOptions, "action"> & { readonly limit: number },
   ): Promise<Operation> => {
     const operation = await records.find(tx, id, call);
     if (operation === undefined || operation.action === "edit")
       throw new InvalidOperationError(`There is no operation ${id} on this queue that could be continued.`);
+    if ("keys" in operation.filter)
+      throw new InvalidOperationError(
+        `The operation ${id} was given keys, and its record has only their number. Discard by the keys again.`,
+      ); // without conditions it would go on with all dead messages
+    if (action !== undefined && action !== operation.action)
+      throw new InvalidOperationError(`The operation ${id} is a ${operation.action}, not a ${action}.`);
     if (operation.endedAt !== null) return operation;
     const seqs = await nextSeqs(tx, operation, limit, call);
     const params = { items: JSON.stringify(seqs), count: seqs.length, ttl_ms: null };
@@ -84,14 +89,12 @@ export function operatorOperations<
       });
     },
 
-    async continueOperation(id, { batchSize = defaults.operationBatchSize, signal } = {}) {
+    async continueOperation(id, { batchSize = defaults.operationBatchSize, action, signal } = {}) {
       requireBatchSize(batchSize);
       if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
       const operation = await runner.atomically(
-        (tx) => continueIn(tx, id.toLowerCase(), batchSize, { signal }),
-        {
-          signal,
-        },
+        (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, signal }),
+        { signal },
       );
       if (operation.endedAt !== null) log(operation);
       return operation;

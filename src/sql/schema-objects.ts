@@ -23,9 +23,10 @@ const namedConstraint = new RegExp(`^constraint (${quotedName}) (?:primary key|u
 export function schemaObjects(batches: readonly string[]): readonly SchemaObject[] {
   const found = new Map<string, SchemaObject>();
   for (const batch of batches) {
-    for (const [, word, name] of batch.matchAll(creation)) {
+    for (const match of batch.matchAll(creation)) {
+      const [, word, name] = match;
       const kind = kindOf(word!);
-      const items = kind === "table" ? itemsOf(batch) : [];
+      const items = kind === "table" ? itemsOf(batch.slice(match.index + match[0].length)) : [];
       const add = (item: string) => `alter table ${name} add ${item}`;
       const columns = items.filter(isColumn).map((item) => ({ name: item.split(/\s/)[0]!, add: add(item) }));
       const objects = [{ kind, name: unquoted(name!), batch, columns }];
@@ -52,9 +53,9 @@ const unquoted = (name: string): string =>
 
 const isColumn = (item: string): boolean => !/^(constraint|primary key|unique|check)\b/.test(item);
 
-/** The columns and constraints between the outer parentheses of a create table. */
-function itemsOf(batch: string): readonly string[] {
-  const text = batch.replace(/--[^\n]*/g, "");
+/** The columns and constraints between the outer parentheses that follow the name of a created table. */
+function itemsOf(rest: string): readonly string[] {
+  const text = rest.replace(/--[^\n]*/g, "");
   const items: string[] = [];
   let depth = 0;
   let start = 0;

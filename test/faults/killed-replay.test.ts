@@ -3,62 +3,64 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { sleep } from "../../src/base/wait.js";
 import { createInbox, type Database, type Inbox, migrate, newOwnerToken } from "../../src/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
+import { cli } from "../support/cli.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
 const total = Number(process.env.ONCEBOX_TEST_DEAD_MESSAGES ?? 300);
+const others = 5;
 const kills = 3;
 
-describe(`a replay of ${total} dead messages, killed ${kills} times and resumed`, () => {
-  let child: BundledChild;
+describe(`oncebox dead replay of ${total} messages, killed ${kills} times and resumed`, () => {
+  let command: BundledChild;
   beforeAll(async () => {
-    child = await bundleChild(fileURLToPath(new URL("./replay-child.ts", import.meta.url)));
+    command = await bundleChild(fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url)));
   });
-  afterAll(() => child?.remove());
+  afterAll(() => command?.remove());
 
-  const fill = async (inbox: Inbox): Promise<void> => {
+  const enqueueDead = async (inbox: Inbox, topic: string, size: number): Promise<void> => {
     const owner = newOwnerToken();
-    const message = { source: "s", topic: "work", payload: "x" };
-    for (let from = 0; from < total; from += 500) {
-      const size = Math.min(500, total - from);
-      await inbox.enqueue(
-        Array.from({ length: size }, (_, i) => ({ ...message, messageId: String(from + i) })),
-      );
-      await inbox.fail(owner, await inbox.claim({ owner, batchSize: size }), "503");
+    for (let from = 0; from < size; from += 500) {
+      const ids = Array.from({ length: Math.min(500, size - from) }, (_, i) => `${topic}-${from + i}`);
+      await inbox.enqueue(ids.map((messageId) => ({ source: "s", topic, payload: "x", messageId })));
+      await inbox.fail(owner, await inbox.claim({ owner, batchSize: ids.length }), "503");
     }
-    expect(await inbox.countDead()).toBe(total);
   };
 
-  /** Runs the child; kills it when it has come to `killAt`. Returns the operation's id. */
-  const replay = async (url: string, schema: string, resume: string, killAt: number): Promise<string> => {
-    const args = ["--no-warnings", child.path, url, schema, String(total), resume];
-    const running = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const exited = once(running, "exit");
-    let id = resume;
-    for await (const line of createInterface({ input: running.stdout })) {
-      const [operation, done] = line.split(" ");
-      id = operation!;
-      if (Number(done) >= killAt) running.kill("SIGKILL");
+  /** Runs the command in a process of its own, and kills that when `killAt` messages are replayed. */
+  const replay = async (inbox: Inbox, args: readonly string[], killAt?: number) => {
+    const child = spawn(process.execPath, ["--no-warnings", command.path, "dead", "replay", ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const exited = once(child, "exit");
+    const output = Promise.all([text(child.stdout), text(child.stderr)]);
+    while (killAt !== undefined && child.exitCode === null && child.signalCode === null) {
+      const [operation] = await inbox.operations();
+      if (operation !== undefined && operation.done >= killAt) child.kill("SIGKILL");
+      await sleep(5);
     }
     const [code, signal] = await exited;
-    expect(killAt < total ? signal : code).toBe(killAt < total ? "SIGKILL" : 0);
-    return id;
+    const [out, err] = await output;
+    return { code, signal, out: out.trim(), err: err.trim() };
   };
 
   /** Every replayed message dies again at once, so one that is replayed twice would be claimed twice. */
-  const account = async (db: Database, url: string, schema: string | undefined): Promise<void> => {
+  const account = async (db: Database, database: string, schema: string | undefined): Promise<void> => {
     const options = schema === undefined ? {} : { schema };
+    const where = ["--database", database, ...(schema === undefined ? [] : ["--schema", schema])];
     await migrate(db, options);
     const inbox = createInbox(db, options);
-    await fill(inbox);
+    await enqueueDead(inbox, "x", total);
+    await enqueueDead(inbox, "other", others);
     const owner = newOwnerToken();
     const claims = new Map<string, number>();
-    const die = async (): Promise<void> => {
+    const dieAgain = async (): Promise<void> => {
       for (;;) {
         const claimed = await inbox.claim({ owner, batchSize: 500 });
         if (claimed.length === 0) return;
@@ -66,33 +68,54 @@ describe(`a replay of ${total} dead messages, killed ${kills} times and resumed`
         await inbox.fail(owner, claimed, "503");
       }
     };
-    let id = "";
+    const conditions = ["--topic", "x", ...where];
+    expect(await replay(inbox, ["--dry-run", ...conditions])).toMatchObject({
+      code: 0,
+      out: `${total} would be replayed.`,
+    });
+    expect(await inbox.countDead()).toBe(total + others);
+
+    const rate = ["--rate", String(total)];
+    let resumed = conditions;
     for (let kill = 1; kill <= kills; kill++) {
-      id = await replay(url, schema ?? "", id, Math.ceil((total * kill) / (kills + 1)));
-      await die();
-      const [operation] = await inbox.operations();
-      expect(operation).toMatchObject({ id, matched: total, done: claims.size, endedAt: null });
+      const killAt = Math.ceil((total * kill) / (kills + 1));
+      expect(await replay(inbox, [...resumed, ...rate], killAt)).toEqual({
+        code: null,
+        signal: "SIGKILL",
+        out: "",
+        err: kill === 1 ? expect.stringMatching(/^Operation \S+: \d+ in the inbox\.$/) : "",
+      });
+      await dieAgain();
+      const [operation] = (await cli("dead", "operations", "--json", ...where)).out.split("\n");
+      const { id, ...record } = JSON.parse(operation!);
+      expect(record).toMatchObject({
+        action: "replay",
+        filter: { topic: "x" },
+        matched: total,
+        endedAt: null,
+      });
+      resumed = ["--resume", id, ...where];
     }
-    await replay(url, schema ?? "", id, total + 1);
-    await die();
+    expect(await replay(inbox, resumed)).toMatchObject({ code: 0, out: `Replayed ${total}.`, err: "" });
+    await dieAgain();
     expect(claims.size).toBe(total);
-    expect([...claims.values()].every((count) => count === 1)).toBe(true);
-    expect(await inbox.operations()).toMatchObject([{ id, matched: total, done: total }]);
-    expect(await inbox.countDead()).toBe(total);
+    expect([...claims].filter(([id, count]) => count !== 1 || !id.startsWith("x-"))).toEqual([]);
+    expect(await inbox.operations()).toMatchObject([{ matched: total, done: total }]);
+    expect(await inbox.countDead()).toBe(total + others);
   };
 
-  it("ADD-02 replays each message once on PostgreSQL", async () => {
+  it("ADD-02 ADD-07 replays each message once on PostgreSQL", async () => {
     const url = inject("postgresUrl");
     const database = await postgresHarness(url).open();
     await account(database.db, url, database.schema);
     await database.close();
   }, 240_000);
 
-  it("ADD-02 replays each message once on a SQLite file", async () => {
+  it("ADD-02 ADD-07 replays each message once on a SQLite file", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-replay-"));
     const file = join(folder, "shared.db");
     const db = openSqlite({ file });
-    await account(db, file, undefined);
+    await account(db, `sqlite:${file}`, undefined);
     await db.close();
     await rm(folder, { recursive: true, force: true });
   }, 240_000);

@@ -27,7 +27,7 @@ export async function readCatalogue({ dialect, driver }: Database, schema: strin
   };
 }
 
-/** Compares a queue's tables, columns, indexes, views and routines with what this version's migrations create. */
+/** Compares the tables, columns, indexes, views and routines of a queue, and the tables that queues share, with what `migrate` creates. */
 export async function checkSchema(
   db: Database,
   queue: QueueNames,
@@ -35,11 +35,13 @@ export async function checkSchema(
 ): Promise<readonly Finding[]> {
   const ledger = await checkLedger(db, queue);
   if (ledger.some(({ level }) => level === "problem")) return ledger; // the objects would be found missing one by one
-  const { inspection, migrations, routines } = db.dialect;
+  const { inspection, ledger: shared, migrations, routines } = db.dialect;
+  const prepared = shared.prepare(queue.schema);
   const created = migrations[queue.kind].flatMap(({ up }) => up(queue));
   const renewed = routines(queue);
-  const renewedNames = new Set(schemaObjects(renewed).map(nameOf));
-  const batches = [...created, ...renewed];
+  const sharedTables = schemaObjects(prepared).filter(({ kind }) => kind === "table");
+  const renewedNames = new Set([...sharedTables, ...schemaObjects(renewed)].map(nameOf));
+  const batches = [...prepared, ...created, ...renewed];
   const comparison: Comparison = { ...(await read()), batches, isName: inspection.isName };
   const findings = schemaObjects(batches).flatMap((object) =>
     checkObject(object, comparison, renewedNames.has(nameOf(object)) ? migrateCommand : object.batch),

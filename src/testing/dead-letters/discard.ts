@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { discardDead } from "../../queue/replay-dead.js";
 import type { QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
@@ -24,6 +25,18 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.operations()).toMatchObject([
         { action: "discard", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
       ]);
+    });
+
+    it("ADD-02 one that was interrupted is not continued without its keys", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, ["410", "503"]);
+      await expect(store.discard([null as never], { by: "alice" })).rejects.toThrow();
+      const [operation] = await store.operations();
+      expect(operation).toMatchObject({ action: "discard", done: 0, endedAt: null });
+      const resumed = discardDead(store, {}, { by: "alice", resume: operation!.id });
+      await expect(resumed).rejects.toBeInstanceOf(InvalidOperationError);
+      expect(await store.countDead()).toBe(2);
     });
 
     it("ADD-02 a call without a name is refused, and deletes nothing", async () => {

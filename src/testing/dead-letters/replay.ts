@@ -88,6 +88,21 @@ export function replayDeadTests({ queue, ids }: QueueContext): void {
       expect((await store.list()).messages).toMatchObject([{ lastError: "503" }]);
     });
 
+    it("ADD-02 a replay is not continued as a discard, nor a discard as a replay", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, ["503"]);
+      const by = "alice";
+      const { id: replay } = await store.startOperation("replay", {}, { by });
+      const { id: discard } = await store.startOperation("discard", {}, { by });
+      for (const call of [
+        () => discardDead(store, {}, { by, resume: replay }),
+        () => replayDead(store, {}, { by, resume: discard }),
+      ])
+        await expect(call()).rejects.toBeInstanceOf(InvalidOperationError);
+      expect(await store.countDead()).toBe(1);
+    });
+
     it("ADD-02 refuses bad names, rates, conditions and operations", async () => {
       const { store } = await queue();
       const by = "alice";

@@ -87,6 +87,26 @@ describe("doctor on SQLite", () => {
     );
   });
 
+  it("ADD-14 finds what the queues' shared tables lack", async () => {
+    const without = await damaged("drop table oncebox_operations");
+    expect((await doctor("--database", without.url)).findings).toMatchObject([
+      { message: "The table oncebox_operations is missing.", run: "oncebox migrate" },
+    ]);
+    const { db, url, run } = await damaged(
+      "alter table oncebox_operations drop column ended_at",
+      "alter table oncebox_migrations drop column applied_at",
+    );
+    const { findings } = await doctor("--database", url);
+    expect(findings.map(({ message }) => message)).toEqual([
+      "The column applied_at of oncebox_migrations is missing.",
+      "The column ended_at of oncebox_operations is missing.",
+    ]);
+    await run(findings[1]!.run!);
+    await db.close();
+    expect((await doctor("--database", url)).findings).toHaveLength(1);
+    await without.db.close();
+  });
+
   it("ADD-14 finds pending migrations, and those of a newer version", async () => {
     const pending = await damaged("delete from oncebox_migrations where queue like 'outbox%'");
     expect((await doctor("--database", pending.url)).findings).toMatchObject([
@@ -296,6 +316,16 @@ describe("doctor on SQL Server, without a server", () => {
     expect(ofKind("index")).toEqual(expect.arrayContaining(["Inbox_Key", "Inbox_Dead", "OutboxState_PK"]));
     const tables = batches.filter((batch) => /^\s*create table /m.test(batch)).length;
     expect(ofKind("table")).toHaveLength(tables);
+    const named = schemaObjects(schemaBatches(sqlServerDialect, { schema: "a(b)" }));
+    const columnsOf = (table: string) => named.find(({ name }) => name === table)!.columns;
+    expect(columnsOf("oncebox_migrations").map(({ name }) => name)).toEqual([
+      "queue",
+      "number",
+      "name",
+      "applied_at",
+    ]);
+    expect(columnsOf("oncebox_operations").map(({ name }) => name)).toContain("ended_at");
+    expect(columnsOf("InboxState").map(({ name }) => name)).toContain("last_error");
   });
 });
 

@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
@@ -137,14 +137,85 @@ describe("commands on messages", () => {
     expect((await dead("replay", "--error", "timed", "--dry-run", "--json")).out).toBe(
       '{"matched":1,"replayed":0}',
     );
-    expect((await dead("replay", "--error", "timed", "--rate", "1000", "--json")).out).toBe('{"replayed":1}');
+    const { out } = await dead("replay", "--error", "timed", "--rate", "1000", "--json");
+    expect(JSON.parse(out)).toEqual({ replayed: 1, operations: [expect.stringMatching(/^[0-9a-f-]{36}$/)] });
     expect((await dead("replay", "--all", "--dry-run")).out).toBe("2 would be replayed.");
-    expect((await dead("replay", "--queue", "outbox")).out).toBe("Replayed 1.");
+    expect((await dead("replay", "--queue", "outbox", "--all")).out).toBe("Replayed 1.");
     expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
     expect((await dead("list")).out).toBe("inbox: no messages\noutbox: no messages");
+    expect(await dead("replay", "--all")).toEqual({ code: exitCodes.ok, out: "Replayed 0.", err: "" });
   });
 
-  it("ADD-07 dead replay draws a bar on a terminal, stops at Ctrl-C, and says that there is more", async () => {
+  it("ADD-02 ADD-07 dead discard deletes one by its key, or those that match, and nothing that is not dead", async () => {
+    const { url, failed } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    expect((await dead("discard", "--topic", "paid", "--dry-run")).out).toBe("1 would be discarded.");
+    expect((await dead("discard", "--all", "--dry-run", "--json")).out).toBe('{"matched":3,"discarded":0}');
+    expect(await dead("discard", "stripe/evt/3")).toMatchObject({
+      code: exitCodes.failed,
+      err: "stripe/evt/3 was not discarded. It is not dead: its state is Processing.",
+    });
+    expect((await dead("operations")).out).toBe("no operations");
+    expect(await dead("discard", String(failed), "--by", "alice")).toMatchObject({
+      code: exitCodes.ok,
+      out: `Discarded ${failed}.`,
+    });
+    expect((await dead("discard", "--topic", "paid", "--rate", "1000")).out).toBe("Discarded 1.");
+    const keys = jsonLines((await cli("list", "--json", "--database", url)).out).map(({ key }) => key);
+    expect(keys).toEqual(["erp/2", "stripe/evt/3", expect.any(String)]);
+    expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
+      {
+        queue: "inbox:Inbox",
+        action: "discard",
+        by: userInfo().username,
+        filter: { topic: "paid" },
+        done: 1,
+      },
+      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: 1 }, done: 1 },
+    ]);
+  });
+
+  it("ADD-02 ADD-07 dead groups counts by error, and a group can be replayed", async () => {
+    const file = join(folder, `${crypto.randomUUID()}.db`);
+    const db = openSqlite({ file });
+    await migrate(db);
+    const inbox = createInbox(db);
+    const owner = newOwnerToken();
+    const message = { source: "s", topic: "t", payload: "x" };
+    await inbox.enqueue(Array.from({ length: 4 }, (_, i) => ({ ...message, messageId: String(i) })));
+    const claimed = await inbox.claim({ owner });
+    for (const [at, error] of ["order 1 is gone", "order 22 is gone", "", "503"].entries())
+      await inbox.fail(owner, [claimed[at]!], error);
+    await db.close();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", `sqlite:${file}`);
+    const { out } = await dead("groups");
+    expect(out).toMatch(
+      /^INBOX GROUP +COUNT +FIRST +LAST +EXAMPLE +ERROR\n[0-9a-f]{16} +2 .*order \d+ is gone\n/,
+    );
+    expect(out).toMatch(/\noutbox: no dead messages$/);
+    const groups = jsonLines((await dead("groups", "--json")).out);
+    expect(groups.map(({ count }) => count)).toEqual([2, 1, 1]);
+    expect(groups[0]).toMatchObject({ queue: "inbox", example: expect.stringMatching(/^s\/[01]$/) });
+    expect((await dead("replay", "--group", groups[0].errorGroup)).out).toBe("Replayed 2.");
+    expect((await dead("discard", "--group", "none")).out).toBe("Discarded 1.");
+    expect(jsonLines((await dead("list", "--json")).out)).toMatchObject([{ key: "s/3", lastError: "503" }]);
+  });
+
+  it("ADD-07 show prints the failed attempts: when, which worker, which error", async () => {
+    const { url } = await filled();
+    for (const command of [["show"], ["dead", "show"]]) {
+      const show = (...args: string[]) => cli(...command, "erp/2", ...args, "--database", url);
+      expect((await show()).out).toMatch(
+        /\n\nFAILED ATTEMPT +AT +WORKER +ERROR\n1 +\d{4}-\S+Z +\S+ +timed \\u001b\[2Jout$/,
+      );
+      expect(JSON.parse((await show("--json")).out).failedAttempts).toMatchObject([
+        { attempt: 1, worker: expect.any(String), error: "timed \u001b[2Jout" },
+      ]);
+    }
+    expect((await cli("show", "stripe/evt/3", "--database", url)).out).not.toContain("FAILED");
+  });
+
+  it("ADD-07 dead replay draws a bar on a terminal, stops at Ctrl-C, says that there is more, and is resumed", async () => {
     const { url } = await filled();
     const stopping = new AbortController();
     const drawn: string[] = [];
@@ -162,8 +233,27 @@ describe("commands on messages", () => {
     });
     expect(code).toBe(exitCodes.more);
     expect(drawn).toEqual([`replaying [${"#".repeat(10)}${".".repeat(20)}] 33 % (1 of 3)`, ""]);
-    expect(out).toEqual(["Replayed 1.", expect.stringMatching(/Stopped before the end/)]);
-    expect((await cli("dead", "replay", "--all", "--dry-run", "--database", url)).out).toMatch(/^2 /);
+    expect(out).toEqual([
+      expect.stringMatching(/^Operation \S+: 2 in the inbox\.$/),
+      expect.stringMatching(/^Operation \S+: 1 in the outbox\.$/),
+      expect.stringMatching(/^Stopped before the end\. Go on with: oncebox dead replay --resume \S+$/),
+      expect.stringMatching(/^Stopped before the end/),
+      "Replayed 1.",
+    ]);
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    expect((await dead("replay", "--all", "--dry-run")).out).toMatch(/^2 /);
+    const table = (await dead("operations")).out;
+    expect(table.match(/ unfinished /g)).toHaveLength(2);
+    const ids = out.slice(0, 2).map((line) => line.slice("Operation ".length, line.indexOf(":")));
+    expect(await dead("discard", "--resume", ids[0]!)).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringMatching(/is a replay, not a discard/),
+    });
+    expect((await dead("replay", "--resume", ids[1]!)).out).toBe("Replayed 1.");
+    const [first, second] = jsonLines((await dead("operations", "--json")).out);
+    expect([first.id, first.endedAt, second.id]).toEqual([ids[0], null, ids[1]]); // unfinished first, though it is older
+    expect((await dead("replay", "--resume", ids[0]!.toUpperCase())).out).toBe("Replayed 2.");
+    expect((await dead("replay", "--all", "--dry-run")).out).toMatch(/^0 /);
   });
 
   it("ADD-07 FUN-07 of an app with tenants the commands show one tenant's messages", async () => {
@@ -182,6 +272,9 @@ describe("commands on messages", () => {
     );
     const list = (...args: string[]) => cli("list", "--app", app, ...args);
     expect((await list("--tenant", "a", "--source", "erp")).out).toMatch(/erp\/2/);
+    const discarded = await cli("dead", "discard", "--source", "erp", "--app", app, "--tenant", "a");
+    expect(discarded).toMatchObject({ code: exitCodes.ok, out: "Discarded 1." });
+    expect((await list("--tenant", "a", "--source", "erp")).out).toBe("inbox: no messages");
     for (const [args, words] of [
       [[], /Name one with --tenant/],
       [["--tenant", "c"], /no tenant "c"/],
@@ -200,7 +293,7 @@ describe("commands on messages", () => {
     [["list", "--tenant", "a"], /an app with tenants/],
     [["show"], /KEY is missing/],
     [["show", "nokey"], /"nokey" is not a key/],
-    [["dead"], /must be list or show or replay/],
+    [["dead"], /must be list or groups or show or replay or discard or operations/],
     [["dead", "list", "erp/2"], /takes no KEY/],
     [["dead", "list", "--dry-run"], /dead list has no option --dry-run/],
     [["dead", "replay", "--limit", "5"], /dead replay has no option --limit/],
@@ -208,6 +301,16 @@ describe("commands on messages", () => {
     [["dead", "replay", "erp/2", "--topic", "t"], /not both/],
     [["dead", "replay", "erp/2", "--dry-run"], /for a replay by conditions/],
     [["dead", "replay", "--all", "--rate", "0"], /--rate must be 1 or more/],
+    [["dead", "replay", "--queue", "inbox"], /needs KEY, a condition/],
+    [["dead", "replay", "erp/2", "--by", "alice"], /has no record/],
+    [["dead", "discard"], /dead discard needs KEY, a condition/],
+    [["dead", "discard", "--queue", "outbox"], /dead discard needs KEY, a condition/],
+    [["dead", "discard", "--error", ""], /--error is empty/],
+    [["dead", "discard", "--group", ""], /--group is empty/],
+    [["dead", "discard", "erp/2", "--all"], /not both/],
+    [["dead", "discard", "--resume", "x", "--topic", "t"], /The rest is in the operation's record/],
+    [["dead", "operations", "erp/2"], /takes no KEY/],
+    [["dead", "operations", "--topic", "t"], /dead operations has no option --topic/],
   ])("ADD-07 %j is refused", async (args, words) => {
     const file = join(folder, "refused.db");
     await writeFile(file, "");

@@ -1,0 +1,32 @@
+import { type Change, pastOf, sentenceOf } from "./change.js";
+import { type CommandInput, exitCodes } from "./command.js";
+import { deadState } from "./message-filter.js";
+import { formatKey, getMessage, type MessageKey } from "./message-key.js";
+import { operatorName } from "./operator-name.js";
+import { type AnyKey, type QueueStore, type QueueStores, storeOf } from "./queue-stores.js";
+
+/** Replays or discards one message. */
+export async function changeOne(
+  change: Change,
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  key: MessageKey,
+): Promise<number> {
+  const message = await getMessage(stores, key);
+  const isDead = message?.state === deadState[key.queue];
+  if (isDead && (await settle(change, storeOf(stores, key.queue), key.key, () => operatorName(values)))) {
+    const result = { [pastOf[change]]: 1 };
+    terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${formatKey(key.key)}.`);
+    return exitCodes.ok;
+  }
+  const state = isDead ? "is not dead any more" : `is not dead: its state is ${message?.state}`;
+  const why = message === null ? `is not in the ${key.queue}` : state;
+  terminal.err(`${formatKey(key.key)} was not ${pastOf[change]}. It ${why}.`);
+  return exitCodes.failed;
+}
+
+async function settle(change: Change, store: QueueStore, key: AnyKey, by: () => string): Promise<boolean> {
+  const { changed } =
+    change === "replay" ? await store.replay([key]) : await store.discard([key], { by: by() });
+  return changed.length === 1;
+}

@@ -1,0 +1,49 @@
+import type { DeadGroup } from "../queue/dead-letters.js";
+import { type CommandInput, count, exitCodes } from "./command.js";
+import { deadFilterOf, noErrorGroup, type QueueKind, queuesOf } from "./message-filter.js";
+import { formatKey } from "./message-key.js";
+import { type AnyKey, type QueueStores, storeOf, withStores } from "./queue-stores.js";
+import { tableLines } from "./table.js";
+
+/** Prints the dead messages of each queue by error, the largest group first. */
+export const listDeadGroups = (input: CommandInput): Promise<number> => {
+  const queues = queuesOf(input.values);
+  return withStores(input, async (stores) => {
+    for (const queue of queues) await printGroups(input, stores, queue);
+    return exitCodes.ok;
+  });
+};
+
+async function printGroups(
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  queue: QueueKind,
+): Promise<void> {
+  const limit = count(values, "limit") ?? 50;
+  const filter = { ...deadFilterOf(values), limit, signal: terminal.signal };
+  const groups = await storeOf(stores, queue).deadGroups(filter);
+  if (values.json) for (const group of groups) terminal.out(JSON.stringify(shown(queue, group)));
+  else if (groups.length === 0) terminal.out(`${queue}: no dead messages`);
+  else {
+    const head = [`${queue.toUpperCase()} GROUP`, "COUNT", "FIRST", "LAST", "EXAMPLE", "ERROR"];
+    for (const line of tableLines(head, groups.map(row), terminal.columns)) terminal.out(line);
+  }
+}
+
+const nameOf = ({ errorGroup }: DeadGroup<AnyKey>): string => errorGroup || noErrorGroup;
+
+const shown = (queue: QueueKind, group: DeadGroup<AnyKey>): object => ({
+  queue,
+  ...group,
+  errorGroup: nameOf(group),
+  example: formatKey(group.example),
+});
+
+const row = (group: DeadGroup<AnyKey>): readonly string[] => [
+  nameOf(group),
+  String(group.count),
+  group.firstAt.toISOString(),
+  group.lastAt.toISOString(),
+  formatKey(group.example),
+  group.error ?? "",
+];

@@ -1,0 +1,41 @@
+import type { Operation } from "../queue/dead-letters.js";
+import { type CommandInput, count, exitCodes } from "./command.js";
+import { queuesOf } from "./message-filter.js";
+import { storeOf, withStores } from "./queue-stores.js";
+import { tableLines } from "./table.js";
+
+/** Of each queue: enough to find an unfinished one among them. */
+const mostRecords = 1_000;
+
+/** Prints the records of operations: the unfinished ones, then the newest. */
+export const listOperations = ({ values, ...input }: CommandInput): Promise<number> => {
+  const queues = queuesOf(values);
+  const limit = count(values, "limit") ?? 50;
+  const { terminal } = input;
+  return withStores({ values, ...input }, async (stores) => {
+    const all: Operation[] = [];
+    for (const queue of queues)
+      all.push(...(await storeOf(stores, queue).operations({ limit: mostRecords, signal: terminal.signal })));
+    const operations = all.sort(unfinishedFirst).slice(0, limit);
+    if (values.json) for (const operation of operations) terminal.out(JSON.stringify(operation));
+    else if (operations.length === 0) terminal.out("no operations");
+    else for (const line of tableLines(head, operations.map(row), terminal.columns)) terminal.out(line);
+    return exitCodes.ok;
+  });
+};
+
+const unfinishedFirst = (a: Operation, b: Operation): number =>
+  Number(a.endedAt !== null) - Number(b.endedAt !== null) || b.at.getTime() - a.at.getTime();
+
+const head = ["OPERATION", "ACTION", "QUEUE", "BY", "BEGAN", "ENDED", "DONE", "CONDITIONS"];
+
+const row = (operation: Operation): readonly string[] => [
+  operation.id,
+  operation.action,
+  operation.queue,
+  operation.by,
+  operation.at.toISOString(),
+  operation.endedAt?.toISOString() ?? "unfinished",
+  `${operation.done} of ${operation.matched}`,
+  JSON.stringify(operation.filter),
+];

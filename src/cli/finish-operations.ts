@@ -1,0 +1,70 @@
+import type { Operation } from "../queue/dead-letters.js";
+import { discardDead, replayDead } from "../queue/replay-dead.js";
+import { type Change, pastOf, sentenceOf } from "./change.js";
+import { type CommandInput, exitCodes, type Terminal } from "./command.js";
+import type { QueueKind } from "./message-filter.js";
+import { progressBar } from "./progress.js";
+import { type QueueStores, storeOf } from "./queue-stores.js";
+
+export interface Begun {
+  readonly queue: QueueKind;
+  readonly operation: Operation;
+}
+
+const changeAll = { replay: replayDead, discard: discardDead } as const;
+
+/** Does what is left of operations, and says how many messages they changed. */
+export async function finishOperations(
+  change: Change,
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  begun: readonly Begun[],
+  ratePerSecond: number | undefined,
+): Promise<number> {
+  const { signal } = terminal;
+  const progress = progressOf(change, begun, terminal);
+  try {
+    for (const { queue, operation } of begun) {
+      const { id: resume, by } = operation;
+      const options = { by, resume, ratePerSecond, signal, onProgress: progress.show };
+      await changeAll[change](storeOf(stores, queue), {}, options);
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    progress.end();
+  }
+  const done = progress.done();
+  const operations = begun.map(({ operation }) => operation.id);
+  terminal.out(
+    values.json ? JSON.stringify({ [pastOf[change]]: done, operations }) : `${sentenceOf[change]} ${done}.`,
+  );
+  return progress.isComplete() ? exitCodes.ok : exitCodes.more;
+}
+
+function progressOf(change: Change, begun: readonly Begun[], terminal: Terminal) {
+  const latest = new Map(begun.map(({ operation }) => [operation.id, operation]));
+  const sum = (of: (operation: Operation) => number): number =>
+    [...latest.values()].reduce((total, operation) => total + of(operation), 0);
+  const done = () => sum((operation) => operation.done);
+  const unfinished = () => [...latest.values()].filter(({ endedAt }) => endedAt === null);
+  const bar = progressBar(
+    terminal,
+    `${change}ing`,
+    sum(({ matched }) => matched),
+  );
+  return {
+    done,
+    isComplete: () => unfinished().length === 0,
+    show(operation: Operation): void {
+      latest.set(operation.id, operation);
+      bar.show(done());
+    },
+    /** Also after an error: the commands are needed most then. */
+    end(): void {
+      bar.end();
+      for (const { id } of unfinished())
+        terminal.err(`Stopped before the end. Go on with: oncebox dead ${change} --resume ${id}`);
+    },
+  };
+}
