@@ -7,25 +7,25 @@ import { postgresHarness } from "../support/postgres-harness.js";
 import { drainUnderFire } from "./killed-dispatchers.js";
 
 describe("dispatcher processes killed at random", () => {
-  it("FUN-05 ADD-11 IBX-105 four of them drain 20,000 messages on PostgreSQL: none lost, every repetition explained by a kill", async () => {
+  it("FUN-05 ADD-11 IBX-105 four of them drain 10,000 messages on PostgreSQL: none lost, every repetition explained by a kill", async () => {
     const url = inject("postgresUrl");
     const database = await postgresHarness(url).open();
     await drainUnderFire({
       db: database.db,
       url,
       schema: database.schema,
-      messages: 20_000,
+      messages: 10_000,
       processes: 4,
       kills: 12,
     });
     await database.close();
   }, 240_000);
 
-  it("FUN-05 ADD-11 IBX-105 four of them drain 20,000 messages on a SQLite file: none lost, every repetition explained by a kill", async () => {
+  it("FUN-05 ADD-11 IBX-105 four of them drain 10,000 messages on a SQLite file: none lost, every repetition explained by a kill", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-kill-db-"));
     const file = join(folder, "shared.db");
     const db = openSqlite({ file });
-    await drainUnderFire({ db, url: file, schema: undefined, messages: 20_000, processes: 4, kills: 12 });
+    await drainUnderFire({ db, url: file, schema: undefined, messages: 10_000, processes: 4, kills: 12 });
     await db.close();
     await rm(folder, { recursive: true, force: true });
   }, 240_000);
