@@ -59,6 +59,25 @@ const ack = (sentAt: number, at: number, owner: string, seq: number, isLost = fa
 const gap = (from: number, at: number): RecordOf<"gap"> => ({ kind: "gap", from, at });
 const seen = (at: number): RecordOf<"gap"> => gap(at, at);
 
+const abandon = (sentAt: number, at: number, owner: string, seq: number): RecordOf<"settle"> => ({
+  ...ack(sentAt, at, owner, seq),
+  what: "abandon",
+});
+/** A message that failed, whose abandoning is confirmed late: its own process has claimed it again by then. */
+const abandonedAndClaimed = (startedAgainAt: number): readonly SoakProcess[] => [
+  left(
+    "p",
+    claim(0, "a", 1),
+    start(1, "a", 1),
+    end(10, "a", 1, "error"),
+    claim(300, "b", 1),
+    renew(640, "b", 1),
+    ...[abandon(11, 1_500, "a", 1), start(startedAgainAt, "b", 1)].sort((one, other) => one.at - other.at),
+    end(1_510, "b", 1),
+    ack(1_511, 1_520, "b", 1),
+  ),
+];
+
 /** Claimed at `at`, handled from 1 to 10 ms after it, acknowledged at 20. */
 const handled = (at: number, owner: string, seq: number): readonly SoakRecord[] => [
   claim(at, owner, seq),
@@ -94,10 +113,15 @@ describe("the checker of the soak accepts", () => {
           claim(0, "a", 1),
           start(1, "a", 1),
           end(2, "a", 1, "error"),
-          { ...ack(3, 4, "a", 1), what: "abandon" },
+          abandon(3, 4, "a", 1),
           ...handled(100, "b", 1),
         ),
       ],
+    ],
+    [
+      "a message that is claimed again after it was abandoned, and starts when that is confirmed",
+      [done(1, "b")],
+      abandonedAndClaimed(1_501),
     ],
     [
       "a process that was killed before its acknowledgement was confirmed, after it was stored",
@@ -367,6 +391,12 @@ describe("the checker of the soak finds", () => {
           ack(1_201, 1_210, "b", 1),
         ),
       ],
+    ],
+    [
+      "notHandledWhileItIsSettled",
+      "a message that is claimed again after it was abandoned, and starts before that is confirmed",
+      [done(1, "b")],
+      abandonedAndClaimed(1_499),
     ],
     [
       "poisonDiesAlone",

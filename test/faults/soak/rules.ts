@@ -121,10 +121,11 @@ export const everySuccessIsAcknowledged: Rule = (facts) =>
     .map((handling) => `${where(handling)} succeeded, and was neither acknowledged nor lost by a fault`);
 
 /** A lease ends while its process holds the message only if the process could not renew it. */
-export const leasesAreKept: Rule = ({ run, handlings }) =>
-  handlings.flatMap((handling) => {
+export const leasesAreKept: Rule = (facts) =>
+  facts.handlings.flatMap((handling) => {
+    const { run } = facts;
     const { lease } = handling;
-    const heldUntil = endOfHold(handling);
+    const heldUntil = endOfHold(facts, handling);
     const lapse = lapseOf(lease, heldUntil);
     if (lapse === undefined || isExplained(run, lease.process, lapse)) return [];
     const failed = lease.failedCalls.filter(({ what }) => what === "renew").length;
@@ -136,9 +137,9 @@ export const leasesAreKept: Rule = ({ run, handlings }) =>
 /**
  * A settlement that the database executes locks the row, so nobody else can have it, though its process may hear of that
  * later: `doneAt` is when an acknowledgement began, and a renewal that finds the message settled shows that another
- * settlement had been executed. A transaction that acknowledges its message holds it by the same lock.
+ * settlement had been executed, as a later claim does. A transaction that acknowledges its message holds it by the same lock.
  */
-function endOfHold({ lease, end }: Handling): number {
+function endOfHold(facts: Facts, { lease, end }: Handling): number {
   const { message, owner, settlements, lostRenewals, process } = lease;
   const endedAt = end?.at ?? lastRecordAt(process);
   if (message.topic === "transactional") return endedAt;
@@ -147,7 +148,13 @@ function endOfHold({ lease, end }: Handling): number {
   const isAcked = message.doneBy === owner;
   if (!isAcked && !settlement?.changed.includes(message.seq)) return confirmedAt;
   const executedAt = isAcked && message.doneAt !== null ? message.doneAt : confirmedAt;
-  return Math.min(confirmedAt, executedAt, ...lostRenewals.map(({ at }) => at));
+  const claims = facts.leasesOf(message).filter(({ claimedAt }) => claimedAt > lease.claimedAt);
+  return Math.min(
+    confirmedAt,
+    executedAt,
+    ...lostRenewals.map(({ at }) => at),
+    ...claims.map(({ claimedAt }) => claimedAt),
+  );
 }
 
 /** Nobody takes a message whose lease is live by the clock of its owner. */
@@ -165,24 +172,29 @@ export const liveLeasesAreNotLost: Rule = ({ leases }) =>
     return [`${nameOf(message)}: process ${process.id} lost its live lease at ${live.at.toFixed(1)}`];
   });
 
-/** A claim that brings a message whose settlement is under way does not start it. */
+/**
+ * A claim that brings a message whose settlement is under way does not start it, unless the settlement turns out to have
+ * been executed before the claim and to have made the message due again: then it starts after the confirmation of that.
+ */
 export const notHandledWhileItIsSettled: Rule = (facts) =>
   facts.handlings.flatMap((handling) => {
     const { lease } = handling;
     const settling = facts
       .handlingsOf(lease.message)
-      .find((earlier) => earlier !== handling && isSettlingAt(facts, earlier, lease));
+      .find((earlier) => earlier !== handling && isSettlingAt(facts, earlier, handling));
     return settling === undefined ? [] : [`${where(handling)} while its settlement was under way`];
   });
 
-/** Whether the process of the later claim was settling the message when that claim returned. */
-function isSettlingAt(facts: Facts, { lease, end }: Handling, later: LeaseFacts): boolean {
-  const { claimedAt, process, message } = later;
+/** Whether the process of the later claim was settling the message for good when that claim returned. */
+function isSettlingAt(facts: Facts, { lease, end }: Handling, later: Handling): boolean {
+  const { claimedAt, process, message } = later.lease;
   if (lease.process !== process || end === undefined || end.at >= claimedAt) return false;
   if (message.topic === "transactional") return false; // settled when its handler ended, or not at all
   const settled = lease.settlements.find(({ at }) => at >= end.at);
   const tries = lease.failedCalls.filter(({ what, at }) => what !== "renew" && at < claimedAt).length;
   if (tries >= settlementTries || (settled !== undefined && settled.at <= claimedAt)) return false;
+  const isDueAgain = settled !== undefined && settled.what !== "ack" && settled.changed.includes(message.seq);
+  if (isDueAgain && settled.at <= later.start.at) return false;
   // A handler whose lease was known to be lost is not settled.
   const wasClaimedMeanwhile = facts
     .leasesOf(message)
