@@ -1,6 +1,6 @@
 import { defined } from "../base/defined.js";
 import { safeReason } from "../base/safe-reason.js";
-import { inSpan, type SpanStart } from "../base/tracing.js";
+import { inSpan, processSpan } from "../base/tracing.js";
 import { InvalidOperationError } from "../errors.js";
 import { compose } from "../middleware/compose.js";
 import { inbox } from "../middleware/inbox-middleware.js";
@@ -43,17 +43,6 @@ export function consumeJob({ definition, db, logger, wakeUp }: OpenApp): Consume
   };
 }
 
-/** Only senders whom the queue allows can set the headers, so the span is a child of theirs. */
-const spanOf = ({ messageId, topic, headers }: TriggerMessage): SpanStart => ({
-  name: `process ${topic}`,
-  kind: "consumer",
-  cause: headers,
-  isChild: true,
-  attributes: {
-    "messaging.system": "oncebox",
-    "messaging.operation.name": "process",
-    "messaging.operation.type": "process",
-    "messaging.destination.name": topic,
-    "messaging.message.id": messageId,
-  },
-});
+/** Only senders whom the queue allows can set the headers. */
+const spanOf = ({ messageId, topic, headers }: TriggerMessage) =>
+  processSpan(topic, headers, { "messaging.message.id": messageId });

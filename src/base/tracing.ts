@@ -39,6 +39,25 @@ export interface Telemetry {
   readonly tracing?: Tracing | undefined;
 }
 
+/** The span of the handling of one message. Its sender is known, so the span is a child of the one that sent it. */
+export const processSpan = (
+  topic: string,
+  headers: TracedHeaders | null | undefined,
+  attributes: MetricAttributes,
+): SpanStart => ({
+  name: `process ${topic}`,
+  kind: "consumer",
+  cause: headers,
+  isChild: true,
+  attributes: {
+    "messaging.system": "oncebox",
+    "messaging.operation.name": "process",
+    "messaging.operation.type": "process",
+    "messaging.destination.name": topic,
+    ...attributes,
+  },
+});
+
 /** The headers that carry a context (https://www.w3.org/TR/trace-context/). */
 export const traceHeaderNames: readonly string[] = ["traceparent", "tracestate"];
 

@@ -32,16 +32,16 @@ const age = (values: Values, name: string): number | undefined =>
   values[name] === undefined ? undefined : duration(values, name, "");
 
 /** An empty text would be found in every error. It comes from a shell's variable that is not set. */
-function words(values: Values, name: string): string | undefined {
+function givenText(values: Values, name: string): string | undefined {
   if (values[name] === "") throw new UsageError(`--${name} is empty.`);
   return text(values, name);
 }
 
 export const filterOf = (values: Values): MessageFilter =>
   defined({
-    topic: words(values, "topic"),
-    source: words(values, "source"),
-    error: words(values, "error"),
+    topic: givenText(values, "topic"),
+    source: givenText(values, "source"),
+    error: givenText(values, "error"),
     olderThanMs: age(values, "older-than"),
     newerThanMs: age(values, "newer-than"),
   });
@@ -86,6 +86,6 @@ export const groupHelp = { group: "dead messages of this error group, as `dead g
 export const noErrorGroup = "none";
 
 export function deadFilterOf(values: Values): DeadFilter {
-  const group = words(values, "group");
+  const group = givenText(values, "group");
   return defined({ ...filterOf(values), errorGroup: group === noErrorGroup ? "" : group });
 }

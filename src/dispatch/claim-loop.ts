@@ -38,8 +38,7 @@ export const untilPollMs = <Message extends QueueMessage, Tx>(
 
 /**
  * Up to one batch of messages may wait for a topic or partition limit while the run claims others. A message that must be
- * handled alone stops claiming. With quick handlers the next batch is claimed before this one is handled: the database works
- * meanwhile.
+ * handled alone stops claiming.
  */
 function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): boolean {
   if (isStopping(run) || !hasTimeToClaim(run) || holdsSuspect(run)) return false;
@@ -48,19 +47,9 @@ function wantsMore<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>)
   const { concurrency, batchSize } = run.config;
   if (run.settling.size >= mostSettlingBatches * batchSize) return false;
   const usableMs = run.time.usableMs();
-  const startable = run.waiting.filter((held) => isStartable(run, held, usableMs));
-  if (run.waiting.length - startable.length >= batchSize) return false;
-  return startable.length < concurrency || (startable.length <= batchSize && areQuick(run, startable));
-}
-
-/** Whether the handlers of these messages are likely to have ended before a claim returns. */
-function areQuick<Message extends QueueMessage, Tx>(
-  { time, config }: RunState<Message, Tx>,
-  startable: RunState<Message, Tx>["waiting"],
-): boolean {
-  const topics = new Set(startable.map(({ topic }) => topic));
-  const longestMs = Math.max(...[...topics].map(({ durations }) => durations.meanMs()));
-  return (longestMs * startable.length) / config.concurrency < time.storeCallMs();
+  let startable = 0;
+  for (const held of run.waiting) if (isStartable(run, held, usableMs)) startable++;
+  return startable < concurrency && run.waiting.length - startable < batchSize;
 }
 
 async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>): Promise<void> {
@@ -68,9 +57,8 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
   const owner = newOwnerToken();
   const { claimableEvents } = run;
   const startedAt = performance.now();
-  const options = { owner, leaseMs: config.leaseMs, batchSize: claimSize(run) };
-  let isFull = false;
   try {
+    const options = { owner, leaseMs: config.leaseMs, batchSize: claimSize(run) };
     const messages = await withDeadline(
       longestClaimMs(config),
       "A claim",
@@ -85,14 +73,12 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
     if (messages.length > 0) run.polls.foundMessages();
     else if (run.isDrained) run.polls.foundNothing(now);
     keepClaimed(run, messages, owner, startedAt);
-    isFull = messages.length >= options.batchSize;
   } catch (error) {
     if (claimAbort.signal.aborted) return;
     databaseFailed(run, error);
     logger.error("claim failed", { error: describeThrown(error) });
   } finally {
     run.isClaiming = false;
-    if (isFull) claimMore(run); // more are likely to be there, and the handlers of these have not begun
     run.changed.notify();
   }
 }

@@ -1,5 +1,12 @@
 import { defined } from "../base/defined.js";
-import { errorType, inSpan, type SpanEnd, type SpanStart, type Tracing } from "../base/tracing.js";
+import {
+  errorType,
+  inSpan,
+  processSpan,
+  type SpanEnd,
+  type SpanStart,
+  type Tracing,
+} from "../base/tracing.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type Handled, handleMessage } from "./handle-message.js";
 import type { HeldMessage, RunState } from "./run-state.js";
@@ -17,24 +24,15 @@ function spanOf<Message extends QueueMessage, Tx>(
 ): SpanStart {
   const { topic, correlationId, attempt, headers } = message;
   const { source, messageId } = config.describe(message);
-  return {
-    name: `process ${topic}`,
-    kind: "consumer",
-    cause: headers,
-    isChild: true,
-    attributes: defined({
-      "messaging.system": "oncebox",
-      "messaging.operation.name": "process",
-      "messaging.operation.type": "process",
-      "messaging.destination.name": topic,
-      "messaging.message.id": messageId ?? undefined,
-      "messaging.message.conversation_id": correlationId ?? undefined,
-      "oncebox.queue": store.queue,
-      "oncebox.store": store.id,
-      "oncebox.source": source ?? undefined,
-      "oncebox.attempt": attempt,
-    }),
-  };
+  const attributes = defined({
+    "messaging.message.id": messageId ?? undefined,
+    "messaging.message.conversation_id": correlationId ?? undefined,
+    "oncebox.queue": store.queue,
+    "oncebox.store": store.id,
+    "oncebox.source": source ?? undefined,
+    "oncebox.attempt": attempt,
+  });
+  return processSpan(topic, headers, attributes);
 }
 
 function endOf({ end }: Handled): SpanEnd {

@@ -1,7 +1,7 @@
+import { problemOf } from "../base/problem-of.js";
 import { requireName } from "../queue/arguments.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
 import type { MessageDefinition, MessageDefinitions } from "./define-messages.js";
-import { problemOf } from "./problem-of.js";
 import type { AnyServiceOptions } from "./service-options.js";
 
 const listOf = (messages: AnyServiceOptions["messages"]): readonly MessageDefinitions[] =>

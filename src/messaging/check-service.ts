@@ -1,9 +1,9 @@
+import { problemOf } from "../base/problem-of.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database } from "../sql/dialect.js";
 import { checkMessages } from "./check-messages.js";
 import { checkTimes } from "./check-times.js";
-import { problemOf } from "./problem-of.js";
 import { serviceIdProblem } from "./service-id.js";
 import { type AnyServiceOptions, knownOptions, type SeparateDatabases } from "./service-options.js";
 

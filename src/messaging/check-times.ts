@@ -1,8 +1,8 @@
 import { longestTimerMs } from "../base/longest-timer.js";
+import { problemOf } from "../base/problem-of.js";
 import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import { retryPolicy } from "../queue/retry-policy.js";
 import { requireIdentifier } from "../sql/names.js";
-import { problemOf } from "./problem-of.js";
 import { defaultRetry, mostRetries, policyOf, retryWindowMs } from "./retry-options.js";
 import { type AnyServiceOptions, settingsOf } from "./service-options.js";
 

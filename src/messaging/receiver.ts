@@ -1,6 +1,6 @@
 import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
-import { inSpan, type SpanStart } from "../base/tracing.js";
+import { inSpan, processSpan } from "../base/tracing.js";
 import { withinTime } from "../base/within-time.js";
 import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
@@ -116,28 +116,12 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
   };
 }
 
-/** Its sender is known, so the span is a child of the one that sent the message. */
-const receiveSpan = ({
-  messageId,
-  sourceServiceId,
-  endpoint,
-  correlationId,
-  headers,
-}: Envelope): SpanStart => ({
-  name: `process ${endpoint}`,
-  kind: "consumer",
-  cause: headers,
-  isChild: true,
-  attributes: {
-    "messaging.system": "oncebox",
-    "messaging.operation.name": "process",
-    "messaging.operation.type": "process",
-    "messaging.destination.name": endpoint,
+const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, headers }: Envelope) =>
+  processSpan(endpoint, headers, {
     "messaging.message.id": messageId,
     ...(correlationId === null ? {} : { "messaging.message.conversation_id": correlationId }),
     "oncebox.source": sourceServiceId,
-  },
-});
+  });
 
 const known = { kind: "known" } as const;
 

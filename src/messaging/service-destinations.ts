@@ -1,6 +1,6 @@
+import { problemOf } from "../base/problem-of.js";
 import { maxNameLength, refuseUnknown } from "../queue/arguments.js";
 import { combinedMessages } from "./check-messages.js";
-import { problemOf } from "./problem-of.js";
 import { serviceIdProblem } from "./service-id.js";
 import type { AnyServiceOptions, DestinationOptions } from "./service-options.js";
 import { signEnvelope } from "./sign-envelope.js";

@@ -1,5 +1,5 @@
+import { problemOf } from "../base/problem-of.js";
 import { requireName } from "../queue/arguments.js";
-import { problemOf } from "./problem-of.js";
 
 /** A service's id is the first part of a topic, so it has no slash. */
 export function serviceIdProblem(id: unknown, name: string): readonly string[] {

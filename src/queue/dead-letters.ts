@@ -1,4 +1,4 @@
-import type { CallOptions, Settlement } from "./work-store.js";
+import type { CallOptions, MessageFilter, Settlement } from "./work-store.js";
 
 /** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
 export interface FailedAttempt {
@@ -11,18 +11,8 @@ export interface FailedAttempt {
   readonly error: string | null;
 }
 
-/** Which dead messages. Without any condition: all of them. */
-export interface DeadFilter extends CallOptions {
-  readonly topic?: string | undefined;
-  /** Inbox only. */
-  readonly source?: string | undefined;
-  /** Part of the last error's text. */
-  readonly error?: string | undefined;
-  /** The `errorGroup` of a group that `deadGroups` returned. */
-  readonly errorGroup?: string | undefined;
-  readonly olderThanMs?: number | undefined;
-  readonly newerThanMs?: number | undefined;
-}
+/** Which dead messages. */
+export type DeadFilter = MessageFilter;
 
 export interface DeadGroupsFilter extends DeadFilter {
   /** The largest groups; 100 by default, 1,000 at most. */

@@ -73,8 +73,8 @@ export interface PurgeResult {
   readonly cursor: number | null;
 }
 
-export interface ListFilter<State extends string> extends CallOptions {
-  readonly state?: State | undefined;
+/** The conditions that choose messages. Without any: all of them. */
+export interface MessageFilter extends CallOptions {
   readonly topic?: string | undefined;
   /** Inbox only. */
   readonly source?: string | undefined;
@@ -84,6 +84,10 @@ export interface ListFilter<State extends string> extends CallOptions {
   readonly errorGroup?: string | undefined;
   readonly olderThanMs?: number | undefined;
   readonly newerThanMs?: number | undefined;
+}
+
+export interface ListFilter<State extends string> extends MessageFilter {
+  readonly state?: State | undefined;
   /** 100 by default, 1,000 at most. */
   readonly limit?: number | undefined;
   /** The `cursor` of the previous page. */

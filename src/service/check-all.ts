@@ -1,5 +1,5 @@
+import { problemOf } from "../base/problem-of.js";
 import { InvalidArgumentError } from "../errors.js";
-import { problemOf } from "../messaging/problem-of.js";
 
 /** Runs all checks of an options object, and throws one error with all that they find. */
 export function checkAll(what: string, checks: readonly (() => unknown)[]): void {

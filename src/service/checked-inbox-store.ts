@@ -1,6 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { isGuid } from "../base/guid.js";
-import { InvalidArgumentError } from "../errors.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import type { CallOptions } from "../queue/work-store.js";
 import {
@@ -13,7 +10,7 @@ import {
   type TryBeginOptions,
   type TryBeginResult,
 } from "./inbox-store.js";
-import { optionalOwner, requireKey, requireLeaseId, requireLeaseMs } from "./key.js";
+import { newLeaseId, optionalOwner, requireKey, requireLeaseId, requireLeaseMs } from "./key.js";
 
 /** A lease that is asked for, checked. */
 export interface WantedLease {
@@ -87,9 +84,8 @@ export function checkedInboxStore(
 }
 
 function wantedLease(options: TryBeginOptions): WantedLease {
-  const { leaseMs = defaultLeaseMs, leaseId = randomUUID() } = options;
+  const { leaseMs = defaultLeaseMs } = options;
   requireLeaseMs(leaseMs);
   const owner = optionalOwner(options.owner);
-  if (!isGuid(leaseId)) throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
-  return { leaseId: leaseId.toLowerCase(), leaseMs: Math.ceil(leaseMs), owner };
+  return { leaseId: newLeaseId(options.leaseId), leaseMs: Math.ceil(leaseMs), owner };
 }

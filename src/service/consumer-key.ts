@@ -23,7 +23,7 @@ export interface ConsumerName {
 
 const parts = ["bus", "group", "alias"] as const;
 
-/** The longest beginning of a key that leaves room for a hash. */
+/** The longest prefix of a key that leaves room for a hash. */
 const longestName = 255 - "sha256:".length - 64;
 
 export function checkConsumerName(name: ConsumerName, what: string): void {
@@ -34,7 +34,7 @@ export function checkConsumerName(name: ConsumerName, what: string): void {
       if (problem !== undefined) throw new InvalidArgumentError(`${part} ${problem}`);
     }),
     () => {
-      const { length } = beginning(name);
+      const { length } = prefixOf(name);
       if (length > longestName)
         throw new InvalidArgumentError(
           `bus, group and alias have ${length} characters with their separators; at most ${longestName} leave room for the message's id.`,
@@ -43,7 +43,7 @@ export function checkConsumerName(name: ConsumerName, what: string): void {
   ]);
 }
 
-const beginning = (name: ConsumerName): string => parts.map((part) => `${name[part]}:`).join("");
+const prefixOf = (name: ConsumerName): string => parts.map((part) => `${name[part]}:`).join("");
 
 /**
  * `{bus}:{group}:{alias}:{idKey}`. An id that no store takes as it stands, because it is too long or has control
@@ -51,11 +51,11 @@ const beginning = (name: ConsumerName): string => parts.map((part) => `${name[pa
  */
 export function consumerKey(name: ConsumerName, message: ConsumedMessage, header: string): string {
   const id = idOf(message, header);
-  const key = beginning(name) + id;
+  const key = prefixOf(name) + id;
   if (keyProblem(key) === undefined) return key;
   // In UTF-8 all lone surrogates are one character, and two messages would have one key.
   const bytes = Buffer.from(id, id.isWellFormed() ? "utf8" : "utf16le");
-  return `${beginning(name)}sha256:${createHash("sha256").update(bytes).digest("hex")}`;
+  return `${prefixOf(name)}sha256:${createHash("sha256").update(bytes).digest("hex")}`;
 }
 
 function idOf({ headers, messageId }: ConsumedMessage, header: string): string {

@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import { isGuid } from "../base/guid.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { nameProblem, requireDuration } from "../queue/arguments.js";
 import { longestOwner } from "./inbox-store.js";
@@ -33,6 +35,12 @@ export function optionalOwner(value: unknown): string | null {
 /** Any text may be sent as a lease id: one that no store made holds no key. */
 export function requireLeaseId(value: unknown): asserts value is string {
   refuse("leaseId", typeof value === "string" && value !== "" ? undefined : "must be a non-empty string.");
+}
+
+/** The id of a new lease: the one that the caller proposes, or one made here. In lower case, as databases return it. */
+export function newLeaseId(proposed: string = randomUUID()): string {
+  if (isGuid(proposed)) return proposed.toLowerCase();
+  throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
 }
 
 export function requireLeaseMs(value: unknown): asserts value is number {

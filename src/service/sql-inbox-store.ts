@@ -1,8 +1,6 @@
-import { randomUUID } from "node:crypto";
 import { defined } from "../base/defined.js";
 import { isGuid } from "../base/guid.js";
 import type { Logger } from "../base/logger.js";
-import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import type { CallOptions, PurgeResult } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
@@ -12,14 +10,14 @@ import { migrate } from "../sql/migrate.js";
 import { statementRunner } from "../sql/statement-runner.js";
 import { resolveStoreOptions } from "../sql/store-options.js";
 import { fromStoredText } from "../sql/stored-text.js";
-import { beginning } from "./begin-keys.js";
 import {
   defaultLeaseMs,
   type KeyReport,
   type LeasingInboxStore,
   type TryBeginResult,
 } from "./inbox-store.js";
-import { optionalOwner, requireKey, requireLeaseId, requireLeaseMs, retention } from "./key.js";
+import { newLeaseId, optionalOwner, requireKey, requireLeaseId, requireLeaseMs, retention } from "./key.js";
+import { keyBeginner } from "./key-beginner.js";
 import { type PurgeKeysOptions, purgeKeys } from "./purge-keys.js";
 
 export interface SqlInboxStoreOptions {
@@ -82,19 +80,19 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
     const [row] = await runner.execute(statement, { source, message_id: key, ...params }, call);
     return row;
   };
-  const begin = beginning({ db, runner, statements: keys, source });
+  const begin = keyBeginner({ db, runner, statements: keys, source });
   const holding = holderCalls(run);
   const inspect = (key: string, call: CallOptions = {}) => run(keys.inspectKey, key, {}, call);
 
   return {
     init: async (call = {}) => runner.ready(call),
 
-    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, leaseId: wanted, ...call } = {}) {
+    async tryBegin(key, { owner, leaseMs = defaultLeaseMs, leaseId: proposed, ...call } = {}) {
       requireLeaseMs(leaseMs);
       const name = optionalOwner(owner);
       const headers = name === null ? null : JSON.stringify({ owner: name });
       // Made here, so that a call that is repeated after a lost connection finds its own lease.
-      const leaseId = newLeaseId(wanted);
+      const leaseId = newLeaseId(proposed);
       requireKey(key);
       const row = await begin({ message_id: key, owner: leaseId, lease_ms: leaseMs, headers }, call.signal);
       const result = begun(row, leaseId, db.dialect.fromTime);
@@ -130,11 +128,6 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
     },
     close: async () => {},
   };
-}
-
-function newLeaseId(wanted: string = randomUUID()): string {
-  if (isGuid(wanted)) return wanted.toLowerCase();
-  throw new InvalidArgumentError("leaseId must be a UUID, made for this call alone.");
 }
 
 type Run = (

@@ -1,7 +1,7 @@
 import { requireBatchSize } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
-import { deadConditions, deadParams } from "./dead-filter.js";
 import { defaults } from "./defaults.js";
+import { deadConditions, deadParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 
 /** The operations that read dead messages as a whole. */

@@ -4,7 +4,7 @@ import { requireList } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { defaults } from "./defaults.js";
 import type { OperatorStatements } from "./dialect.js";
-import { type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
+import { logEnded, type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { settleMessages } from "./settle-messages.js";
 
@@ -58,12 +58,7 @@ export function discardOperation<
         lost.push(...result.lost);
         await yieldToEventLoop();
       }
-      options.logger.info("operation ended", {
-        operation: operation.id,
-        action: "discard",
-        by,
-        done: operation.done,
-      });
+      logEnded(options.logger, operation);
       return { changed, lost, dead: [] };
     },
   };

@@ -7,7 +7,7 @@ import type { CallOptions } from "../queue/work-store.js";
 import type { OperatorStatements } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
 import type { MessageContent } from "./message-content.js";
-import { type OperationRecords, requireOperator } from "./operation-record.js";
+import { logEnded, type OperationRecords, requireOperator } from "./operation-record.js";
 import type { QueueParts } from "./queue-parts.js";
 
 /** Enqueues a message with this content instead of `message`, and returns its key. */
@@ -65,7 +65,7 @@ export function editOperation<Key extends object, Message extends QueueMessage &
       },
       { signal },
     );
-    options.logger.info("operation ended", { operation: id, action: "edit", by, done: 1 });
+    logEnded(options.logger, { id, action: "edit", by, done: 1 });
     return made;
   };
 }

@@ -1,3 +1,4 @@
+import type { Logger } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Operation, OperationAction } from "../queue/dead-letters.js";
@@ -77,6 +78,12 @@ export const startRecord = (
     const matched = await count(tx, added);
     return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: false }, call);
   }, call);
+
+/** One line per operation: who did what, and to how many messages. */
+export const logEnded = (logger: Logger, { id, action, by, done }: EndedOperation): void =>
+  logger.info("operation ended", { operation: id, action, by, done });
+
+type EndedOperation = Pick<Operation, "id" | "action" | "by" | "done">;
 
 /** Refuses a call that does not say who makes it. */
 export function requireOperator(options: { readonly by: string }, what: string): void {

@@ -5,11 +5,11 @@ import { requireBatchSize } from "../queue/arguments.js";
 import type { ContinueOptions, DeadFilter, Operation } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { deadConditions, deadParams } from "./dead-filter.js";
 import { defaults } from "./defaults.js";
 import type { OperatorStatements } from "./dialect.js";
 import type { SqlExecutor } from "./driver.js";
-import { type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
+import { deadConditions, deadParams } from "./message-filter.js";
+import { logEnded, type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { rowNumber } from "./row-number.js";
 
@@ -26,8 +26,6 @@ export function operatorOperations<
   records: OperationRecords,
 ): Operations<Key, Message, State, Names> {
   const { db, runner, options } = parts;
-  const log = ({ id, action, by, done }: Operation) =>
-    options.logger.info("operation ended", { operation: id, action, by, done });
 
   /** The dead messages of an operation that come next: those that had died when it began. */
   const nextSeqs = async (
@@ -96,7 +94,7 @@ export function operatorOperations<
         (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, signal }),
         { signal },
       );
-      if (operation.endedAt !== null) log(operation);
+      if (operation.endedAt !== null) logEnded(options.logger, operation);
       return operation;
     },
 

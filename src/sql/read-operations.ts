@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "../errors.js";
-import { optionalAge, optionalCount, requireBatchSize } from "../queue/arguments.js";
+import { optionalCount, requireBatchSize } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
 import type { SqlParams } from "./driver.js";
 import { isTrue } from "./is-true.js";
+import { checkAges, filterParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 
 type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
@@ -15,10 +16,9 @@ export function readOperations<Key extends object, Message extends QueueMessage 
 ): Operations<Key, Message, State, ReadNames> {
   const { db, shape, statements, runner } = parts;
 
-  const filterParams = (filter: ListFilter<State>): SqlParams => {
+  const listParams = (filter: ListFilter<State>): SqlParams => {
     optionalCount(filter.after, "after", 0);
-    optionalAge(filter.olderThanMs, "olderThanMs");
-    optionalAge(filter.newerThanMs, "newerThanMs");
+    checkAges(filter);
     if (filter.state !== undefined && !shape.states.includes(filter.state))
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
     const { statuses, leased } =
@@ -30,12 +30,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       status_3: third,
       status_4: fourth,
       leased,
-      topic: filter.topic ?? null,
-      source: filter.source ?? null,
-      error: filter.error ?? null,
-      error_group: filter.errorGroup ?? null,
-      older_than_ms: filter.olderThanMs ?? null,
-      newer_than_ms: filter.newerThanMs ?? null,
+      ...filterParams(filter),
       after_seq: filter.after ?? 0,
     };
   };
@@ -59,7 +54,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     async list(filter = {}) {
       const limit = filter.limit ?? defaults.listLimit;
       requireBatchSize(limit, "limit");
-      const rows = await runner.execute(statements.list, { ...filterParams(filter), limit }, filter);
+      const rows = await runner.execute(statements.list, { ...listParams(filter), limit }, filter);
       const messages = rows.map((row) => shape.toMessage(row, db.dialect));
       return { messages, cursor: messages.length < limit ? null : messages.at(-1)!.seq };
     },

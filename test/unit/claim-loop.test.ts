@@ -32,12 +32,6 @@ const never = () => new Promise<never>(() => {});
 const manyWaiting = (count: number, topic: string) => (run: TestRunState) => {
   for (let seq = 1; seq <= count; seq++) waiting(run, message(seq, { topic }));
 };
-/** Their handlers take a hundredth of a call of the store. */
-const quickWaiting = (count: number) => (run: TestRunState) => {
-  manyWaiting(count, "t")(run);
-  run.topics.of("t").durations.add(0.1);
-  run.time.storeCallTook(10);
-};
 const manySettling = (count: number) => (run: TestRunState) => {
   for (let seq = 1; seq <= count; seq++) toSettling(run, held(run, message(seq)), { kind: "ack" });
 };
@@ -89,16 +83,6 @@ const cases: readonly Case[] = [
   {
     name: "does not claim while as many startable messages wait as there are slots",
     state: manyWaiting(10, "t"),
-    claims: 0,
-  },
-  {
-    name: "claims the next batch before quick handlers of this one begin: the database works meanwhile",
-    state: quickWaiting(50),
-    claims: 50,
-  },
-  {
-    name: "does not claim while more than a batch waits for quick handlers",
-    state: quickWaiting(51),
     claims: 0,
   },
   {

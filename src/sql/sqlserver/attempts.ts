@@ -2,7 +2,7 @@ import { keptAttempts } from "../defaults.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { unicodeLiteral } from "./expressions.js";
-import { indented, pickFrom, seekEach } from "./procedures/procedure.js";
+import { indented, pickFrom, seekEach, stateTable } from "./procedures/procedure.js";
 
 /** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
 export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
@@ -63,6 +63,14 @@ inner join ${changed} c on c.seq = l.seq`,
   ),
 )}
 end`;
+
+/** Deletes the state rows and the attempts of the messages in a table with `seq`. */
+export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
+from ${gone} g, ${n.state} with (rowlock)
+where ${stateTable(n)}.seq = g.seq
+${seekEach};
+
+${deleteAttempts(n, gone)}`;
 
 /** Deletes the attempts of the messages in a table with `seq`. */
 export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}

@@ -55,16 +55,8 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
   kind === "outbox" && name === "message_id" ? "uniqueidentifier" : parameterTypes[name];
 
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
-const deadFilter = [
-  "now",
-  "at",
-  "topic",
-  "source",
-  "error",
-  "error_group",
-  "older_than_ms",
-  "newer_than_ms",
-] as const;
+const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
+const deadFilter = ["now", "at", ...filter] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
@@ -81,20 +73,9 @@ export const signatures = {
   GetByKey: ["source", "message_id"],
   GetById: ["id"],
   List: [
-    "now",
-    "status",
-    "status_2",
-    "status_3",
-    "status_4",
-    "leased",
-    "topic",
-    "source",
-    "error",
-    "error_group",
-    "older_than_ms",
-    "newer_than_ms",
-    "after_seq",
-    "limit",
+    ...(["now", "status", "status_2", "status_3", "status_4", "leased"] as const),
+    ...filter,
+    ...(["after_seq", "limit"] as const),
   ],
   AttemptsByKey: ["source", "message_id"],
   AttemptsById: ["id"],

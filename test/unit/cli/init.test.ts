@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCli } from "../../../src/cli/run.js";
+import { cli as runScripted } from "../../support/cli.js";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 
@@ -20,12 +20,9 @@ describe("oncebox init", () => {
   });
   afterAll(() => rm(parent, { recursive: true, force: true }));
 
-  const cli = async (...args: readonly string[]) => {
-    const lines: string[] = [];
-    const say = (line: string) => void lines.push(line);
-    const { signal } = new AbortController();
-    const code = await runCli(args, { env: {}, isInteractive: false, out: say, err: say, signal });
-    return { code, text: lines.join("\n") };
+  const cli = async (...args: string[]) => {
+    const { code, out, err } = await runScripted(...args);
+    return { code, text: `${out}\n${err}` };
   };
 
   it.each([

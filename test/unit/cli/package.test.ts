@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCli } from "../../../src/cli/run.js";
 import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
+import { cli as runScripted } from "../../support/cli.js";
 
 describe("oncebox package and the inbox service", () => {
   let parent: string;
@@ -13,11 +13,8 @@ describe("oncebox package and the inbox service", () => {
   afterAll(() => rm(parent, { recursive: true, force: true }));
 
   const cli = async (...args: readonly string[]) => {
-    const lines: string[] = [];
-    const say = (line: string) => void lines.push(line);
-    const { signal } = new AbortController();
-    const code = await runCli(args, { env: {}, isInteractive: false, out: say, err: say, signal });
-    return { code, text: lines.join("\n") };
+    const { code, out, err } = await runScripted(...args);
+    return { code, text: `${out}\n${err}` };
   };
 
   /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */

@@ -1,11 +1,11 @@
 import { status } from "../../dialect.js";
 import { bornAt, keyColumns, type QueueNames, queueId } from "../../names.js";
-import { deleteAttempts } from "../attempts.js";
+import { deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
 import { quote } from "../names.js";
 import { callLeavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
-import { atomically, type Procedure, procedure, seekEach, seqs, stateTable } from "./procedure.js";
+import { atomically, type Procedure, procedure, seekEach, seqs } from "./procedure.js";
 import { columns } from "./rows.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -83,12 +83,7 @@ from @gone g, ${n.message} with (rowlock)
 where ${n.bare("")}.seq = g.seq
 ${seekEach};
 
-delete from ${n.state}
-from @gone g, ${n.state} with (rowlock)
-where ${stateTable(n)}.seq = g.seq
-${seekEach};
-
-${deleteAttempts(n, "@gone")}`)}
+${deleteStates(n, "@gone")}`)}
 
 select g.seq as seq from @gone g;`;
 

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { deleteAttempts, lostTable, pickLost, recordLost } from "../attempts.js";
+import { deleteStates, lostTable, pickLost, recordLost } from "../attempts.js";
 import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
 import {
@@ -143,11 +143,6 @@ where ${n.bare("")}.seq = w.seq and w.status = ${status.done} and w.processed_at
   and ${n.bare("")}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? `\n  and (@source is null or ${n.bare("")}.source = @source)` : ""}
 ${seekEach};
 
-delete from ${n.state}
-from @gone g, ${n.state} with (rowlock)
-where ${stateTable(n)}.seq = g.seq
-${seekEach};
-
-${deleteAttempts(n, "@gone")}`)}
+${deleteStates(n, "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;

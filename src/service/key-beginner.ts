@@ -3,7 +3,7 @@ import type { Database, KeyStatements } from "../sql/dialect.js";
 import type { SqlParams, SqlRow } from "../sql/driver.js";
 import type { StatementRunner } from "../sql/statement-runner.js";
 
-export interface BeginningOptions {
+export interface KeyBeginnerOptions {
   readonly db: Database;
   readonly runner: StatementRunner;
   readonly statements: KeyStatements;
@@ -17,7 +17,7 @@ type Begin = (item: SqlParams, signal: AbortSignal | undefined) => Promise<SqlRo
  * Leases keys. Calls that come while others run share a round trip and a commit, as single receives do. A batch that fails
  * is repeated with the same lease ids, so it finds its own leases.
  */
-export function beginning({ db, runner, statements, source }: BeginningOptions): Begin {
+export function keyBeginner({ db, runner, statements, source }: KeyBeginnerOptions): Begin {
   const { tryBegin, tryBeginMany } = statements;
   const one: Begin = async (item, signal) => {
     const [row] = await runner.execute(tryBegin, { source, ...item }, { signal });

@@ -1,0 +1,32 @@
+import { optionalAge, refuseUnknown } from "../queue/arguments.js";
+import type { DeadFilter } from "../queue/dead-letters.js";
+import type { MessageFilter } from "../queue/work-store.js";
+import type { SqlParams, SqlValue } from "./driver.js";
+
+const known = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerThanMs"];
+
+/** The conditions of a filter, checked, without what is absent: what an operation's record keeps. */
+export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
+  const { signal: _, ...conditions } = filter;
+  refuseUnknown(conditions, known, "filter");
+  checkAges(filter);
+  return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
+}
+
+export function checkAges({ olderThanMs, newerThanMs }: MessageFilter): void {
+  optionalAge(olderThanMs, "olderThanMs");
+  optionalAge(newerThanMs, "newerThanMs");
+}
+
+/** The conditions as parameters of a statement. */
+export const filterParams = (filter: MessageFilter): SqlParams => ({
+  topic: filter.topic ?? null,
+  source: filter.source ?? null,
+  error: filter.error ?? null,
+  error_group: filter.errorGroup ?? null,
+  older_than_ms: filter.olderThanMs ?? null,
+  newer_than_ms: filter.newerThanMs ?? null,
+});
+
+/** The parameters of statements on dead messages. `at`: the time of an operation's record; null for now. */
+export const deadParams = (filter: DeadFilter, at: SqlValue): SqlParams => ({ at, ...filterParams(filter) });
