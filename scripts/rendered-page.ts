@@ -11,7 +11,9 @@ async function bundled(entry: string, options: BuildOptions = {}): Promise<strin
   const { outputFiles } = await build({
     entryPoints: [`${folder}${entry}`],
     bundle: true,
-    minify: true,
+    // names stay as they are, so that a small change of the page is a small change of this file
+    minifyWhitespace: true,
+    minifySyntax: true,
     lineLimit,
     charset: "utf8",
     target: ["chrome109", "firefox115", "safari16.4"],
@@ -29,18 +31,23 @@ const asLines = (text: string): string =>
     .map((line) => `    ${JSON.stringify(line)},\n`)
     .join("");
 
-/** The text of `src/admin/page-files.ts`: the page as texts, so that every bundle of the function has it without a file beside it. */
+/** The text of `page-files.ts`: the page as texts, so that every bundle of the function has it without a file beside it. */
 export async function renderedPage(): Promise<string> {
   const files = {
     html: await readFile(`${folder}index.html`, "utf8"),
-    script: await bundled("main.ts", { format: "esm" }),
-    style: await bundled("page.css"),
+    js: await bundled("main.ts", { format: "esm" }),
+    css: await bundled("page.css"),
   };
-  const fields = Object.entries(files).map(
-    ([name, text]) => `  ${name}: [\n${asLines(text)}  ].join("\\n"),\n`,
-  );
-  return (
-    "/** The admin page. Made by npm run render:page from src/admin/page; do not edit. */\n" +
-    `export const pageFiles = {\n${fields.join("")}};\n`
-  );
+  const field = (name: keyof typeof files) => `[\n${asLines(files[name])}  ].join("\\n")`;
+  return [
+    "// Made by npm run render:page from the other files of this folder; do not edit.",
+    "",
+    "/** The files of the admin page. `folder` is where its script and style sheet are, relative to the page. */",
+    "export const pageFiles = {",
+    `  html: (folder: string): string => ${field("html")}.replaceAll("./page.", \`\${folder}page.\`),`,
+    `  js: ${field("js")},`,
+    `  css: ${field("css")},`,
+    "};",
+    "",
+  ].join("\n");
 }

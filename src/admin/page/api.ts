@@ -10,6 +10,8 @@ export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    /** How long to wait before the next request, when the server says so. */
+    readonly waitMs = 0,
   ) {
     super(message);
   }
@@ -36,7 +38,10 @@ async function request<T>(method: "GET" | "POST", path: string, call: Call, body
     referrerPolicy: "no-referrer",
   });
   const text = await response.text();
-  if (!response.ok) throw new ApiError(response.status, problemOf(response.status, text));
+  if (!response.ok) {
+    const waitMs = Number(response.headers.get("retry-after") ?? 0) * 1_000;
+    throw new ApiError(response.status, problemOf(response.status, text), waitMs);
+  }
   return JSON.parse(text) as T;
 }
 
@@ -58,7 +63,8 @@ function problemOf(status: number, text: string): string {
   return byStatus[status] ?? `The server answered with status ${status}.`;
 }
 
-const ofTenant = (query: Query = {}): string => searchOf({ ...query, tenant: remembered("tenant") });
+const ofTenant = (query: Query = {}): string =>
+  searchOf({ ...query, tenant: remembered("tenant") || undefined });
 const get = <T>(path: string, call: Call = {}, query?: Query) =>
   request<T>("GET", `${path}${ofTenant(query)}`, call);
 const post = <T>(path: string, body: unknown, call: Call = {}) =>
@@ -83,8 +89,8 @@ const targetOf = ({ scope, name }: ControlTarget) => (scope === "queue" ? { all:
 
 export const api = {
   health: (call?: Call) => get<{ readonly status: string; readonly version: string }>("health", call),
-  tenants: (call?: Call) =>
-    request<{ readonly tenants: readonly wire.Tenant[] }>("GET", "tenants", call ?? {}),
+  tenants: (query: { readonly after?: string }, call: Call = {}) =>
+    request<wire.TenantPage>("GET", `tenants${searchOf(query)}`, call),
   stats: (queue: Queue, call?: Call) => get<wire.Stats>(`${queue}/stats`, call),
   activity: (queue: Queue, query: { sinceMs: number; buckets: number }, call?: Call) =>
     get<wire.Activity>(`${queue}/activity`, call, query),

@@ -16,7 +16,6 @@ export interface ChartOptions {
   /** The beginning of each part of the time, and the end of the last one. */
   readonly times: readonly Date[];
   readonly series: readonly Series[];
-  readonly width: number;
   readonly filled?: boolean;
 }
 
@@ -44,7 +43,7 @@ export function chart(options: ChartOptions): HTMLElement {
       element("span", { class: "chart-title" }, title),
       series.length > 1 && legend(series),
     ),
-    drawing(options),
+    fitted((width) => drawing(options, width)),
     element("p", { class: "visually-hidden" }, summary),
     element(
       "details",
@@ -57,6 +56,16 @@ export function chart(options: ChartOptions): HTMLElement {
       ),
     ),
   );
+}
+
+/** Draws again whenever its width changes, so that texts keep their size. */
+function fitted(draw: (width: number) => SVGElement): HTMLElement {
+  const box = element("div", { class: "drawing" });
+  new ResizeObserver(([entry]) => {
+    const width = Math.floor(entry!.contentRect.width);
+    if (width > 0) box.replaceChildren(draw(width));
+  }).observe(box);
+  return box;
 }
 
 const legend = (series: readonly Series[]): HTMLElement =>
@@ -77,7 +86,7 @@ const legend = (series: readonly Series[]): HTMLElement =>
     ),
   );
 
-function drawing({ title, series, times, width, filled = false }: ChartOptions): SVGElement {
+function drawing({ title, series, times, filled = false }: ChartOptions, width: number): SVGElement {
   const inner = { width: width - margin.left - margin.right, height: height - margin.top - margin.bottom };
   const points = series[0]?.values.length ?? 0;
   const { top, ticks } = axisOf(Math.max(0, ...series.flatMap(({ values }) => values)));
@@ -89,7 +98,7 @@ function drawing({ title, series, times, width, filled = false }: ChartOptions):
     `${path(values).join("")}L${x(points - 1).toFixed(1)} ${y(0)}L${x(0).toFixed(1)} ${y(0)}Z`;
   return svgElement(
     "svg",
-    { class: "drawing", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title },
+    { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": title },
     ticks.map((value) => [
       svgElement("line", {
         class: "grid",

@@ -30,7 +30,11 @@ export function duration(ms: number): string {
   return rest === 0 ? whole : `${whole} ${rest} ${next![0]}`;
 }
 
-export const ago = (iso: string): string => {
+/** `5 min ago`, `in 30 s`: the largest unit is enough. */
+export function ago(iso: string): string {
   const ms = Date.now() - new Date(iso).getTime();
-  return ms < 1_000 ? "just now" : `${duration(ms)} ago`;
-};
+  if (Math.abs(ms) < 1_000) return "just now";
+  const [name, size] = units.find(([, one]) => Math.abs(ms) >= one)!;
+  const whole = `${Math.floor(Math.abs(ms) / size)} ${name}`;
+  return ms > 0 ? `${whole} ago` : `in ${whole}`;
+}

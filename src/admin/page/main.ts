@@ -79,8 +79,8 @@ const failure = (reason: string, retry: () => void): HTMLElement =>
 async function start(problem = ""): Promise<void> {
   window.onhashchange = null;
   await signedIn(problem);
-  const known = await api.tenants().catch(() => ({ tenants: [] }));
-  showViews(createShell(known.tenants.map(({ id }) => id)));
+  const known = await api.tenants({}).catch(() => ({ tenants: [] }));
+  showViews(createShell(known.tenants.map(({ tenant }) => tenant)));
 }
 
 takeFromAddress();

@@ -34,9 +34,8 @@ export function parseRoute(hash: string): Route {
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** Empty values are left out. */
 export function searchOf(query: Query): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
   return text === "" ? "" : `?${text}`;
 }

@@ -1,5 +1,5 @@
 import { announce, isAbort, reasonOf } from "./announce.js";
-import { api } from "./api.js";
+import { ApiError, api } from "./api.js";
 import { element } from "./dom.js";
 import { count, number } from "./format.js";
 import { pause } from "./repeat.js";
@@ -65,17 +65,33 @@ export async function runOperation(queue: Queue, operation: Operation, perSecond
   }
 }
 
-/** Batches of a tenth of a second's worth, and a wait after each. */
+/** Batches of a quarter of a second's worth, and a wait after each. */
 async function finish(entry: Running, perSecond: number | undefined): Promise<void> {
   const { signal } = entry.stop;
-  const batchSize = perSecond === undefined ? mostAtOnce : Math.min(mostAtOnce, Math.ceil(perSecond / 10));
+  const batchSize = perSecond === undefined ? mostAtOnce : Math.min(mostAtOnce, Math.ceil(perSecond / 4));
   const waitMs = perSecond === undefined ? 0 : (batchSize / perSecond) * 1_000;
   for (;;) {
-    entry.operation = await api.continueOperation(entry.queue, entry.operation.id, batchSize, { signal });
+    entry.operation = await nextBatch(entry, batchSize);
     entry.progress.show(entry.operation);
     if (entry.operation.endedAt !== null) return;
     await pause(waitMs, signal);
     signal.throwIfAborted();
+  }
+}
+
+/** Waits when the server has had enough requests for this minute. */
+async function nextBatch(
+  { queue, operation, stop: { signal } }: Running,
+  batchSize: number,
+): Promise<Operation> {
+  for (;;) {
+    try {
+      return await api.continueOperation(queue, operation.id, batchSize, { signal });
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 429)) throw error;
+      await pause(Math.max(error.waitMs, 1_000), signal);
+      signal.throwIfAborted();
+    }
   }
 }
 

@@ -71,8 +71,7 @@ export interface WholeMessage extends ListedMessage {
   readonly payload?: string;
   readonly headers?: Readonly<Record<string, string>> | null;
 }
-export interface MessageWithAttempts {
-  readonly message: WholeMessage;
+export interface MessageWithAttempts extends WholeMessage {
   readonly attempts: readonly Attempt[];
 }
 
@@ -140,11 +139,22 @@ export interface WayStep {
   readonly diedAt: string | null;
 }
 
+export interface QueueReport {
+  readonly backlog: number;
+  readonly oldestAgeMs: number | null;
+  readonly dead: number;
+}
+/** The reports are there when the tenant's database could be read. */
 export interface Tenant {
-  readonly id: string;
-  readonly state: string;
-  readonly backlog: number | null;
-  readonly oldestDueAgeMs: number | null;
+  readonly tenant: string;
+  readonly state: "active" | "unreachable" | "quarantined";
+  readonly reason?: string;
+  readonly inbox?: QueueReport;
+  readonly outbox?: QueueReport;
+}
+export interface TenantPage {
+  readonly tenants: readonly Tenant[];
+  readonly cursor: string | null;
 }
 
 export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>): Key =>

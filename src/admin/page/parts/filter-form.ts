@@ -32,7 +32,9 @@ export function filterForm(route: Route, { withState = false } = {}): HTMLElemen
         submit(event) {
           event.preventDefault();
           const given = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()]);
-          location.hash = linkTo(view, queue, Object.fromEntries(given));
+          const { errorGroup } = query;
+          const fields = Object.fromEntries(given.filter(([, value]) => value !== ""));
+          location.hash = linkTo(view, queue, { errorGroup, ...fields });
         },
       },
     },

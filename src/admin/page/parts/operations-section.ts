@@ -27,7 +27,11 @@ export function operationsSection(
     element(
       "summary",
       {},
-      element("h2", {}, unfinished === 0 ? "Operations" : `Operations: ${number(unfinished)} unfinished`),
+      element(
+        "h2",
+        { class: "summary-title" },
+        unfinished === 0 ? "Operations" : `Operations: ${number(unfinished)} unfinished`,
+      ),
     ),
     table(
       "Operations",

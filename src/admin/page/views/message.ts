@@ -32,14 +32,14 @@ export const message: View = {
   async show(context) {
     const { route, signal } = context;
     const key = keyOf(route.query);
-    const facts = element("div");
+    const facts = element("div", { class: "stack" });
     const content = contentSection(context, key);
     const update = async () => {
       const found = await api.message(route.queue, key, { signal });
-      const way = await api.way(found.message.correlationId ?? found.message.messageId, { signal });
+      const way = await api.way(found.correlationId ?? found.messageId, { signal });
       replaceContent(
         facts,
-        summarySection(context, found.message),
+        summarySection(context, found),
         attemptsSection(found.attempts),
         element(
           "section",
@@ -48,7 +48,7 @@ export const message: View = {
           way.length === 0 ? element("p", { class: "none" }, "Nothing is known.") : waySteps(way),
         ),
       );
-      return isOver(found.message) ? false : undefined;
+      return isOver(found) ? false : undefined;
     };
     if ((await update()) === undefined)
       void repeat(signal, refreshMs, () =>
@@ -165,7 +165,7 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
   const { queue } = context.route;
   const shown = element("div", { tabindex: -1 });
   const show = async () => {
-    const { message } = await api.message(queue, key, { payload: true, signal: context.signal });
+    const message = await api.message(queue, key, { payload: true, signal: context.signal });
     replaceContent(
       shown,
       headersTable(message),

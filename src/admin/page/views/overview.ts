@@ -79,7 +79,7 @@ function fill(target: HTMLElement, queue: Queue, { stats, activity, controls }: 
     element("h2", { id: `${queue}-title` }, queueName[queue]),
     figures(queue, stats),
     controls.length > 0 && paused(controls),
-    charts(queue, activity, Math.max(260, target.clientWidth - 40)),
+    charts(queue, activity),
     activity.truncated &&
       element("p", { class: "hint" }, "There is more than the charts can read: older numbers are too low."),
   );
@@ -122,7 +122,7 @@ const paused = (controls: readonly Control[]): HTMLElement =>
     element("a", { href: linkTo("pauses") }, "Pauses"),
   );
 
-function charts(queue: Queue, { buckets }: Activity, width: number): readonly HTMLElement[] {
+function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
   if (buckets.length === 0) return [];
   const times = [...buckets.map(({ from }) => new Date(from)), new Date(buckets.at(-1)!.until)];
   const sum = (name: "enqueued" | "done" | "dead") => buckets.reduce((total, one) => total + one[name], 0);
@@ -136,7 +136,6 @@ function charts(queue: Queue, { buckets }: Activity, width: number): readonly HT
       title: `${queueName[queue]}: messages per ${each}`,
       summary: `${number(sum("enqueued"))} ${first.toLowerCase()}, ${number(sum("done"))} done and ${number(sum("dead"))} dead ${over}.`,
       times,
-      width,
       series: [
         { name: first, kind: "arrived", values: buckets.map(({ enqueued }) => enqueued) },
         { name: "Done", kind: "done", values: buckets.map(({ done }) => done) },
@@ -148,7 +147,6 @@ function charts(queue: Queue, { buckets }: Activity, width: number): readonly HT
       title: `${queueName[queue]}: backlog`,
       summary: `${count(last, "message")} not finished now; ${number(Math.max(...buckets.map(({ backlog }) => backlog)))} at most ${over}.`,
       times,
-      width,
       filled: true,
       series: [{ name: "Backlog", kind: "backlog", values: buckets.map(({ backlog }) => backlog) }],
     }),

@@ -43,11 +43,7 @@ export function signIn(show: (content: HTMLElement) => void, firstProblem = ""):
           },
         },
         element("h1", { id: "sign-in-title" }, "Sign in to oncebox"),
-        field(
-          "Admin token",
-          token,
-          "The secret part of a token of this app. It is kept until this tab is closed.",
-        ),
+        field("Admin token", token, "Of the form name:secret. It is kept until this tab is closed."),
         field("Your name", by, "Recorded with what you do. Without it, the token's name is."),
         problem,
         element(

@@ -4,13 +4,16 @@ import { duration, number } from "../format.js";
 import { button } from "../parts/button.js";
 import { stateBadge } from "../parts/state-badge.js";
 import { table } from "../parts/table.js";
+import { linkTo, type Queue, queues } from "../routes.js";
 import { remember } from "../session.js";
 import type { View } from "../view.js";
+import type { QueueReport, Tenant } from "../wire.js";
 
 export const tenants: View = {
   title: "Tenants",
-  async show({ signal }) {
-    const { tenants: all } = await api.tenants({ signal });
+  async show({ route, signal }) {
+    const { after } = route.query;
+    const page = await api.tenants(after === undefined ? {} : { after }, { signal });
     return [
       element(
         "section",
@@ -18,34 +21,47 @@ export const tenants: View = {
         table(
           "Tenants",
           [
-            { name: "Tenant", class: "key", cell: ({ id }) => id },
-            { name: "State", cell: ({ state }) => stateBadge(state) },
+            { name: "Tenant", class: "key", cell: ({ tenant }) => tenant },
             {
-              name: "Backlog",
-              class: "number",
-              cell: ({ backlog }) => (backlog === null ? "–" : number(backlog)),
+              name: "State",
+              cell: ({ state, reason }) => [stateBadge(state), reason !== undefined && ` ${reason}`],
             },
-            {
-              name: "Oldest waits",
-              cell: ({ oldestDueAgeMs }) => (oldestDueAgeMs === null ? "–" : duration(oldestDueAgeMs)),
-            },
-            {
-              name: "Action",
-              cell: ({ id }) =>
-                button(
-                  "Open",
-                  () => {
-                    remember("tenant", id);
-                    location.hash = "#/";
-                  },
-                  { "aria-label": `Open the tenant ${id}` },
-                ),
-            },
+            ...queues.map((queue) => queueColumn(queue)),
+            { name: "Action", cell: openButton },
           ],
-          all,
+          page.tenants,
           "This app has one database and no tenants.",
         ),
+        page.cursor !== null &&
+          element(
+            "p",
+            { class: "pages" },
+            element("a", { href: linkTo("tenants", undefined, { after: page.cursor }) }, "Next page"),
+          ),
       ),
     ];
   },
 };
+
+const queueColumn = (queue: Queue) => ({
+  name: queue === "inbox" ? "Inbox" : "Outbox",
+  cell: (tenant: Tenant) => reportText(tenant[queue]),
+});
+
+function reportText(report: QueueReport | undefined): string {
+  if (report === undefined) return "–";
+  const { backlog, oldestAgeMs, dead } = report;
+  const age = oldestAgeMs === null ? "" : `, the oldest for ${duration(oldestAgeMs)}`;
+  return `${number(backlog)} due${age}; ${number(dead)} dead`;
+}
+
+const openButton = ({ tenant }: Tenant): HTMLElement =>
+  button(
+    "Open",
+    () => {
+      remember("tenant", tenant);
+      location.hash = linkTo("overview");
+      location.reload();
+    },
+    { "aria-label": `Open the tenant ${tenant}` },
+  );
