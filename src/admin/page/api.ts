@@ -83,7 +83,7 @@ const bodyOf = ({ olderThanMs, newerThanMs, ...texts }: Filter) => ({
 
 export interface ControlTarget {
   readonly scope: wire.Control["scope"];
-  readonly name: string;
+  readonly name: string | null;
 }
 const targetOf = ({ scope, name }: ControlTarget) => (scope === "queue" ? { all: true } : { [scope]: name });
 
@@ -122,7 +122,9 @@ export const api = {
     (await get<{ readonly controls: readonly wire.Control[] }>(`${queue}/controls`, call)).controls,
   pause: (queue: Queue, target: ControlTarget) => post(`${queue}/pause`, targetOf(target)),
   resume: (queue: Queue, target: ControlTarget) => post(`${queue}/resume`, targetOf(target)),
-  limit: (queue: Queue, topic: string, perSecond: number) => post(`${queue}/limit`, { topic, perSecond }),
+  /** Null takes a limit away. */
+  limit: (queue: Queue, target: ControlTarget, perSecond: number | null) =>
+    post(`${queue}/limit`, { ...targetOf(target), perSecond }),
   way: async (id: string, call?: Call) =>
     (await get<{ readonly steps: readonly wire.WayStep[] }>(`correlation/${encodeURIComponent(id)}`, call))
       .steps,

@@ -117,7 +117,8 @@ export interface BlockedPartition {
 
 export interface Control {
   readonly scope: "queue" | "topic" | "source";
-  readonly name: string;
+  /** Null for the whole queue. */
+  readonly name: string | null;
   readonly paused: boolean;
   readonly perSecond: number | null;
   readonly by: string;

@@ -116,7 +116,7 @@ const paused = (controls: readonly Control[]): HTMLElement =>
     "p",
     { class: "controls" },
     controls.map(({ scope, name, paused, perSecond }) => [
-      stateBadge(paused ? "paused" : "limited"),
+      stateBadge(paused ? "paused" : perSecond === null ? "ended" : "limited"),
       ` ${scope === "queue" ? "everything" : `${scope} ${name}`}${perSecond === null ? "" : `, ${perSecond} per second`} `,
     ]),
     element("a", { href: linkTo("pauses") }, "Pauses"),

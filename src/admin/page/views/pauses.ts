@@ -1,6 +1,6 @@
 import { announce, announceFailure } from "../announce.js";
-import { api } from "../api.js";
-import { element } from "../dom.js";
+import { api, type ControlTarget } from "../api.js";
+import { type Child, element } from "../dom.js";
 import { number } from "../format.js";
 import { button } from "../parts/button.js";
 import { choice, field } from "../parts/field.js";
@@ -28,14 +28,10 @@ export const pauses: View = {
   },
 };
 
-const nameOf = ({ scope, name }: Control): string => (scope === "queue" ? "everything" : `${scope} ${name}`);
+const nameOf = ({ scope, name }: ControlTarget): string =>
+  scope === "queue" ? "everything" : `${scope} ${name}`;
 
-function controlsSection({ reload }: ViewContext, controls: readonly QueueControl[]): HTMLElement {
-  const resume = (control: QueueControl) => async () => {
-    await api.resume(control.queue, control);
-    announce(`Resumed: ${nameOf(control)} of the ${control.queue}.`);
-    reload();
-  };
+function controlsSection(context: ViewContext, controls: readonly QueueControl[]): HTMLElement {
   return element(
     "section",
     { class: "card", "aria-labelledby": "controls-title" },
@@ -45,25 +41,11 @@ function controlsSection({ reload }: ViewContext, controls: readonly QueueContro
       [
         { name: "Queue", cell: ({ queue }) => queueName[queue] },
         { name: "What", cell: nameOf },
-        {
-          name: "How",
-          cell: ({ paused, perSecond }) =>
-            paused
-              ? stateBadge("paused")
-              : perSecond === null
-                ? stateBadge("ended")
-                : [stateBadge("limited"), ` ${number(perSecond)} per second`],
-        },
+        { name: "How", cell: how },
         { name: "Messages held back", class: "number", cell: ({ parked }) => number(parked) },
         { name: "By", cell: ({ by }) => by },
         { name: "Since", cell: ({ at }) => when(at) },
-        {
-          name: "Action",
-          cell: (control) =>
-            button("Resume", resume(control), {
-              "aria-label": `Resume ${nameOf(control)} of the ${control.queue}`,
-            }),
-        },
+        { name: "Action", cell: (control) => endings(context, control) },
       ],
       controls,
       "Nothing is paused or limited.",
@@ -71,11 +53,58 @@ function controlsSection({ reload }: ViewContext, controls: readonly QueueContro
   );
 }
 
-const queueChoice = (id: string) =>
-  choice(
-    id,
-    queues.map((queue) => [queue, queueName[queue]]),
+function how({ paused, perSecond }: Control): Child {
+  if (!paused && perSecond === null) return stateBadge("ended");
+  return [
+    paused && stateBadge("paused"),
+    " ",
+    perSecond !== null && [stateBadge("limited"), ` ${number(perSecond)} per second`],
+  ];
+}
+
+function endings({ reload }: ViewContext, control: QueueControl): Child {
+  const { queue, paused, perSecond } = control;
+  const whose = `${nameOf(control)} of the ${queue}`;
+  const resume = async () => {
+    await api.resume(queue, control);
+    announce(`Resumed: ${whose}.`);
+    reload();
+  };
+  const removeLimit = async () => {
+    await api.limit(queue, control, null);
+    announce(`No limit any more: ${whose}.`);
+    reload();
+  };
+  return element(
+    "div",
+    { class: "actions" },
+    paused && button("Resume", resume, { "aria-label": `Resume ${whose}` }),
+    perSecond !== null &&
+      button("Remove limit", removeLimit, { "aria-label": `Remove the limit of ${whose}` }),
   );
+}
+
+/** Queue, scope and name, and what they say together. */
+function targetFields(prefix: string) {
+  const queue = choice(
+    `${prefix}-queue`,
+    queues.map((one) => [one, queueName[one]]),
+  );
+  const scope = choice(`${prefix}-scope`, [
+    ["topic", "a topic"],
+    ["source", "a source (inbox)"],
+    ["queue", "everything"],
+  ]);
+  const name = element("input", { id: `${prefix}-name`, required: true, maxlength: 400 });
+  scope.addEventListener("change", () => {
+    name.disabled = scope.value === "queue";
+  });
+  return {
+    nodes: [field("Queue", queue), field("What", scope), field("Its name", name)],
+    queue: () => queue.value as Queue,
+    target: (): ControlTarget => ({ scope: scope.value as Control["scope"], name: name.value.trim() }),
+  };
+}
 
 function form(label: string, submit: () => Promise<void>, ...children: readonly Node[]): HTMLElement {
   return element(
@@ -96,56 +125,38 @@ function form(label: string, submit: () => Promise<void>, ...children: readonly 
 }
 
 function pauseForm({ reload }: ViewContext): HTMLElement {
-  const queue = queueChoice("pause-queue");
-  const scope = choice("pause-scope", [
-    ["topic", "a topic"],
-    ["source", "a source (inbox)"],
-    ["queue", "everything"],
-  ]);
-  const name = element("input", { id: "pause-name", required: true, maxlength: 400 });
-  scope.addEventListener("change", () => {
-    name.disabled = scope.value === "queue";
-  });
+  const { nodes, queue, target } = targetFields("pause");
   const submit = async () => {
-    const target = { scope: scope.value as Control["scope"], name: name.value.trim() };
-    await api.pause(queue.value as Queue, target);
-    announce("Paused. Handlers that run finish; no new one starts.");
+    await api.pause(queue(), target());
+    announce(`Paused: ${nameOf(target())}. Handlers that run finish; no new one starts.`);
     reload();
   };
   return element(
     "section",
     { class: "card", "aria-labelledby": "pause-title" },
     element("h2", { id: "pause-title" }, "Pause"),
-    form("Pause", submit, field("Queue", queue), field("What", scope), field("Its name", name)),
+    form("Pause", submit, ...nodes),
   );
 }
 
 function limitForm({ reload }: ViewContext): HTMLElement {
-  const queue = queueChoice("limit-queue");
-  const topic = element("input", { id: "limit-topic", required: true, maxlength: 400 });
+  const { nodes, queue, target } = targetFields("limit");
   const perSecond = element("input", {
     id: "limit-rate",
     type: "number",
-    min: 0.01,
-    max: 100_000,
+    min: 0.001,
     step: "any",
     required: true,
   });
   const submit = async () => {
-    await api.limit(queue.value as Queue, topic.value.trim(), Number(perSecond.value));
-    announce("Limited, over all instances together.");
+    await api.limit(queue(), target(), Number(perSecond.value));
+    announce(`Limited: ${nameOf(target())}, over all instances together.`);
     reload();
   };
   return element(
     "section",
     { class: "card", "aria-labelledby": "limit-title" },
-    element("h2", { id: "limit-title" }, "Limit a topic"),
-    form(
-      "Limit",
-      submit,
-      field("Queue", queue),
-      field("Topic", topic),
-      field("Messages per second", perSecond),
-    ),
+    element("h2", { id: "limit-title" }, "Limit"),
+    form("Limit", submit, ...nodes, field("Messages per second", perSecond)),
   );
 }
