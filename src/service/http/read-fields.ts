@@ -18,24 +18,29 @@ export interface ReadOptions {
   readonly maxBytes?: number;
   /** Whether no body is a body without fields. */
   readonly mayBeEmpty?: boolean;
+  /** Fields that the path gives. The body may not have them. */
+  readonly names?: Readonly<Record<string, string>>;
 }
 
 /** Returns the fields of a request's body, or what is wrong with it. */
 export async function readFields<Fields>(
   request: ReadableRequest,
   operation: Taker<Fields>,
-  { maxBytes = maxBodyBytes, mayBeEmpty = false }: ReadOptions = {},
+  { maxBytes = maxBodyBytes, mayBeEmpty = false, names = {} }: ReadOptions = {},
 ): Promise<Read<Fields>> {
   const body = await readBody(request, maxBytes);
   if (body === "too large") return bodyRefused("BodyTooLarge", `The body has more than ${maxBytes} bytes.`);
   if (body === "malformed" || !isUtf8(body))
     return bodyRefused("BodyUnreadable", "The body was cut off, or is not UTF-8.");
-  if (body.byteLength === 0 && mayBeEmpty) return checkFields({}, operation);
+  if (body.byteLength === 0 && mayBeEmpty) return checkFields(names, operation);
   const json = parsed(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   if (json === undefined) return bodyRefused("NotJson", "The body is not JSON.");
   if (typeof json !== "object" || json === null || Array.isArray(json))
     return bodyRefused("NotAnObject", "The body must be a JSON object.");
-  return checkFields(json, operation);
+  const twice = Object.keys(names).find((field) => Object.hasOwn(json, field));
+  if (twice !== undefined)
+    return { refusal: { code: "UnknownField", message: `The path has ${twice} already.`, field: twice } };
+  return checkFields({ ...json, ...names }, operation);
 }
 
 /** Returns the fields as the schema accepts them, or the first problem. */
