@@ -1,4 +1,4 @@
-/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--service] [--entra]` */
+/** `npm run build:functions -- [--cloud aws] [--database postgres] [--app file] [--out folder] [--service] [--admin] [--entra]` */
 import { stat } from "node:fs/promises";
 import { relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -8,13 +8,14 @@ import { databases } from "../src/packaging/databases.js";
 
 const cloudNames = Object.keys(clouds) as (keyof typeof clouds)[];
 
-const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--service] [--entra]
+const usage = `usage: npm run build:functions -- [--cloud NAME] [--database NAME] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra]
 
   --cloud NAME     ${cloudNames.join(", ")}; all of them by default
   --database NAME  ${databases.join(", ")}, or several, separated by commas; postgres by default
   --app FILE       the app's definition; functions/app.ts by default
   --out FOLDER     the output folder, with a folder per cloud; build by default
   --service        bundle the function of the inbox service for AWS as well
+  --admin          bundle the function of the diagnostics API for AWS as well
   --entra          include the packages for SQL Server sign-in with Microsoft Entra`;
 
 async function run(): Promise<void> {
@@ -25,6 +26,7 @@ async function run(): Promise<void> {
       app: { type: "string" },
       out: { type: "string", default: "build" },
       service: { type: "boolean", default: false },
+      admin: { type: "boolean", default: false },
       entra: { type: "boolean", default: false },
     },
   });
@@ -40,6 +42,7 @@ async function run(): Promise<void> {
       database,
       outFolder: resolve(values.out, cloud),
       service: values.service && cloud === "aws",
+      admin: values.admin && cloud === "aws",
       entra: values.entra,
       ...defined({ app }),
     });

@@ -11,6 +11,7 @@ import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { WebhookRouteOptions } from "../webhooks/route-options.js";
+import type { AppAdmin } from "./app-admin.js";
 import type { AppService } from "./app-service.js";
 import type { AppSource } from "./app-sources.js";
 import type { AppTenants } from "./app-tenants.js";
@@ -68,6 +69,8 @@ export interface AppDefinition {
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
   readonly service?: AppService;
+  /** The diagnostics API and the admin page at `/_oncebox`, for the people who run the app. */
+  readonly admin?: AppAdmin;
   /** How long Done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
   /** Writes lines of JSON to the standard output by default. */

@@ -28,6 +28,8 @@ export interface OpenTenants {
   inboxFor(webhook: ReceivedWebhook): Promise<Inbox>;
   /** Wakes a worker for the tenant of a stored webhook. */
   wake(webhook: ReceivedWebhook): Promise<void>;
+  /** Whether the dispatcher of this process leaves the tenant alone for a while, because a turn failed. */
+  isQuarantined(id: string): boolean;
   migrate(): Promise<MigrateResult>;
   close(): Promise<void>;
 }

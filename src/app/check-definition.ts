@@ -59,6 +59,7 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   dispatch: options,
   webhooks: options,
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
+  admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
   retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
   logger: must(hasFunction("info"), "a logger with debug, info, warn and error"),
   metrics: must((value) => typeof value === "object" && value !== null, "an object"),

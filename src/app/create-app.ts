@@ -1,3 +1,4 @@
+import type { Admin } from "../admin/create-admin.js";
 import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { toWebResponse } from "../base/to-web-response.js";
@@ -24,6 +25,8 @@ export interface App extends AppParts {
   readonly consume: ConsumeJob | undefined;
   /** The inbox as a service; undefined where the definition has none. */
   readonly service: InboxService | undefined;
+  /** The diagnostics API; undefined where the definition has none. */
+  readonly admin: Admin | undefined;
   readonly reap: MaintenanceJob;
   readonly cleanup: MaintenanceJob;
   /** The schema and tables that this app uses. */
@@ -38,8 +41,9 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
   const receive = webhookJob(app);
-  // Loaded only for an app that has it: it would be a fifth of what other apps load at a cold start.
+  // Both are loaded only for an app that has them: each would be a fifth of what other apps load at a cold start.
   const served = definition.service && (await (await import("./serve-inbox.js")).serveInbox(app));
+  const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);
   return {
     db,
     inbox,
@@ -50,6 +54,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     dispatch: dispatchJob(app),
     consume: definition.consumer === undefined ? undefined : consumeJob(app),
     service: served?.service,
+    admin,
     reap: reapJob(app),
     cleanup: cleanupJob(app),
     tenants: tenants?.stores,

@@ -109,6 +109,7 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
     async wake({ tenant }) {
       if (tenant !== null && (wakeUp ?? context.fanOut) !== undefined) await wakeTenant(tenantKey(tenant));
     },
+    isQuarantined: dispatcher.isQuarantined,
     migrate: () => migrateTenants(stores),
     close: () => stores.close(),
   };

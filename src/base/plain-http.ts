@@ -14,6 +14,8 @@ export interface PlainRequest extends ReadableRequest {
   readonly url: string;
   /** That of the URL. */
   readonly path: string;
+  /** The client's address, where the host knows it. */
+  readonly client?: string | undefined;
 }
 
 export interface PlainResponse {
@@ -40,6 +42,7 @@ export const respondPlainly = (
       path: url.split("?", 1)[0]!,
       headers: { get: (name) => headers[name.toLowerCase()]?.toString() ?? null },
       body: incoming,
+      client: incoming.socket.remoteAddress,
     });
     const { status, body = "" } = response;
     // a string, which Node sends together with the headers

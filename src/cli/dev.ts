@@ -18,6 +18,7 @@ import {
   text,
   UsageError,
 } from "./command.js";
+import { withDevAdmin } from "./dev-admin.js";
 import { type DevSource, devSources, devToken } from "./dev-sources.js";
 import { developmentSecrets, isThisMachine } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
@@ -28,7 +29,8 @@ import { secretStores } from "./secret-stores.js";
 
 export const devCommand: Command = {
   name: "dev",
-  summary: "run the functions on this machine: webhooks and the service by HTTP, the other jobs by timers",
+  summary:
+    "run the functions on this machine: webhooks, the service and the admin page by HTTP, the other jobs by timers",
   usage: "dev [--app FILE] [--port N] [--try] [--backup DIR] [options]",
   options: {
     ...databaseOptions,
@@ -52,19 +54,20 @@ export const devCommand: Command = {
   async run(input) {
     const { values, terminal } = input;
     const loaded = await definitionFor(input);
+    const host = text(values, "host") ?? "127.0.0.1";
+    const admin = withDevAdmin(loaded.definition, loaded.environment, host);
     const { definition, firstTopic } = withFirstTopic({
       database: devDatabase,
-      ...loaded.definition,
+      ...admin.definition,
     });
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const backupTo = text(values, "backup");
-    const host = text(values, "host") ?? "127.0.0.1";
     const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment) : {};
     const environment: Environment = {
       ...loaded.environment,
       port,
-      env: { ...loaded.environment.env, ...secrets },
+      env: { ...loaded.environment.env, ...secrets, ...admin.env },
     };
     const local = await started(definition, {
       environment,
@@ -79,6 +82,8 @@ export const devCommand: Command = {
         introduce(input, local, sources, firstTopic());
         if (local.app.service !== undefined)
           introduceService(terminal, local.url, shownToken(definition, environment));
+        if (local.app.admin !== undefined)
+          terminal.out(`  the admin page    ${adminLink(local.url, admin.token)}`);
       }
       if (values.try) await tryOut(terminal, local.url, sources, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
@@ -135,6 +140,10 @@ function introduceService(terminal: Terminal, url: string, token: string | undef
   const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
   terminal.out(`  the inbox service  curl ${url}/v1/inbox/try-begin${header} -d ${quoted('{"key":"a"}')}`);
 }
+
+/** The page takes the token out of the link, and no server sees what stands behind the #. */
+const adminLink = (url: string, token: string | undefined): string =>
+  `${url}/_oncebox${token === undefined ? "" : `#token=${token}`}`;
 
 /** The options of `oncebox sign` for an event of this topic. */
 function eventOptions(scheme: WebhookScheme, topic: string): string {

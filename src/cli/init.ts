@@ -6,11 +6,12 @@ import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js"
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service]`,
-  options: { database: { type: "string" }, service: { type: "boolean" } },
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin]`,
+  options: { database: { type: "string" }, service: { type: "boolean" }, admin: { type: "boolean" } },
   help: {
     database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
     service: "the app has the inbox service, /v1/inbox, for consumers in other processes",
+    admin: "the app has the diagnostics API and the admin page, /_oncebox",
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
   positionals: 2,
@@ -24,8 +25,8 @@ export const initCommand: Command = {
     if (existing.length > 0) {
       throw new UsageError(`${folder} is not empty. Name a new or empty folder: init overwrites nothing.`);
     }
-    const service = values.service === true;
-    const files = await writeScaffold({ cloud, database, service, folder, name: packageName(folder) });
+    const asked = { service: values.service === true, admin: values.admin === true };
+    const files = await writeScaffold({ cloud, database, ...asked, folder, name: packageName(folder) });
     for (const file of files) terminal.out(relative(folder, file));
     const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
     terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);

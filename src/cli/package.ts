@@ -13,12 +13,13 @@ const otherwise = {
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--entra|--no-entra]`,
+  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra|--no-entra]`,
   options: {
     database: { type: "string" },
     app: { type: "string" },
     out: { type: "string" },
     service: { type: "boolean" },
+    admin: { type: "boolean" },
     entra: { type: "boolean" },
     "no-entra": { type: "boolean" },
   },
@@ -27,6 +28,7 @@ export const packageCommand: Command = {
     app: "a module whose default export is defineApp({ … }), instead of functions/app.ts",
     out: "the output folder, which is emptied first; build/aws or build/azure by default",
     service: "aws: make the archive of the inbox service too; on azure the app's definition decides",
+    admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
     entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
   },
@@ -40,9 +42,10 @@ export const packageCommand: Command = {
       oneOf(scaffoldDatabases, name.trim(), "--database"),
     );
     const service = values.service === true;
-    if (service && cloud === "azure") {
+    const admin = values.admin === true;
+    if ((service || admin) && cloud === "azure") {
       throw new UsageError(
-        "--service is for aws. On azure a function app has the inbox service if the app's definition has one.",
+        `--${service ? "service" : "admin"} is for aws. On azure a function app has the ${service ? "inbox service" : "diagnostics API"} if the app's definition has one.`,
       );
     }
     const app = text(values, "app");
@@ -55,6 +58,7 @@ export const packageCommand: Command = {
       ...defined({ app: app && resolve(app) }),
       outFolder: resolve(text(values, "out") ?? `build/${cloud}`),
       service,
+      admin,
       entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
     });
     for (const { file, bytes } of archives) {

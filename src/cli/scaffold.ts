@@ -12,6 +12,8 @@ export interface ScaffoldOptions {
   readonly database: ScaffoldDatabase;
   /** Whether the app has the inbox service. */
   readonly service: boolean;
+  /** Whether the app has the diagnostics API. */
+  readonly admin: boolean;
   readonly folder: string;
   readonly name: string;
 }
@@ -31,21 +33,35 @@ const packages = {
   sqlserver: ["mssql"],
 } as const satisfies Record<ScaffoldCloud | ScaffoldDatabase, readonly string[]>;
 
-/** AWS has a function of its own for the service. On Azure main.ts registers it. */
-const serviceFunction = "inbox-service.ts";
+/** What not every app has. On AWS each has a function of its own; on Azure main.ts registers it. */
+const optionalParts = [
+  {
+    option: "service",
+    file: "inbox-service.ts",
+    definition: `  // The inbox as a service, /v1/inbox, for consumers in other processes.
+  service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } },`,
+  },
+  {
+    option: "admin",
+    file: "admin.ts",
+    definition: `  // The diagnostics API and the admin page, /_oncebox, for the people who run the app.
+  admin: { tokens: { from: "env", name: "ONCEBOX_ADMIN_TOKENS" } },`,
+  },
+] as const;
 
 /** For building and type-checking. @types/aws-lambda has the types of a function's event. */
 const tools = ["@types/aws-lambda", "@types/node", "esbuild", "fflate", "typescript"] as const;
 
 /** Writes a new app: the templates, the example's functions and the files that build them. Returns the files' paths. */
 export async function writeScaffold(options: ScaffoldOptions): Promise<readonly string[]> {
-  const { cloud, database, service, folder } = options;
+  const { cloud, database, folder } = options;
+  const absent = optionalParts.filter(({ option }) => !options[option]).map(({ file }) => file as string);
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
   }
-  await copyFunction("functions/app.ts", folder, service ? withService : undefined);
+  await copyFunction("functions/app.ts", folder, (app) => withParts(app, options));
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
-    if (service || name !== serviceFunction) await copyFunction(`functions/${cloud}/${name}`, folder);
+    if (!absent.includes(name)) await copyFunction(`functions/${cloud}/${name}`, folder);
   }
   await write(folder, "package.json", `${JSON.stringify(await manifestOf(options), null, 2)}\n`);
   await write(folder, "tsconfig.json", `${JSON.stringify(compilerOptions, null, 2)}\n`);
@@ -66,16 +82,17 @@ async function copyFunction(
   await write(folder, name, change(text.replaceAll(own, '"oncebox/$1"')));
 }
 
-/** The example's app has no service: it needs a token, which nobody has who only tries the example. */
-const withService = (app: string): string =>
-  app.replace(
-    /^ {2}publishers: \{$/m,
-    `  // The inbox as a service, /v1/inbox, for consumers in other processes.
-  service: { tokens: { from: "env", name: "INBOX_SERVICE_TOKENS" } },
-$&`,
-  );
+/** The example's app has none of them: they need tokens, which nobody has who only tries the example. */
+const withParts = (app: string, options: ScaffoldOptions): string =>
+  optionalParts
+    .filter(({ option }) => options[option])
+    .reduce((text, { definition }) => text.replace(/^ {2}publishers: \{$/m, `${definition}\n$&`), app);
 
-async function manifestOf({ cloud, database, service, name }: ScaffoldOptions): Promise<object> {
+const flagsOf = (options: ScaffoldOptions): string =>
+  optionalParts.map(({ option }) => (options[option] ? ` --${option}` : "")).join("");
+
+async function manifestOf(options: ScaffoldOptions): Promise<object> {
+  const { cloud, database, name } = options;
   const own = JSON.parse(await readFile(join(packageRoot, "package.json"), "utf8")) as {
     version: string;
     devDependencies: Readonly<Record<string, string>>;
@@ -90,7 +107,7 @@ async function manifestOf({ cloud, database, service, name }: ScaffoldOptions): 
     scripts: {
       start: "oncebox dev --app functions/app.ts --try",
       typecheck: "tsc --noEmit",
-      [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}${service && cloud === "aws" ? " --service" : ""}`,
+      [`package:${cloud}`]: `oncebox package ${cloud} --database ${database}${cloud === "aws" ? flagsOf(options) : ""}`,
     },
     dependencies: { oncebox: `^${own.version}`, ...versions([...packages[cloud], ...packages[database]]) },
     devDependencies: versions(tools),

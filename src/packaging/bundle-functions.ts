@@ -8,11 +8,14 @@ import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
 
+/** The functions that not every app has, by their options. */
+type OptionalFunction = "service" | "admin";
+
 interface Cloud {
   /** The files in `functions/<cloud>` to bundle. */
   readonly entryPoints: RegExp;
-  /** The one of them that is bundled only when it is asked for. */
-  readonly service?: RegExp;
+  /** Those of them that are bundled only when they are asked for. */
+  readonly optional?: Readonly<Record<OptionalFunction, string>>;
   /** Packages that the cloud's runtime provides. */
   readonly external: readonly string[];
   /** Puts modules that are loaded by `import()` into files of their own. */
@@ -22,13 +25,13 @@ interface Cloud {
 export const clouds = {
   aws: {
     entryPoints: /\.[cm]?[jt]s$/,
-    service: /^inbox-service\.[cm]?[jt]s$/,
+    optional: { service: "inbox-service", admin: "admin" },
     // nodejs20.x, 22.x and 24.x have every client of the AWS SDK v3. A bundle with one would be 350 KB larger.
     external: ["@aws-sdk/*"],
   },
   azure: {
     // One process runs all functions of a function app. In one file they share the app and its connection pool. An app
-    // that has a service registers it there.
+    // that has a service or a diagnostics API registers it there.
     entryPoints: /^main\.[cm]?[jt]s$/,
     external: ["@azure/functions-core"],
     // Azure provides no SDK. Apps without queues, Key Vault or Entra do not load those files and start in half the time.
@@ -48,6 +51,8 @@ export interface BundleOptions {
   readonly outFolder: string;
   /** On AWS: bundles the function of the inbox service as well, `functions/aws/inbox-service.ts`. */
   readonly service?: boolean;
+  /** On AWS: bundles the function of the diagnostics API as well, `functions/aws/admin.ts`. */
+  readonly admin?: boolean;
   /** Includes the packages for Microsoft Entra in a SQL Server bundle. They run only when they are used. */
   readonly entra?: boolean;
 }
@@ -66,22 +71,23 @@ export async function bundleFunctions(options: BundleOptions): Promise<Metafile>
   return metafile;
 }
 
-async function functionFiles(
-  functions: string,
-  { cloud, service: isAsked = false }: BundleOptions,
-): Promise<string[]> {
-  const { entryPoints, service }: Cloud = clouds[cloud];
-  const files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
-  const isService = (name: string): boolean => service?.test(name) ?? false;
-  if (isAsked && !files.some(isService)) {
-    throw new InvalidArgumentError(
-      `The inbox service is asked for, and ${functions} has no inbox-service.ts. oncebox init ${cloud} --service writes one.`,
-    );
+async function functionFiles(functions: string, options: BundleOptions): Promise<string[]> {
+  const { entryPoints, optional }: Cloud = clouds[options.cloud];
+  let files = (await readdir(functions)).filter((name) => entryPoints.test(name)).sort();
+  for (const [option, name] of Object.entries(optional ?? {})) {
+    const others = files.filter((file) => !new RegExp(`^${name}\\.[cm]?[jt]s$`).test(file));
+    const isAsked = options[option as OptionalFunction] ?? false;
+    if (isAsked && others.length === files.length) {
+      throw new InvalidArgumentError(
+        `--${option} is asked for, and ${functions} has no ${name}.ts. oncebox init ${options.cloud} --${option} writes one.`,
+      );
+    }
+    if (!isAsked) files = others;
   }
-  return files.filter((name) => isAsked || !isService(name)).map((name) => join(functions, name));
+  return files.map((name) => join(functions, name));
 }
 
-export interface BundleSettings extends Omit<BundleOptions, "cloud" | "service"> {
+export interface BundleSettings extends Omit<BundleOptions, "cloud" | OptionalFunction> {
   readonly entryPoints: readonly string[];
   readonly external: readonly string[];
   readonly splitting?: boolean;

@@ -25,7 +25,8 @@ export function requestFromEvent(
   functionName = "The webhook function",
 ): PlainRequest {
   const { method, url, body } = readHttpEvent(event, functionName);
-  return { method, url: url.href, path: url.pathname, headers: headersIn(event), body };
+  const client = event.requestContext.http.sourceIp;
+  return { method, url: url.href, path: url.pathname, headers: headersIn(event), body, client };
 }
 
 /** AWS joins repeated headers with commas, and brings cookies in a list of their own. */
@@ -44,3 +45,18 @@ export const resultFromPlain = (response: PlainResponse): APIGatewayProxyStructu
   body: response.body ?? "",
   isBase64Encoded: false,
 });
+
+/** For routes with names in their paths: a name may hold a percent sign, and must not be decoded twice. */
+export const requestWithEncodedPath = (
+  event: APIGatewayProxyEventV2,
+  functionName: string,
+): PlainRequest => ({
+  ...requestFromEvent(event, functionName),
+  path: encodedPath(event),
+});
+
+/** HTTP APIs decode the path, and function URLs do not. */
+function encodedPath({ rawPath, requestContext: { domainName } }: APIGatewayProxyEventV2): string {
+  if (domainName.includes(".lambda-url.")) return rawPath;
+  return rawPath.toWellFormed().split("/").map(encodeURIComponent).join("/");
+}

@@ -1,3 +1,5 @@
+export type { AdminFunction } from "./admin-function.js";
+export { adminFunction } from "./admin-function.js";
 export { consumeFunction } from "./consume-function.js";
 export type { DispatchFunctionReport } from "./dispatch-function.js";
 export { dispatchFunction } from "./dispatch-function.js";

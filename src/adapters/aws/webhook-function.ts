@@ -1,20 +1,14 @@
-import middy, { type MiddyfiedHandler } from "@middy/core";
-import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import type { AppDefinition } from "../../app/app-definition.js";
 import { openReceivingApp } from "../../app/receiving-app.js";
 import { webhookJob } from "../../app/webhook-job.js";
-import { safeReason } from "../../base/safe-reason.js";
+import type { PlainResponse } from "../../base/plain-http.js";
 import { jsonLogger } from "../../telemetry/json-logger.js";
 import { refusedResponse } from "../../webhooks/responses.js";
-import type { WebhookReceiver } from "../../webhooks/route.js";
-import { afterThaw } from "./after-thaw.js";
 import { coldStart } from "./cold-start.js";
-import { requestFromEvent, resultFromPlain } from "./http-event.js";
+import { requestFromEvent } from "./http-event.js";
+import { type HttpFunction, httpFunction } from "./http-function.js";
 
-export type WebhookFunction = MiddyfiedHandler<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>;
-
-/** Answers 503 this long before Lambda kills the function, which would answer the sender 502. */
-const answerEarlyMs = 100;
+export type WebhookFunction = HttpFunction;
 
 /**
  * Receives webhooks from an HTTP API (payload format 2.0) or a function URL. Middy's `use` adds middleware.
@@ -25,26 +19,14 @@ const answerEarlyMs = 100;
  *
  * export const handler = webhookFunction(app);
  */
-export function webhookFunction(definition: AppDefinition): WebhookFunction {
-  const route = coldStart(definition, openReceivingApp, webhookJob);
-  return middy<APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2>({
-    timeoutEarlyInMillis: answerEarlyMs,
-    timeoutEarlyResponse: () => unavailable("the function's time is up"),
-  })
-    .use(afterThaw)
-    .handler(async (event) => {
-      const request = requestFromEvent(event);
-      let receive: WebhookReceiver;
-      try {
-        receive = await route();
-      } catch (error) {
-        return unavailable(safeReason(error)); // the next request tries again, in case a secret store was away
-      }
-      return resultFromPlain(await receive(request));
-    });
-}
+export const webhookFunction = (definition: AppDefinition): WebhookFunction =>
+  httpFunction({
+    ready: coldStart(definition, openReceivingApp, webhookJob),
+    requestOf: (event) => requestFromEvent(event),
+    unavailable,
+  });
 
-function unavailable(reason: string): APIGatewayProxyStructuredResultV2 {
+function unavailable(reason: string): PlainResponse {
   jsonLogger().error("webhook", { outcome: "unavailable", status: 503, reason });
-  return resultFromPlain(refusedResponse("unavailable"));
+  return refusedResponse("unavailable");
 }

@@ -1,4 +1,7 @@
 import type { HttpRequest, HttpResponseInit } from "@azure/functions";
+import { defined } from "../../base/defined.js";
+import { headersOf } from "../../base/headers-of.js";
+import type { PlainRequest, PlainResponse } from "../../base/plain-http.js";
 import { cookiesOf } from "./set-cookies.js";
 
 /** All methods, because the host answers 404 for the others. The routes answer 405 themselves. */
@@ -13,6 +16,21 @@ export function requestFromHost({ url, method, headers, body }: HttpRequest): Re
   }
   return new Request(url, init);
 }
+
+/** The parts of a request, for routes that need no web Request. */
+export const plainRequest = ({ method, url, headers, body }: HttpRequest): PlainRequest => ({
+  method,
+  url,
+  path: new URL(url).pathname,
+  headers,
+  body,
+});
+
+export const fromPlainResponse = (response: PlainResponse): HttpResponseInit => ({
+  status: response.status,
+  headers: headersOf(response),
+  ...defined({ body: response.body }),
+});
 
 export const toHttpResponse = ({ status, headers, body }: Response): HttpResponseInit => ({
   status,

@@ -11,6 +11,7 @@ import { runTimeMs } from "./function-timeout.js";
 import { allMethods, requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 import { storageQueueHandler } from "./middleware.js";
+import { registerAdmin } from "./register-admin.js";
 import { registerInboxService } from "./register-inbox-service.js";
 import { timedJobs } from "./timed-jobs.js";
 
@@ -20,6 +21,7 @@ import { timedJobs } from "./timed-jobs.js";
  * - `dispatch`, `reap`, `cleanup`: by timers
  * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
  * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
+ * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
  * - `consume`: by the queue that `ONCEBOX_CONSUME_QUEUE` names, if the app has a consumer
  *
  * @example
@@ -40,6 +42,7 @@ export function registerFunctions(definition: AppDefinition): void {
     handler: (request, context) => inInvocation(context, () => receive(app, request)),
   });
   if (definition.service !== undefined) registerInboxService(app, definition.service);
+  if (definition.admin !== undefined) registerAdmin(app);
 
   const settings = readAzureSettings();
   const job = timedJobs(app, runTimeMs(settings));

@@ -1,11 +1,9 @@
-import { app as functionApp, type HttpRequest, type HttpResponseInit } from "@azure/functions";
+import { app as functionApp, type HttpRequest } from "@azure/functions";
 import type { AppService } from "../../app/app-service.js";
 import type { App } from "../../app/create-app.js";
-import { defined } from "../../base/defined.js";
-import { headersOf } from "../../base/headers-of.js";
 import type { PlainResponse } from "../../base/plain-http.js";
 import { safeReason } from "../../base/safe-reason.js";
-import { allMethods } from "./http-trigger.js";
+import { allMethods, fromPlainResponse, plainRequest } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
 
 /** By function, because each has one route. The service itself finds out what a path names. */
@@ -21,21 +19,15 @@ export function registerInboxService(app: () => Promise<App>, { auth }: AppServi
       const { unavailableService } = await import("../../service/http/unavailable-service.js");
       return unavailableService(auth ?? "bearer", invocationLogger("info"), safeReason(error));
     }
-    const { method, url, headers, body } = request;
-    return running.service!.respond({ method, url, path: new URL(url).pathname, headers, body });
+    return running.service!.respond(plainRequest(request));
   };
   for (const [name, route] of Object.entries(routes)) {
     functionApp.http(name, {
       route,
       methods: [...allMethods],
       authLevel: "anonymous", // the service checks its bearer tokens
-      handler: (request, context) => inInvocation(context, async () => toHost(await respond(request))),
+      handler: (request, context) =>
+        inInvocation(context, async () => fromPlainResponse(await respond(request))),
     });
   }
 }
-
-const toHost = (response: PlainResponse): HttpResponseInit => ({
-  status: response.status,
-  headers: headersOf(response),
-  ...defined({ body: response.body }),
-});

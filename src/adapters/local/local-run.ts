@@ -39,7 +39,7 @@ export interface LocalRun {
   stop(): Promise<void>;
 }
 
-/** Runs the app's functions on this machine: webhooks and the service by HTTP, the others by timers. It migrates the schema first. */
+/** Runs the app's functions on this machine: webhooks, the service and the diagnostics API by HTTP, the others by timers. It migrates the schema first. */
 export async function startLocalRun(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
   const { environment, host = "127.0.0.1", functionMs = 60_000, stopMs = 10_000 } = options;
   let dispatching: Repeating | undefined;
@@ -61,6 +61,7 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     const server = createServer((incoming, outgoing) => {
       if (app.service !== undefined && incoming.url?.startsWith("/v1/"))
         app.service.listener(incoming, outgoing);
+      else if (app.admin !== undefined && isAdminPath(incoming.url)) app.admin.listener(incoming, outgoing);
       else void respondTo(incoming, outgoing, (request) => route(app, request), failed);
     });
     await listening(server, { port: environment.port, host });
@@ -97,6 +98,8 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     throw error;
   }
 }
+
+const isAdminPath = (url = ""): boolean => /^\/(_oncebox|_rf)(\/|\?|$)/.test(url);
 
 /** Fails at once where no database of the app can be backed up. */
 async function appBackup(app: App, options: Omit<BackupOptions, "logger">): Promise<Backup> {

@@ -2,10 +2,27 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { InvalidArgumentError } from "../../errors.js";
 import { createSecretKeys, type Secret, type Secrets } from "../../webhooks/schemes/secret-keys.js";
 
-/** What RFC 6750 allows in a token. Neither a comma nor white space is in it, so both can stand between tokens. */
-const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
-const bearer = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+/** What tokens look like. Neither a comma nor white space is in them, so both can stand between tokens. */
+export interface TokenForm {
+  /** Whose they are, in errors. */
+  readonly owner: string;
+  /** What is wrong with a token. The text never quotes it. */
+  readonly problemOf: (token: string) => string | undefined;
+}
+
 const shortestToken = 16;
+
+/** A secret of the characters that RFC 6750 allows in a token. */
+export function secretProblem(token: string): string | undefined {
+  if (token.length < shortestToken) return `has fewer than ${shortestToken} characters`;
+  const isRight = /^[A-Za-z0-9\-._~+/]+=*$/.test(token);
+  return isRight ? undefined : "has a character other than letters, digits and -._~+/=";
+}
+
+const serviceTokens: TokenForm = { owner: "service", problemOf: secretProblem };
+
+/** No token is longer: a longer header is not compared. */
+const bearer = /^Bearer +([\x21-\x7e]{1,4096})$/i;
 
 export interface BearerTokensOptions {
   readonly fetchMs: number;
@@ -14,29 +31,38 @@ export interface BearerTokensOptions {
   readonly onStale: () => void;
 }
 
-/** Returns whether a request's header has one of the tokens. Rejects when the tokens cannot be fetched. */
-export type CheckToken = (authorization: string | null) => Promise<boolean>;
+/** Returns the token in a request's header if it is one of the valid ones. Rejects when the tokens cannot be fetched. */
+export type FindToken = (authorization: string | null) => Promise<string | undefined>;
 
 /** Keeps only digests of the tokens. A text may hold several tokens, with commas or white space between them. */
-export function bearerTokens(tokens: Secrets, options: BearerTokensOptions): CheckToken {
+export function bearerTokens(
+  tokens: Secrets,
+  options: BearerTokensOptions,
+  form: TokenForm = serviceTokens,
+): FindToken {
+  const tokenProblem = problemOf(form);
   const list = [tokens].flat();
   const fetching = list.filter((token) => typeof token === "function");
   const given = list.filter((token) => typeof token !== "function");
-  const problems = given.flatMap(problemsOf);
+  const problems = given.flatMap((token) => problemsOf(token, tokenProblem));
   if (list.length === 0) problems.push("there is none");
-  if (problems.length > 0) throw new InvalidArgumentError(`service: tokens: ${problems.join("; ")}.`);
+  if (problems.length > 0) throw new InvalidArgumentError(`${form.owner}: tokens: ${problems.join("; ")}.`);
   const fixed = given.flatMap(partsOf).map(digestOf);
   const fetched =
     fetching.length === 0
       ? undefined
-      : createSecretKeys(fetching.map(separated), { ...options, toKey, what: "A token of the service" });
+      : createSecretKeys(fetching.map(separated), {
+          ...options,
+          toKey: (token) => tokenProblem(token) ?? digestOf(token as string),
+          what: `A token of the ${form.owner}`,
+        });
   return async (authorization) => {
     const token = bearer.exec(authorization ?? "")?.[1];
     const valid = fetched === undefined ? fixed : [...fixed, ...(await fetched.get())];
-    if (token === undefined) return false;
+    if (token === undefined) return undefined;
     const digest = digestOf(token);
     // All are compared, so that the time tells nothing about which one it is.
-    return valid.filter((one) => timingSafeEqual(one, digest)).length > 0;
+    return valid.filter((one) => timingSafeEqual(one, digest)).length > 0 ? token : undefined;
   };
 }
 
@@ -47,7 +73,9 @@ const separated =
   async () =>
     [await fetchToken()].flat().flatMap((text) => (typeof text === "string" ? partsOf(text) : text));
 
-function problemsOf(token: unknown): readonly string[] {
+type Problem = (token: unknown) => string | undefined;
+
+function problemsOf(token: unknown, tokenProblem: Problem): readonly string[] {
   const parts = typeof token === "string" ? partsOf(token) : [token];
   if (parts.length === 0) return ["one is empty"];
   return parts.flatMap((part) => {
@@ -56,14 +84,10 @@ function problemsOf(token: unknown): readonly string[] {
   });
 }
 
-/** The text never quotes the token. */
-function tokenProblem(token: unknown): string | undefined {
-  if (typeof token !== "string" || token === "") return "is missing or empty";
-  if (token.length < shortestToken) return `has fewer than ${shortestToken} characters`;
-  return tokenForm.test(token) ? undefined : "has a character other than letters, digits and -._~+/=";
-}
-
-const toKey = (token: unknown): Uint8Array | string => tokenProblem(token) ?? digestOf(token as string);
+const problemOf =
+  (form: TokenForm): Problem =>
+  (token) =>
+    typeof token !== "string" || token === "" ? "is missing or empty" : form.problemOf(token);
 
 /** Digests have one length, so comparing them does not reveal the token's length. */
 const digestOf = (text: string): Uint8Array => createHash("sha256").update(text).digest();

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { decoded } from "../../base/decoded.js";
 import { guardedLogger, silentLogger } from "../../base/logger.js";
 import { guardedMetrics } from "../../base/metrics.js";
 import type { Route } from "../../base/node-http.js";
@@ -45,9 +46,9 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
   const logger = guardedLogger(options.logger ?? silentLogger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const auth = tokens === undefined ? "none" : "bearer";
-  const hasToken =
+  const findToken =
     tokens === undefined
-      ? async () => true
+      ? async () => "anybody"
       : bearerTokens(tokens, {
           fetchMs: settings.callMs,
           maxAgeMs: settings.tokensMaxAgeMs,
@@ -107,7 +108,7 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
     const allow = [...Object.keys(actions), "OPTIONS"].join(", ");
     if (request.method === "OPTIONS") return responses.options(allow);
     if (action === undefined) return responses.methodNotAllowed(allow);
-    if (!action.isPublic && !(await hasToken(request.headers.get("authorization"))))
+    if (!action.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
       return responses.unauthorized();
     return action.run(request);
   };
@@ -132,13 +133,4 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
     fetch: webRoute(respond),
     listener: (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed),
   };
-}
-
-/** Returns undefined when the text is not valid percent-encoding. */
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

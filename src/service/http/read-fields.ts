@@ -1,48 +1,71 @@
 import { isUtf8 } from "node:buffer";
 import type * as z from "zod/mini";
 import { type ReadableRequest, readBody } from "../../base/read-body.js";
-import type { Operation } from "./operations.js";
 import type { Refusal } from "./refusal.js";
 
 export const maxBodyBytes = 16 * 1024;
 /** A wrong name is quoted up to this length. */
 const longestQuotedName = 100;
 
-type Read<T> = { readonly refusal: Refusal } | { readonly value: T };
+export type Read<T> = { readonly refusal: Refusal } | { readonly value: T };
+
+/** What takes fields. */
+export interface Taker<Fields> {
+  readonly request: z.ZodMiniType<Fields>;
+}
+
+export interface ReadOptions {
+  readonly maxBytes?: number;
+  /** Whether no body is a body without fields. */
+  readonly mayBeEmpty?: boolean;
+  /** Fields that the path gives. The body may not have them. */
+  readonly names?: Readonly<Record<string, string>>;
+}
 
 /** Returns the fields of a request's body, or what is wrong with it. */
-export async function readFields(request: ReadableRequest, operation: Operation): Promise<Read<unknown>> {
-  const body = await readBody(request, maxBodyBytes);
-  if (body === "too large")
-    return bodyRefused("BodyTooLarge", `The body has more than ${maxBodyBytes} bytes.`);
+export async function readFields<Fields>(
+  request: ReadableRequest,
+  operation: Taker<Fields>,
+  { maxBytes = maxBodyBytes, mayBeEmpty = false, names = {} }: ReadOptions = {},
+): Promise<Read<Fields>> {
+  const body = await readBody(request, maxBytes);
+  if (body === "too large") return bodyRefused("BodyTooLarge", `The body has more than ${maxBytes} bytes.`);
   if (body === "malformed" || !isUtf8(body))
     return bodyRefused("BodyUnreadable", "The body was cut off, or is not UTF-8.");
+  if (body.byteLength === 0 && mayBeEmpty) return checkFields(names, operation);
   const json = parsed(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   if (json === undefined) return bodyRefused("NotJson", "The body is not JSON.");
   if (typeof json !== "object" || json === null || Array.isArray(json))
     return bodyRefused("NotAnObject", "The body must be a JSON object.");
-  return checkFields(json, operation);
+  const twice = Object.keys(names).find((field) => Object.hasOwn(json, field));
+  if (twice !== undefined)
+    return { refusal: { code: "UnknownField", message: `The path has ${twice} already.`, field: twice } };
+  return checkFields({ ...json, ...names }, operation);
 }
 
-/** Returns the fields as the operation's schema accepts them, or the first problem. */
-export function checkFields(fields: object, { request }: Operation): Read<unknown> {
+/** Returns the fields as the schema accepts them, or the first problem. */
+export function checkFields<Fields>(fields: object, { request }: Taker<Fields>): Read<Fields> {
   const result = request.safeParse(fields);
   return result.success ? { value: result.data } : { refusal: refusalOf(fields, result.error.issues[0]!) };
 }
 
 function refusalOf(fields: object, issue: z.core.$ZodIssue): Refusal {
   if (issue.code === "unrecognized_keys") {
-    const field = issue.keys[0]!.slice(0, longestQuotedName).toWellFormed();
+    const field = nameOf([...issue.path, issue.keys[0]!]);
     return { code: "UnknownField", message: `There is no field "${field}".`, field };
   }
-  const field = String(issue.path[0]);
-  const isMissing = !Object.hasOwn(fields, field);
-  return {
-    code: isMissing ? "MissingField" : "InvalidField",
-    message: `${field} ${issue.message}.`,
-    field,
-  };
+  const field = nameOf(issue.path);
+  const code = has(fields, issue.path) ? "InvalidField" : "MissingField";
+  return { code, message: `${field} ${issue.message}.`, field };
 }
+
+/** `filter.topic` is the field `topic` of the field `filter`. */
+const nameOf = (path: readonly PropertyKey[]): string =>
+  path.map(String).join(".").slice(0, longestQuotedName).toWellFormed();
+
+const has = (value: unknown, [first, ...rest]: readonly PropertyKey[]): boolean =>
+  first === undefined ||
+  (Object.hasOwn(Object(value), first) && has((value as Record<PropertyKey, unknown>)[first], rest));
 
 const bodyRefused = (code: Refusal["code"], message: string) => ({
   refusal: { code, message, field: "body" },

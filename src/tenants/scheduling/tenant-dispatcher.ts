@@ -48,6 +48,8 @@ export interface TenantDispatcher {
   run(budget: Budget, ids?: readonly string[], options?: TenantRunOptions): Promise<TenantDispatchReport>;
   /** Does another job for all tenants, or these. `work` returns whether there is more to do. */
   each(budget: Budget, work: TenantWork, ids?: readonly string[]): Promise<TenantRunResult>;
+  /** Whether a tenant is left alone for a while, because its last turn failed. */
+  isQuarantined(id: string): boolean;
 }
 
 /** A job for one tenant, within its turn's time. Returns whether there may be more to do. */
@@ -88,6 +90,7 @@ export function createTenantDispatcher(options: TenantDispatcherOptions): Tenant
     };
 
   return {
+    isQuarantined: quarantine.has,
     async run(budget, ids, { woken = false } = {}) {
       const sums: Record<"inbox" | "outbox", DispatchResult | null> = { inbox: null, outbox: null };
       const pollAndDispatch: TenantWork = async (stores, turnBudget) => {

@@ -47,7 +47,7 @@ describe("oncebox init", () => {
       }
       const functions = await filesIn(join(folder, "functions"));
       const own = (await filesIn(join(root, "functions", cloud))).filter(
-        (name) => name !== "inbox-service.ts",
+        (name) => !["inbox-service.ts", "admin.ts"].includes(name),
       );
       expect(functions).toEqual(["app.ts", ...own.map((name) => `${cloud}/${name}`)]);
       for (const name of functions) {

@@ -38,12 +38,11 @@ function fanOut(options: {
       sent.push(batch);
     },
   };
-  const dispatcher: TenantDispatcher = {
+  const dispatcher: Pick<TenantDispatcher, "run"> = {
     async run(_budget, tenants) {
       run.push(tenants!);
       return { ...nothing, left: options.left ?? [] };
     },
-    each: async () => nothing,
   };
   const clock = { nowMs: 1_000 };
   const made = createFanOutDispatcher({

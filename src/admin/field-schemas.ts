@@ -1,0 +1,103 @@
+import * as z from "zod/mini";
+import { isGuid } from "../base/guid.js";
+import { maxNameLength, nameProblem } from "../queue/arguments.js";
+import { longestMs } from "../queue/retry-policy.js";
+import { type AnyKey, deadState, type QueueKind, statesOf } from "./queue-stores.js";
+
+const nameRule = `must be a text of 1 to ${maxNameLength} characters, without a space at its end`;
+/** A name as databases store it: a topic, a source, an id. */
+export const name = z
+  .string(nameRule)
+  .check(z.refine((value) => nameProblem(value) === undefined, { error: nameRule, abort: true }));
+
+const guidRule = "must be a GUID";
+export const guid = z.string(guidRule).check(z.refine(isGuid, guidRule));
+
+const longestText = 1_000;
+const textRule = `must be a text of 1 to ${longestText} characters`;
+const errorText = z.string(textRule).check(z.minLength(1, textRule), z.maxLength(longestText, textRule));
+/** Empty: the messages that died without an error. */
+const groupRule = "must be the errorGroup of a group, or empty";
+const errorGroup = z.string(groupRule).check(z.maxLength(64, groupRule));
+
+/** A whole number of a query, where all values are texts. */
+const numberText = (least: number, most: number) => {
+  const rule = wholeNumberRule(least, most);
+  return z.pipe(
+    z
+      .string(rule)
+      .check(z.refine((text) => /^\d{1,16}$/.test(text) && +text >= least && +text <= most, rule)),
+    z.transform(Number),
+  );
+};
+const wholeNumber = (least: number, most: number) => {
+  const rule = wholeNumberRule(least, most);
+  return z.int(rule).check(z.gte(least, rule), z.lte(most, rule));
+};
+const wholeNumberRule = (least: number, most: number) => `must be a whole number from ${least} to ${most}`;
+
+const longestAgeMs = longestMs * 1_000;
+
+const noSource = name.check(z.refine(() => false, "is for the inbox: the outbox has no sources"));
+
+/** The conditions that choose messages, in a query and in a body. */
+const conditions = <Age extends z.ZodMiniType>(queue: QueueKind, age: Age) => ({
+  topic: z.optional(name),
+  source: z.optional(queue === "inbox" ? name : noSource),
+  error: z.optional(errorText),
+  errorGroup: z.optional(errorGroup),
+  olderThanMs: z.optional(age),
+  newerThanMs: z.optional(age),
+});
+export const queryConditions = (queue: QueueKind) => conditions(queue, numberText(0, longestAgeMs));
+export const bodyConditions = (queue: QueueKind) => conditions(queue, wholeNumber(0, longestAgeMs));
+
+/** As in SQL's list and in operations. */
+export const queryLimit = z.optional(numberText(1, 1_000));
+export const queryCursor = z.optional(numberText(0, Number.MAX_SAFE_INTEGER));
+export const batchSize = z.optional(wholeNumber(1, 1_000));
+
+/** A state in any case. `dead` is the same state in both queues. */
+export function state(queue: QueueKind) {
+  const names: readonly string[] = statesOf[queue];
+  const rule = `must be one of ${names.join(", ")}`;
+  const find = (text: string): string | undefined =>
+    text.toLowerCase() === "dead"
+      ? deadState[queue]
+      : names.find((one) => one.toLowerCase() === text.toLowerCase());
+  return z.pipe(
+    z.string(rule).check(z.refine((text) => find(text) !== undefined, rule)),
+    z.transform((text) => find(text)!),
+  );
+}
+
+const keyRule = { inbox: "must be { source, messageId }", outbox: "must be { id }" } as const;
+
+const keyFields = { inbox: { source: name, messageId: name }, outbox: { id: guid } } as const;
+
+export const key = (queue: QueueKind) =>
+  z.strictObject(keyFields[queue], keyRule[queue]) as unknown as z.ZodMiniType<AnyKey>;
+
+/** A key in a query, beside other fields. */
+export const keyAnd = <Shape extends z.core.$ZodLooseShape>(queue: QueueKind, shape: Shape) =>
+  z.strictObject({ ...keyFields[queue], ...shape }) as unknown as z.ZodMiniType<
+    AnyKey & z.output<z.ZodMiniObject<Shape>>
+  >;
+
+export const mostKeys = 500;
+const keysRule = `must be a list of 1 to ${mostKeys} keys`;
+export const keys = (queue: QueueKind) =>
+  z.array(key(queue), keysRule).check(z.minLength(1, keysRule), z.maxLength(mostKeys, keysRule));
+
+const flagRule = "must be true or false";
+export const flag = z.optional(
+  z.pipe(
+    z.enum(["true", "false"], flagRule),
+    z.transform((text) => text === "true"),
+  ),
+);
+
+const payloadRule = "must be a text of well-formed Unicode";
+export const payload = z.string(payloadRule).check(z.refine((text) => text.isWellFormed(), payloadRule));
+const headersRule = "must be an object of texts, or null";
+export const headers = z.nullable(z.record(z.string(), z.string(headersRule), headersRule));

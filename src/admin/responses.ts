@@ -1,0 +1,83 @@
+import type { LogFields } from "../base/logger.js";
+import type { PlainResponse } from "../base/plain-http.js";
+import type { Refusal } from "../service/http/refusal.js";
+
+/** How a request ended: its response, and what the log says of it. */
+export interface Ending {
+  readonly response: PlainResponse;
+  readonly outcome: string;
+  /** For the log only. */
+  readonly details?: LogFields | undefined;
+}
+
+/** A request that has ended, for the log. */
+export interface Ended {
+  readonly ending: Ending;
+  readonly route?: string;
+  readonly by?: string;
+  readonly tenant?: string | undefined;
+}
+
+/** What a route returns. A refusal is not thrown: it is expected. */
+export type Answer =
+  | { readonly ok: unknown; readonly status?: 200 | 503; readonly details?: LogFields }
+  | { readonly notFound: string }
+  | { readonly conflict: string }
+  | { readonly badRequest: Refusal };
+
+const common = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+
+type Headers = Readonly<Record<string, string>>;
+
+const json = (status: number, value: unknown, headers: Headers = {}): PlainResponse => ({
+  status,
+  headers: { ...common, ...headers },
+  body: JSON.stringify(value),
+});
+
+const failed = (status: number, code: string, message: string, headers: Headers = {}): Ending => ({
+  response: json(status, { error: { code, message } }, headers),
+  outcome: code,
+});
+
+export const adminResponses = {
+  answer(answer: Answer): Ending {
+    if ("notFound" in answer) return failed(404, "NotFound", answer.notFound);
+    if ("conflict" in answer) return failed(409, "Conflict", answer.conflict);
+    if ("badRequest" in answer) return adminResponses.badRequest(answer.badRequest);
+    const { status = 200, ok, details } = answer;
+    return { response: json(status, ok), outcome: status === 200 ? "OK" : "Unavailable", details };
+  },
+  file: (body: string, headers: Headers): Ending => ({
+    response: { status: 200, headers: { ...common, ...headers }, body },
+    outcome: "File",
+  }),
+  options: (allow: string): Ending => ({
+    response: { status: 204, headers: { ...common, allow } },
+    outcome: "Options",
+  }),
+  /** The log gets the kind of problem and no value of the request. */
+  badRequest: (refusal: Refusal): Ending => ({
+    response: json(400, { error: refusal }),
+    outcome: refusal.code,
+    details: { field: refusal.field },
+  }),
+  unauthorized: (): Ending => ({
+    response: { status: 401, headers: { ...common, "www-authenticate": 'Bearer realm="oncebox admin"' } },
+    outcome: "Unauthorized",
+  }),
+  tooMany: (seconds: number): Ending =>
+    failed(429, "TooManyRequests", "Too many requests, or too many wrong tokens. Wait, and try again.", {
+      "retry-after": String(seconds),
+    }),
+  notFound: (): Ending => failed(404, "NotFound", "There is nothing at this path."),
+  methodNotAllowed: (allow: string): Ending =>
+    failed(405, "MethodNotAllowed", `This path takes ${allow}.`, { allow }),
+  /** The reason names no host, no user and no value: see `safeReason`. */
+  unavailable: (reason: string): Ending => ({
+    ...failed(503, "Unavailable", `The database, or what else is needed, did not answer: ${reason}`, {
+      "retry-after": "1",
+    }),
+    details: { reason },
+  }),
+};

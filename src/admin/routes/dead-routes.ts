@@ -1,0 +1,66 @@
+import * as z from "zod/mini";
+import { type AdminRoute, storeRoute } from "../admin-route.js";
+import { headers, key, keys, name, payload, queryConditions, queryLimit } from "../field-schemas.js";
+import { type QueueKind, storeOf } from "../queue-stores.js";
+
+/** What can be done with dead messages one by one, and what can be read of all of them. */
+export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
+  const conditions = queryConditions(queue);
+  const someKeys = z.strictObject({ keys: keys(queue) });
+  return [
+    storeRoute({
+      path: `${queue}/dead/groups`,
+      method: "GET",
+      request: z.strictObject({ ...conditions, limit: queryLimit }),
+      run: async (stores, filter, { signal }) => ({
+        ok: { groups: await storeOf(stores, queue).deadGroups({ ...filter, signal }) },
+      }),
+    }),
+    storeRoute({
+      path: `${queue}/dead/count`,
+      method: "GET",
+      request: z.strictObject(conditions),
+      run: async (stores, filter, { signal }) => ({
+        ok: { count: await storeOf(stores, queue).countDead({ ...filter, signal }) },
+      }),
+    }),
+    storeRoute({
+      path: `${queue}/dead/replay`,
+      method: "POST",
+      request: someKeys,
+      async run(stores, { keys: given }, { signal }) {
+        const ok = await storeOf(stores, queue).replay(given, { signal });
+        return { ok, details: { changed: ok.changed.length } };
+      },
+    }),
+    storeRoute({
+      path: `${queue}/dead/discard`,
+      method: "POST",
+      request: someKeys,
+      async run(stores, { keys: given }, { by, signal }) {
+        const ok = await storeOf(stores, queue).discard(given, { by, signal });
+        return { ok, details: { changed: ok.changed.length } };
+      },
+    }),
+    storeRoute({
+      path: `${queue}/dead/edit`,
+      method: "POST",
+      request: z.strictObject({ key: key(queue), changes }),
+      async run(stores, fields, { by, signal }) {
+        const made = await storeOf(stores, queue).editAndReplay(fields.key, fields.changes, {
+          by,
+          signal,
+        });
+        return { ok: { key: made }, details: { changed: 1 } };
+      },
+    }),
+  ];
+}
+
+const changesRule = "must have topic, payload or headers";
+const changes = z
+  .strictObject(
+    { topic: z.optional(name), payload: z.optional(payload), headers: z.optional(headers) },
+    changesRule,
+  )
+  .check(z.refine((given) => Object.keys(given).length > 0, changesRule));

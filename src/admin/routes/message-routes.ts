@@ -1,0 +1,49 @@
+import * as z from "zod/mini";
+import { type AdminRoute, storeRoute } from "../admin-route.js";
+import { flag, keyAnd, queryConditions, queryCursor, queryLimit, state } from "../field-schemas.js";
+import { messageView } from "../message-view.js";
+import { deadState, type QueueKind, type QueueStore, storeOf } from "../queue-stores.js";
+
+/** What can be read of the messages of a queue, dead or not. */
+export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
+  const page = { ...queryConditions(queue), limit: queryLimit, after: queryCursor };
+  const list = async (store: QueueStore, filter: Parameters<QueueStore["list"]>[0]) => {
+    const { messages, cursor } = await store.list(filter);
+    return { ok: { messages: messages.map((message) => messageView(message)), cursor } };
+  };
+  return [
+    storeRoute({
+      path: `${queue}/stats`,
+      method: "GET",
+      request: z.strictObject({}),
+      run: async (stores, _, { signal }) => ({ ok: await storeOf(stores, queue).stats({ signal }) }),
+    }),
+    storeRoute({
+      path: `${queue}/messages`,
+      method: "GET",
+      request: z.strictObject({ state: z.optional(state(queue)), ...page }),
+      run: (stores, filter, { signal }) => list(storeOf(stores, queue), { ...filter, signal }),
+    }),
+    storeRoute({
+      path: `${queue}/failed`,
+      method: "GET",
+      request: z.strictObject(page),
+      run: (stores, filter, { signal }) =>
+        list(storeOf(stores, queue), { ...filter, state: deadState[queue], signal }),
+    }),
+    storeRoute({
+      path: `${queue}/message`,
+      method: "GET",
+      request: keyAnd(queue, { payload: flag }),
+      async run(stores, { payload = false, ...key }, { signal }) {
+        const store = storeOf(stores, queue);
+        const message = await store.get(key, { signal });
+        if (message === null) return { notFound: `The ${queue} has no such message.` };
+        const attempts = await store.attempts(key, { signal });
+        const ok = { ...messageView(message, payload), attempts };
+        // who has seen which payload
+        return payload ? { ok, details: { payload: true, ...key } } : { ok };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,46 @@
+import * as z from "zod/mini";
+import { type AdminRoute, storeRoute } from "../admin-route.js";
+import { batchSize, bodyConditions, guid, queryLimit } from "../field-schemas.js";
+import { type QueueKind, storeOf } from "../queue-stores.js";
+
+const actionRule = "must be replay or discard";
+const filterRule = "must be an object of conditions; {} for all dead messages";
+
+/**
+ * Operations on all dead messages that match. A request does one batch: the caller continues until the operation has ended,
+ * as fast as it wants to, and another caller can go on with it.
+ */
+export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
+  const path = `${queue}/operations`;
+  return [
+    storeRoute({
+      path,
+      method: "GET",
+      request: z.strictObject({ limit: queryLimit }),
+      run: async (stores, { limit }, { signal }) => ({
+        ok: { operations: await storeOf(stores, queue).operations({ limit, signal }) },
+      }),
+    }),
+    storeRoute({
+      path,
+      method: "POST",
+      request: z.strictObject({
+        action: z.enum(["replay", "discard"], actionRule),
+        filter: z.strictObject(bodyConditions(queue), filterRule),
+      }),
+      async run(stores, { action, filter }, { by, signal }) {
+        const ok = await storeOf(stores, queue).startOperation(action, filter, { by, signal });
+        return { ok, details: { operationId: ok.id, action, matched: ok.matched } };
+      },
+    }),
+    storeRoute({
+      path: `${path}/{id}/continue`,
+      method: "POST",
+      request: z.strictObject({ id: guid, batchSize }),
+      async run(stores, { id, batchSize: size }, { signal }) {
+        const ok = await storeOf(stores, queue).continueOperation(id, { batchSize: size, signal });
+        return { ok, details: { operationId: ok.id, action: ok.action, done: ok.done } };
+      },
+    }),
+  ];
+}

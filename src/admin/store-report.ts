@@ -1,0 +1,37 @@
+import { safeReason } from "../base/safe-reason.js";
+import type { CallOptions } from "../queue/work-store.js";
+import { type AdminStores, deadState, type QueueKind, storeOf } from "./queue-stores.js";
+
+/** How one queue is. */
+export interface QueueReport {
+  /** Messages that could be claimed now. */
+  readonly backlog: number;
+  readonly oldestAgeMs: number | null;
+  readonly dead: number;
+}
+
+/** How the queues of one database are, or why that cannot be said. */
+export type StoreReport =
+  | { readonly reachable: true; readonly inbox: QueueReport; readonly outbox: QueueReport }
+  | { readonly reachable: false; readonly reason: string };
+
+export async function storeReport(
+  stores: () => Promise<AdminStores>,
+  call: CallOptions,
+): Promise<StoreReport> {
+  try {
+    const opened = await stores();
+    const [inbox, outbox] = await Promise.all([
+      queueReport(opened, "inbox", call),
+      queueReport(opened, "outbox", call),
+    ]);
+    return { reachable: true, inbox, outbox };
+  } catch (error) {
+    return { reachable: false, reason: safeReason(error) };
+  }
+}
+
+async function queueReport(stores: AdminStores, queue: QueueKind, call: CallOptions): Promise<QueueReport> {
+  const { due, oldestDueAgeMs, counts } = await storeOf(stores, queue).stats(call);
+  return { backlog: due, oldestAgeMs: oldestDueAgeMs, dead: counts[deadState[queue]] ?? 0 };
+}

@@ -1,0 +1,25 @@
+import { isSecretReference, type SecretReference, type SecretResolver } from "../config/secret-reference.js";
+import type { Secrets } from "../webhooks/schemes/secret-keys.js";
+import { isReference, type SecretOrReference } from "./app-sources.js";
+
+/** Tokens of a definition. References become functions that fetch. */
+export const tokenSecrets = (
+  tokens: SecretOrReference | readonly SecretOrReference[],
+  resolve: SecretResolver,
+): Secrets => [tokens].flat().map((token) => (isReference(token) ? () => resolved(token, resolve) : token));
+
+/** Templates put a reference into the environment, and not the token itself. */
+async function resolved(reference: SecretReference, resolve: SecretResolver): Promise<string> {
+  const text = await resolve(reference);
+  const inner = reference.from === "env" ? referenceIn(text) : undefined;
+  return inner === undefined ? text : resolve(inner);
+}
+
+function referenceIn(text: string): SecretReference | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isSecretReference(value) ? value : undefined;
+  } catch {
+    return undefined; // a token
+  }
+}

@@ -1,0 +1,198 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { defined } from "../../../src/base/defined.js";
+import { createInbox } from "../../../src/inbox/inbox.js";
+import { createOutbox } from "../../../src/outbox/outbox.js";
+import { newOwnerToken } from "../../../src/queue/owner-token.js";
+import { migrate } from "../../../src/sql/migrate.js";
+import type { ContractHarness } from "../../../src/testing/harness.js";
+import { startAdmin } from "./start-admin.js";
+
+const secret = "4111-1111-1111-1111";
+
+/** What the diagnostics API reads and changes in a database. */
+export function describeAdmin(harness: ContractHarness): void {
+  describe(`the diagnostics API on ${harness.name}`, () => {
+    const closing: (() => Promise<unknown>)[] = [];
+    afterEach(async () => {
+      for (const close of closing.splice(0).reverse()) await close();
+    });
+
+    const opened = async () => {
+      const { db: first, schema, reopen, close } = await harness.open();
+      closing.push(close);
+      await migrate(first, defined({ schema }));
+      const db = reopen();
+      closing.push(() => db.close());
+      const options = { ...defined({ schema }), retry: { maxAttempts: 2 } };
+      const inbox = createInbox(db, options);
+      const outbox = createOutbox(db, options);
+      const admin = await startAdmin({ stores: { inbox, outbox } });
+      closing.push(admin.close);
+      return { ...admin, inbox, outbox, db };
+    };
+    type Opened = Awaited<ReturnType<typeof opened>>;
+
+    /** Dead messages of the inbox, `m0` first, which failed with the error that belongs to their number. */
+    const withDead = async (count: number, errorOf = (_: number) => "card declined"): Promise<Opened> => {
+      const parts = await opened();
+      const { inbox } = parts;
+      const ids = Array.from({ length: count }, (_, index) => `m${index}`);
+      await inbox.enqueue(
+        ids.map((messageId) => ({
+          source: "stripe",
+          messageId,
+          topic: "payment",
+          payload: JSON.stringify({ card: secret }),
+          headers: { "x-secret": "header-value" },
+        })),
+      );
+      const owner = newOwnerToken();
+      const claimed = await inbox.claim({ owner, batchSize: Math.max(1, count) });
+      for (const message of claimed)
+        await inbox.fail(owner, [message], errorOf(Number(message.messageId.slice(1))));
+      return parts;
+    };
+
+    it("MSG-14 ADD-02 lists and shows messages, without payload and header values unless they are asked for, which is logged", async () => {
+      const { get, lines, inbox } = await withDead(2);
+      await inbox.receive({ source: "stripe", messageId: "fresh", topic: "payment", payload: secret });
+      const stats = await get("inbox/stats");
+      expect(stats.json).toMatchObject({ counts: { Processing: 1, Dead: 2 }, due: 1 });
+      const { json } = await get("inbox/messages?state=dead&source=stripe&error=declined&limit=1");
+      expect(json.messages).toMatchObject([
+        {
+          source: "stripe",
+          messageId: "m0",
+          state: "Dead",
+          lastError: "card declined",
+          headerNames: ["x-secret"],
+        },
+      ]);
+      const next = await get(`inbox/messages?state=Dead&limit=1&after=${json.cursor}`);
+      expect(next.json.messages).toMatchObject([{ messageId: "m1" }]);
+      expect((await get("inbox/failed")).json.messages).toHaveLength(2);
+      expect((await get("inbox/messages")).json.messages).toHaveLength(3);
+      const one = await get("inbox/message?source=stripe&messageId=m0");
+      expect(one.json).toMatchObject({
+        payloadBytes: JSON.stringify({ card: secret }).length,
+        attempts: [{ attempt: 1, error: "card declined" }],
+      });
+      for (const { body } of [await get("inbox/messages"), one, next, await get("inbox/dead/groups")])
+        for (const hidden of [secret, "header-value"]) expect(body).not.toContain(hidden);
+      expect(lines()).not.toContain('"level":"info","message":"admin"');
+      const whole = await get("inbox/message?source=stripe&messageId=m0&payload=true");
+      expect(JSON.parse(whole.json.payload)).toEqual({ card: secret });
+      expect(whole.json.headers).toEqual({ "x-secret": "header-value" });
+      expect(lines()).toMatch(
+        /"level":"info","message":"admin","route":"GET inbox\/message",.*"by":"alice".*"payload":true,"source":"stripe","messageId":"m0"/,
+      );
+      expect(lines()).not.toContain(secret);
+      expect((await get("inbox/message?source=stripe&messageId=none")).status).toBe(404);
+    });
+
+    it("ADD-02 groups, counts, replays, discards and edits dead messages; what is not dead is lost or refused", async () => {
+      const { get, post, inbox } = await withDead(5, (n) =>
+        n < 3 ? `timeout after ${n} ms` : "card declined",
+      );
+      const { groups } = (await get("inbox/dead/groups")).json;
+      expect(groups).toMatchObject([{ count: 3 }, { count: 2, error: "card declined" }]);
+      const group = encodeURIComponent(groups[0].errorGroup);
+      expect((await get(`inbox/dead/count?errorGroup=${group}`)).json).toEqual({ count: 3 });
+      const keyOf = (messageId: string) => ({ source: "stripe", messageId });
+      const replayed = await post("inbox/dead/replay", { keys: [keyOf("m0"), keyOf("none")] });
+      expect(replayed.json).toMatchObject({ changed: [keyOf("m0")], lost: [keyOf("none")] });
+      expect(await inbox.get(keyOf("m0"))).toMatchObject({ state: "Processing", attempt: 0 });
+      const discarded = await post("inbox/dead/discard", { keys: [keyOf("m1"), keyOf("m0")] });
+      expect(discarded.json).toMatchObject({ changed: [keyOf("m1")], lost: [keyOf("m0")] });
+      expect(await inbox.get(keyOf("m1"))).toBeNull();
+      const edited = await post("inbox/dead/edit", {
+        key: keyOf("m2"),
+        changes: { payload: "{}", headers: null },
+      });
+      expect(await inbox.get(edited.json.key)).toMatchObject({
+        payload: "{}",
+        headers: null,
+        correlationId: "m2",
+      });
+      const again = await post("inbox/dead/edit", { key: keyOf("m2"), changes: { payload: "{}" } });
+      expect([again.status, again.json.error.code]).toEqual([409, "Conflict"]);
+      const { operations } = (await get("inbox/operations")).json;
+      expect(operations).toMatchObject([
+        { action: "edit", by: "alice", done: 1 },
+        { action: "discard", by: "alice", matched: 2, done: 1 },
+      ]);
+    });
+
+    it("ADD-02 replays by filter in batches, with a record of who did it, and another caller may go on", async () => {
+      const { post, get, send, inbox } = await withDead(25, (n) => (n < 20 ? "timeout" : "other"));
+      const started = await send("/_oncebox/inbox/operations", {
+        method: "POST",
+        headers: { "x-oncebox-by": encodeURIComponent("Zoë 🙂") },
+        body: JSON.stringify({ action: "replay", filter: { error: "timeout", olderThanMs: 0 } }),
+      });
+      expect(started.json).toMatchObject({ by: "alice (Zoë 🙂)", matched: 20, done: 0, endedAt: null });
+      const path = `inbox/operations/${started.json.id}/continue`;
+      expect((await post(path, { batchSize: 8 })).json).toMatchObject({ done: 8, endedAt: null });
+      const last = await post(path);
+      expect(last.json).toMatchObject({ done: 20, endedAt: expect.any(String) });
+      expect((await post(path)).json).toMatchObject({ done: 20 });
+      expect((await inbox.stats()).counts).toMatchObject({ Dead: 5 });
+      expect((await get("inbox/operations?limit=1")).json.operations).toHaveLength(1);
+      const unknown = await post("inbox/operations/00000000-0000-4000-8000-000000000000/continue");
+      expect(unknown.status).toBe(409);
+    });
+
+    it("MSG-14 MSG-20 the outbox's failed messages are listed and retried one by one, also by the document's names", async () => {
+      const { get, send, outbox } = await opened();
+      const id = await outbox.enqueue({ topic: "receipt", payload: secret });
+      const owner = newOwnerToken();
+      await outbox.fail(owner, await outbox.claim({ owner }), "smtp is away");
+      const waiting = await outbox.enqueue({ topic: "receipt", payload: secret });
+      for (const base of ["/_oncebox", "/_rf", "/prod/_rf", "/api/_oncebox"]) {
+        expect((await send(`${base}/outbox/stats`)).json.counts).toMatchObject({ Failed: 1 });
+        expect((await send(`${base}/outbox/failed`)).json.messages).toMatchObject([
+          { id, lastError: "smtp is away" },
+        ]);
+        expect((await send(`${base}/inbox/stats`)).json.counts).toMatchObject({ Dead: 0 });
+      }
+      const retry = (one: string) => send(`/_rf/outbox/${one}/retry`, { method: "POST" });
+      expect((await retry(id)).json).toEqual({ changed: [{ id }] });
+      expect(await outbox.get({ id })).toMatchObject({ state: "Ready" });
+      expect((await retry(waiting)).status).toBe(409);
+      expect((await retry("00000000-0000-4000-8000-000000000000")).status).toBe(404);
+      expect((await retry("x")).json.error).toMatchObject({ code: "InvalidField", field: "id" });
+      expect((await get(`outbox/message?id=${id.toUpperCase()}`)).json).toMatchObject({ id, attempts: [{}] });
+    });
+
+    it("MSG-14 health: alive without a token; with one the version, backlog and age of each store, and 503 when one is away", async () => {
+      const { get, as, db, inbox } = await opened();
+      await inbox.receive({ source: "a", messageId: "1", topic: "t", payload: secret });
+      const queue = { backlog: 0, oldestAgeMs: null, dead: 0 };
+      const well = await get("health");
+      expect([well.status, well.json]).toEqual([
+        200,
+        {
+          status: "ok",
+          version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+          stores: [
+            {
+              reachable: true,
+              inbox: { ...queue, backlog: 1, oldestAgeMs: expect.any(Number) },
+              outbox: queue,
+            },
+          ],
+        },
+      ]);
+      await db.close();
+      const away = await get("health");
+      expect([away.status, away.json.status, away.json.stores]).toEqual([
+        503,
+        "failing",
+        [{ reachable: false, reason: expect.any(String) }],
+      ]);
+      expect((await as(null).get("health")).json).toEqual({ status: "ok" });
+      const failed = await get("inbox/stats");
+      expect([failed.status, failed.json.error.code]).toEqual([503, "Unavailable"]);
+    });
+  });
+}
