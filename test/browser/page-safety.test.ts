@@ -25,7 +25,7 @@ const error = markup("error");
 
 await describeInBrowser("the safety of the admin page", (browser) => {
   const db = openSqlite({ file: ":memory:" });
-  const inbox = createInbox(db, { deadBlocksPartition: true });
+  const inbox = createInbox(db, { deadInPartition: "block" });
   const outbox = createOutbox(db);
   let admin: StartedAdmin;
   beforeAll(async () => {

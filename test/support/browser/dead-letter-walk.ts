@@ -1,12 +1,17 @@
 import type { Browser } from "playwright-core";
 import { expect } from "vitest";
+import { defined } from "../../../src/base/defined.js";
 import { openPage, type PageRun } from "./admin-page.js";
 
 /** Puts messages into the inbox and waits until all of them are dead. */
 export async function makeDead(
   run: PageRun,
   ids: readonly string[],
-  { topic = "payment.received", error = "HTTP 503 from the mail service" } = {},
+  {
+    topic = "payment.received",
+    error = "HTTP 503 from the mail service",
+    partitionKey = undefined as string | undefined,
+  } = {},
 ): Promise<void> {
   const { inbox } = run.app;
   const before = await inbox.countDead();
@@ -17,6 +22,7 @@ export async function makeDead(
       messageId,
       topic,
       payload: JSON.stringify({ id: messageId }),
+      ...defined({ partitionKey }),
     })),
   );
   await expect.poll(() => inbox.countDead(), { timeout: 15_000 }).toBe(before + ids.length);
