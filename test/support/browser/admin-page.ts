@@ -72,5 +72,5 @@ export async function showView(page: Page, hash: string): Promise<void> {
   await page.evaluate(
     `document.querySelector("h1").textContent = ""; location.hash = ${JSON.stringify(hash)}`,
   );
-  await page.waitForFunction('document.querySelector("h1")?.textContent !== ""');
+  await page.locator("h1:not(:empty)").waitFor();
 }

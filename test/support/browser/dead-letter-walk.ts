@@ -38,7 +38,7 @@ export async function walkDeadLetter(browser: Browser, run: PageRun): Promise<vo
 
   await page.getByRole("heading", { name: "Dead letters" }).waitFor();
   const group = page.getByRole("region", { name: "By error" }).getByRole("row").nth(1);
-  expect(await group.innerText()).toMatch(/1\s+HTTP 503 from the mail service/);
+  expect(await group.innerText()).toMatch(/1\s+PermanentFailure: HTTP 503 from the mail service/);
   await page.getByRole("link", { name: "stripe/evt_walk" }).click();
 
   await page.getByRole("heading", { name: "Message", exact: true }).waitFor();
