@@ -69,8 +69,10 @@ export async function openPage(
 
 /** Goes to a view by its address and waits until it is shown. */
 export async function showView(page: Page, hash: string): Promise<void> {
-  await page.evaluate(
-    `document.querySelector("h1").textContent = ""; location.hash = ${JSON.stringify(hash)}`,
-  );
+  await page.evaluate(`
+    document.querySelector("h1").textContent = "";
+    if (location.hash === ${JSON.stringify(hash)}) dispatchEvent(new Event("hashchange"));
+    else location.hash = ${JSON.stringify(hash)};
+  `);
   await page.locator("h1:not(:empty)").waitFor();
 }

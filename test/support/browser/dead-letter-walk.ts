@@ -1,5 +1,5 @@
 import type { Browser } from "playwright-core";
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { defined } from "../../../src/base/defined.js";
 import { openPage, type PageRun } from "./admin-page.js";
 
@@ -25,7 +25,7 @@ export async function makeDead(
       ...defined({ partitionKey }),
     })),
   );
-  await expect.poll(() => inbox.countDead(), { timeout: 15_000 }).toBe(before + ids.length);
+  await vi.waitFor(async () => expect(await inbox.countDead()).toBe(before + ids.length), 15_000);
   run.failWith = undefined;
 }
 
