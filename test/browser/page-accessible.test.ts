@@ -85,7 +85,7 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
       expect(await page.evaluate("document.documentElement.scrollWidth"), hash).toBeLessThanOrEqual(360);
     }
     await showView(page, "#/dead/inbox");
-    const cell = page.getByRole("cell", { name: "stripe/evt_0", exact: true });
+    const cell = page.locator("td", { has: page.getByRole("link", { name: "stripe/evt_0", exact: true }) });
     expect(await cell.evaluate("(cell) => getComputedStyle(cell, '::before').content")).toBe('"Message"');
     await close();
   });

@@ -1,7 +1,7 @@
 import { isAbort, reasonOf } from "./announce.js";
 import { ApiError, api } from "./api.js";
 import { element } from "./dom.js";
-import { parseRoute, type ViewName } from "./routes.js";
+import { linkTo, parseRoute, type ViewName } from "./routes.js";
 import { remember, remembered, takeFromAddress } from "./session.js";
 import { createShell, type Shell } from "./shell.js";
 import type { View } from "./view.js";
@@ -40,14 +40,15 @@ async function signedIn(problem = ""): Promise<void> {
   await signIn((form) => document.body.replaceChildren(element("main", {}, form)), problem);
 }
 
-/** Shows the view that the address names, whenever that changes. */
-function showViews(shell: Shell): void {
+/** Shows the view that the address names, whenever that changes. Where there are tenants, one is chosen first. */
+function showViews(shell: Shell, hasTenants: boolean): void {
   let current = new AbortController();
   const show = async (isNew: boolean) => {
     current.abort();
     current = new AbortController();
     const { signal } = current;
-    const route = parseRoute(location.hash);
+    const isChosen = !hasTenants || remembered("tenant") !== "";
+    const route = parseRoute(isChosen ? location.hash : linkTo("tenants"));
     const { title, show: content } = views[route.view];
     const reload = () => void show(false);
     const nodes = await content({ route, signal, reload }).catch((error: unknown) => {
@@ -80,7 +81,8 @@ async function start(problem = ""): Promise<void> {
   window.onhashchange = null;
   await signedIn(problem);
   const known = await api.tenants({}).catch(() => ({ tenants: [] }));
-  showViews(createShell(known.tenants.map(({ tenant }) => tenant)));
+  const ids = known.tenants.map(({ tenant }) => tenant);
+  showViews(createShell(ids), ids.length > 0);
 }
 
 takeFromAddress();

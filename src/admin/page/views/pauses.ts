@@ -79,8 +79,7 @@ function endings({ reload }: ViewContext, control: QueueControl): Child {
     "div",
     { class: "actions" },
     paused && button("Resume", resume, { "aria-label": `Resume ${whose}` }),
-    perSecond !== null &&
-      button("Remove limit", removeLimit, { "aria-label": `Remove the limit of ${whose}` }),
+    perSecond !== null && button("Remove limit", removeLimit, { "aria-label": `Remove limit of ${whose}` }),
   );
 }
 
