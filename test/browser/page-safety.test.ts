@@ -62,7 +62,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
   it("ADD-02 markup in every field stays text, in every view", async () => {
     const { page, problems, close } = await openPage(browser, admin.url);
     await page.getByRole("heading", { name: "Tenants" }).waitFor(); // before one is chosen there is nothing else to see
-    await page.getByLabel("Tenant").selectOption(tenant);
+    await page.getByLabel("Tenant", { exact: true }).selectOption(tenant);
     await page.getByRole("heading", { name: "Overview" }).waitFor();
     const key = new URLSearchParams({ source: names.source, messageId: names.messageId });
     const id = new URLSearchParams({ id: content.correlationId });

@@ -77,7 +77,7 @@ function tenantChoice(tenants: readonly string[]): HTMLElement {
     remember("tenant", select.value);
     location.reload();
   });
-  return element("label", { for: "tenant" }, element("span", {}, "Tenant"), " ", select);
+  return element("div", { class: "tenant" }, element("label", { for: "tenant" }, "Tenant"), " ", select);
 }
 
 function signOut(): void {
