@@ -3,7 +3,10 @@ import { type Child, element } from "../dom.js";
 export interface Column<Row> {
   readonly name: string;
   readonly cell: (row: Row) => Child;
+  /** Of the column, with its head. */
   readonly class?: string;
+  /** Of its cells alone. */
+  readonly cellClass?: string;
 }
 
 /** A table that becomes a list of cards on a narrow screen. The roles keep it a table for screen readers there. */
@@ -36,8 +39,8 @@ export function table<Row>(
         element(
           "tr",
           { role: "row" },
-          columns.map(({ name, cell, class: kind }) =>
-            element("td", { role: "cell", "data-label": name, class: kind }, cell(row)),
+          columns.map(({ name, cell, class: kind = "", cellClass = "" }) =>
+            element("td", { role: "cell", "data-label": name, class: `${kind} ${cellClass}` }, cell(row)),
           ),
         ),
       ),

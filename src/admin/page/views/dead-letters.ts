@@ -199,7 +199,12 @@ function listSection(
         { name: "Select", class: "check", cell: (message) => boxes.get(message) },
         { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
         { name: "Topic", cell: ({ topic }) => topic },
-        { name: "Error", class: "wide error-text", cell: ({ lastError }) => lastError ?? "no error" },
+        {
+          name: "Error",
+          class: "wide",
+          cellClass: "error-text",
+          cell: ({ lastError }) => lastError ?? "no error",
+        },
         { name: "Attempts", class: "number", cell: ({ attempt }) => number(attempt) },
         { name: "Died", cell: ({ lastAttemptAt }) => when(lastAttemptAt) },
       ],

@@ -152,8 +152,8 @@ const attemptsSection = (attempts: readonly Attempt[]): HTMLElement =>
       [
         { name: "Attempt", class: "number", cell: ({ attempt }) => number(attempt) },
         { name: "Ended", cell: ({ endedAt }) => at(endedAt) },
-        { name: "Worker", class: "key", cell: ({ worker }) => worker ?? "–" },
-        { name: "Error", class: "wide error-text", cell: ({ error }) => error ?? "no error" },
+        { name: "Worker", cellClass: "key", cell: ({ worker }) => worker ?? "–" },
+        { name: "Error", class: "wide", cellClass: "error-text", cell: ({ error }) => error ?? "no error" },
       ],
       attempts,
       "No attempt has failed.",

@@ -32,7 +32,12 @@ export const messages: View = {
             { name: "Topic", cell: ({ topic }) => topic },
             { name: "State", cell: (message) => stateBadge(message.state) },
             { name: "Failed attempts", class: "number", cell: ({ attempt }) => number(attempt) },
-            { name: "Error", class: "wide error-text", cell: ({ lastError }) => lastError ?? "" },
+            {
+              name: "Error",
+              class: "wide",
+              cellClass: "error-text",
+              cell: ({ lastError }) => lastError ?? "",
+            },
             {
               name: queue === "inbox" ? "Received" : "Enqueued",
               cell: ({ firstSeenAt, createdAt }) => when(firstSeenAt ?? createdAt ?? null),

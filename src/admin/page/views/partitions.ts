@@ -35,7 +35,7 @@ export const partitions: View = {
         table(
           "Partition keys that do not move",
           [
-            { name: "Partition key", class: "key", cell: ({ partitionKey }) => partitionKey },
+            { name: "Partition key", cellClass: "key", cell: ({ partitionKey }) => partitionKey },
             { name: "Waiting behind", class: "number", cell: ({ waiting }) => number(waiting) },
             { name: "First message", cell: ({ head }) => messageLink(queue, head) },
             { name: "Topic", cell: ({ topic }) => topic },

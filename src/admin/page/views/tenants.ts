@@ -21,7 +21,7 @@ export const tenants: View = {
         table(
           "Tenants",
           [
-            { name: "Tenant", class: "key", cell: ({ tenant }) => tenant },
+            { name: "Tenant", cellClass: "key", cell: ({ tenant }) => tenant },
             {
               name: "State",
               cell: ({ state, reason }) => [stateBadge(state), reason !== undefined && ` ${reason}`],
