@@ -35,6 +35,15 @@ export async function startPageRun(definition: AppDefinition): Promise<PageRun> 
   return run;
 }
 
+export interface OpenOptions {
+  /** Null: without any. */
+  readonly token?: string | null;
+  /** The address to open, instead of that of the page with the token. */
+  readonly link?: string;
+  /** The view to go to. */
+  readonly hash?: string;
+}
+
 export interface OpenedPage {
   readonly page: Page;
   /** What must not happen: errors on the console, violations of the policy, requests to another server. */
@@ -46,9 +55,10 @@ export interface OpenedPage {
 export async function openPage(
   browser: Browser,
   url: string,
-  options: BrowserContextOptions & { readonly token?: string | null; readonly hash?: string } = {},
+  options: BrowserContextOptions & OpenOptions = {},
 ): Promise<OpenedPage> {
-  const { token = adminToken, hash = "", ...context } = options;
+  const { token = adminToken, hash = "", ...others } = options;
+  const { link = `${url}/_oncebox${token === null ? "" : `#token=${token}`}`, ...context } = others;
   const profile = await browser.newContext(context);
   profile.setDefaultTimeout(15_000);
   const page = await profile.newPage();
@@ -61,7 +71,7 @@ export async function openPage(
     const to = request.url();
     if (!to.startsWith(url) && !to.startsWith("data:")) problems.push(`a request to ${to}`);
   });
-  await page.goto(`${url}/_oncebox${token === null ? "" : `#token=${token}`}`);
+  await page.goto(link);
   await page.getByRole("heading", { level: 1 }).waitFor();
   if (hash !== "") await showView(page, hash);
   return { page, problems, close: () => profile.close() };
