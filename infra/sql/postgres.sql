@@ -70,6 +70,8 @@ create index "inbox_claim" on "infra"."inbox_state" (status, visible_at, seq);
 
 create index "inbox_dead" on "infra"."inbox_state" (seq) include (error_group, died_at) where status = 4;
 
+create index "inbox_correlation" on "infra"."inbox" (correlation_id, seq) where correlation_id is not null;
+
 create table "infra"."inbox_done" (
   seq bigint primary key,
   processed_at timestamptz not null,
@@ -86,6 +88,26 @@ create table "infra"."inbox_attempts" (
   worker uuid,
   error text,
   primary key (seq, number)
+);
+
+create table "infra"."inbox_archive" (
+  seq bigint primary key,
+  source varchar(255) collate "C" not null,
+  message_id varchar(255) collate "C" not null,
+  topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
+  payload text not null,
+  correlation_id varchar(255),
+  headers text,
+  enqueued_at timestamptz not null,
+  attempt integer not null,
+  last_error text,
+  error_group varchar(16) collate "C",
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at timestamptz not null,
+  archived_at timestamptz not null,
+  archived_by varchar(255) not null
 );
 
 create table "infra"."inbox_partition_lock" (
@@ -887,6 +909,8 @@ create index "outbox_claim" on "infra"."outbox_state" (status, visible_at, seq);
 
 create index "outbox_dead" on "infra"."outbox_state" (seq) include (error_group, died_at) where status = 4;
 
+create index "outbox_correlation" on "infra"."outbox" (correlation_id, seq) where correlation_id is not null;
+
 create table "infra"."outbox_done" (
   seq bigint primary key,
   processed_at timestamptz not null,
@@ -903,6 +927,26 @@ create table "infra"."outbox_attempts" (
   worker uuid,
   error text,
   primary key (seq, number)
+);
+
+create table "infra"."outbox_archive" (
+  seq bigint primary key,
+  id uuid not null,
+  message_id uuid not null,
+  topic varchar(255) collate "C" not null,
+  partition_key varchar(255) collate "C",
+  payload text not null,
+  correlation_id varchar(255),
+  headers text,
+  enqueued_at timestamptz not null,
+  attempt integer not null,
+  last_error text,
+  error_group varchar(16) collate "C",
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at timestamptz not null,
+  archived_at timestamptz not null,
+  archived_by varchar(255) not null
 );
 
 create table "infra"."outbox_partition_lock" (

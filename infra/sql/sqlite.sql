@@ -125,6 +125,28 @@ begin
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
 
+create table "InboxArchive" (
+  seq integer primary key,
+  source text not null,
+  message_id text not null,
+  topic text not null,
+  partition_key text,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  enqueued_at integer not null,
+  attempt integer not null,
+  last_error text,
+  error_group text,
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at integer not null,
+  archived_at integer not null,
+  archived_by text not null
+) strict;
+
+create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
+
 create trigger "InboxAddState"
 after insert on "Inbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
@@ -323,6 +345,28 @@ begin
   insert into "OutboxAttempts" (seq, attempt, ended_at, worker, error)
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
+
+create table "OutboxArchive" (
+  seq integer primary key,
+  id text not null,
+  message_id text not null,
+  topic text not null,
+  partition_key text,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  enqueued_at integer not null,
+  attempt integer not null,
+  last_error text,
+  error_group text,
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at integer not null,
+  archived_at integer not null,
+  archived_by text not null
+) strict;
+
+create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
 
 create trigger "OutboxAddState"
 after insert on "Outbox"

@@ -42,7 +42,7 @@ create table [infra].[Inbox] (
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   payload nvarchar(max) not null,
   hash varbinary(max) null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -129,6 +129,31 @@ create table [infra].[InboxAttempts] (
   error nvarchar(max) null,
   constraint [InboxAttempts_PK] primary key clustered (seq, number)
 )
+go
+
+create table [infra].[InboxArchive] (
+  seq bigint not null,
+  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+  headers nvarchar(max) null,
+  enqueued_at datetime2(3) not null,
+  attempt int not null,
+  last_error nvarchar(max) null,
+  error_group varchar(16) collate Latin1_General_100_BIN2 null,
+  -- the failed attempts, as JSON
+  attempts nvarchar(max) not null,
+  died_at datetime2(3) not null,
+  archived_at datetime2(3) not null,
+  archived_by nvarchar(255) not null,
+  constraint [InboxArchive_PK] primary key clustered (seq)
+)
+go
+
+create index [Inbox_Correlation] on [infra].[Inbox] (correlation_id, seq) where correlation_id is not null
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
@@ -1010,9 +1035,7 @@ begin
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or m.source = @source)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
     and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
@@ -1198,9 +1221,7 @@ begin
   where s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Inbox] m
       where m.seq = s.seq
@@ -1247,9 +1268,7 @@ begin
   where s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Inbox] m
       where m.seq = s.seq
@@ -1288,9 +1307,7 @@ begin
   where s.seq > @after_seq and s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Inbox] m
       where m.seq = s.seq
@@ -1341,6 +1358,78 @@ begin
   option (loop join, force order);
 
   delete from [infra].[InboxState]
+  from @gone g, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[InboxAttempts]
+  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  where [InboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Inbox_Archive]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Archive] as return 0')
+go
+
+alter procedure [infra].[Inbox_Archive]
+  @now datetime2(3) = null,
+  @items nvarchar(max),
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Inbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  insert into [infra].[InboxArchive] (seq, source, message_id, topic, partition_key, payload, correlation_id, headers,
+    enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+  select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+    m.first_seen_at, s.attempt, s.last_error, s.error_group, coalesce((
+      select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
+      from [infra].[InboxAttempts] a
+      where a.seq = g.seq
+      order by a.number
+      for json path, include_null_values
+    ), N'[]'), s.died_at, @now, @who
+  from @gone g
+  inner join [infra].[Inbox] m on m.seq = g.seq
+  inner join [infra].[InboxState] s on s.seq = g.seq
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Inbox_LeavePartition] @items = @leaving;
+  end
+
+  update [infra].[Inbox]
+  set payload = N'', headers = null
+  from @gone g, [infra].[Inbox] with (rowlock)
+  where [Inbox].seq = g.seq
+  option (loop join, force order);
+
+  update [infra].[InboxState]
+  set status = 3, processed_at = @now, died_at = null
   from @gone g, [infra].[InboxState] with (rowlock)
   where [InboxState].seq = g.seq
   option (loop join, force order);
@@ -1440,6 +1529,195 @@ begin
   from [infra].[oncebox_operations] o
   where o.queue = N'inbox:Inbox'
   order by o.started_at desc, o.id desc;
+end
+go
+
+if object_id(N'[infra].[Inbox_Backlog]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Backlog] as return 0')
+go
+
+alter procedure [infra].[Inbox_Backlog]
+  @now datetime2(3) = null,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @count bigint = 0;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Ready])) where s.status = 1) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Held])) where s.status = 2) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxPartitionQueue] q inner join [infra].[InboxState] s on s.seq = q.seq where s.status = 5) r;
+
+  select @count as [count], @now as now;
+end
+go
+
+if object_id(N'[infra].[Inbox_EnqueuedBefore]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_EnqueuedBefore] as return 0')
+go
+
+alter procedure [infra].[Inbox_EnqueuedBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) m.seq, m.first_seen_at as happened_at from [infra].[Inbox] m where m.seq < @before_seq order by m.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Inbox_DoneBefore]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_DoneBefore] as return 0')
+go
+
+alter procedure [infra].[Inbox_DoneBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
+      from [infra].[InboxState] s where s.seq < @before_seq order by s.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Inbox_DiedBefore]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_DiedBefore] as return 0')
+go
+
+alter procedure [infra].[Inbox_DiedBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) s.seq, s.died_at as happened_at
+      from [infra].[InboxState] s with (index([Inbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Inbox_BlockedPartitions]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_BlockedPartitions] as return 0')
+go
+
+alter procedure [infra].[Inbox_BlockedPartitions]
+  @now datetime2(3) = null,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
+      select top (1) w.first_seen_at
+      from [infra].[InboxPartitionQueue] b
+      inner join [infra].[Inbox] w on w.seq = b.seq
+      where b.partition_key = h.partition_key and b.position > h.position
+      order by b.position
+    ) as waiting_since, m.source as source, m.message_id as message_id, m.topic as topic, s.status as status,
+    cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
+    s.visible_at as next_attempt_at, s.died_at as died_at
+  from (
+    select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
+    from [infra].[InboxPartitionQueue] q
+    group by q.partition_key
+  ) h
+  inner join [infra].[InboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
+  inner join [infra].[InboxState] s on s.seq = q.seq
+  inner join [infra].[Inbox] m on m.seq = q.seq
+  where s.status = 4 or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+  order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Inbox_ByCorrelation]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_ByCorrelation] as return 0')
+go
+
+alter procedure [infra].[Inbox_ByCorrelation]
+  @correlation_id nvarchar(255),
+  @id uniqueidentifier,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @found table (seq bigint not null primary key);
+
+  insert into @found (seq)
+  select top (@limit) m.seq
+  from [infra].[Inbox] m with (index([Inbox_Correlation]))
+  where m.correlation_id = @correlation_id and m.correlation_id is not null
+  order by m.seq;
+
+  declare @source nvarchar(255) = (select min(m.source) from [infra].[Inbox] m);
+  declare @sources int = 0;
+  while @source is not null and @sources < 1000
+  begin
+    insert into @found (seq)
+    select m.seq
+    from [infra].[Inbox] m
+    where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
+    set @source = (select min(m.source) from [infra].[Inbox] m where m.source > @source);
+    set @sources = @sources + 1;
+  end
+
+  select top (@limit) m.source as source, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
+    s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
+    m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a where a.seq = f.seq) as first_failed_at,
+    s.processed_at as processed_at, s.died_at as died_at
+  from @found f
+  inner join [infra].[Inbox] m on m.seq = f.seq
+  inner join [infra].[InboxState] s on s.seq = f.seq
+  order by f.seq
+  option (loop join, force order);
 end
 go
 
@@ -2556,7 +2834,7 @@ create table [infra].[Outbox] (
   topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
   partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
   payload nvarchar(max) not null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -2636,6 +2914,31 @@ create table [infra].[OutboxAttempts] (
   error nvarchar(max) null,
   constraint [OutboxAttempts_PK] primary key clustered (seq, number)
 )
+go
+
+create table [infra].[OutboxArchive] (
+  seq bigint not null,
+  id uniqueidentifier not null,
+  message_id uniqueidentifier not null,
+  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+  payload nvarchar(max) not null,
+  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+  headers nvarchar(max) null,
+  enqueued_at datetime2(3) not null,
+  attempt int not null,
+  last_error nvarchar(max) null,
+  error_group varchar(16) collate Latin1_General_100_BIN2 null,
+  -- the failed attempts, as JSON
+  attempts nvarchar(max) not null,
+  died_at datetime2(3) not null,
+  archived_at datetime2(3) not null,
+  archived_by nvarchar(255) not null,
+  constraint [OutboxArchive_PK] primary key clustered (seq)
+)
+go
+
+create index [Outbox_Correlation] on [infra].[Outbox] (correlation_id, seq) where correlation_id is not null
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
@@ -3483,9 +3786,7 @@ begin
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or 1 = 0)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
     and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
@@ -3671,9 +3972,7 @@ begin
   where s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Outbox] m
       where m.seq = s.seq
@@ -3720,9 +4019,7 @@ begin
   where s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Outbox] m
       where m.seq = s.seq
@@ -3761,9 +4058,7 @@ begin
   where s.seq > @after_seq and s.status = 4
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@error is null
-      or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0
-      or (datalength(@error) = 0 and s.last_error is not null))
+    and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
       select 1 from [infra].[Outbox] m
       where m.seq = s.seq
@@ -3799,6 +4094,76 @@ begin
   inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
   inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
   where s.status = 4
+  option (loop join, force order);
+
+  if exists (select 1 from @gone c where c.keyed = 1)
+  begin
+    declare @leaving nvarchar(max);
+    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
+    exec [infra].[Outbox_LeavePartition] @items = @leaving;
+  end
+
+  delete from [infra].[Outbox]
+  from @gone g, [infra].[Outbox] with (rowlock)
+  where [Outbox].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxState]
+  from @gone g, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = g.seq
+  option (loop join, force order);
+
+  delete from [infra].[OutboxAttempts]
+  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  where [OutboxAttempts].seq = g.seq
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select g.seq as seq from @gone g;
+end
+go
+
+if object_id(N'[infra].[Outbox_Archive]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Archive] as return 0')
+go
+
+alter procedure [infra].[Outbox_Archive]
+  @now datetime2(3) = null,
+  @items nvarchar(max),
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @gone table (seq bigint not null primary key, keyed bit null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @gone (seq, keyed)
+  select m.seq, s.keyed
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
+  inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
+  where s.status = 4
+  option (loop join, force order);
+
+  insert into [infra].[OutboxArchive] (seq, id, message_id, topic, partition_key, payload, correlation_id, headers,
+    enqueued_at, attempt, last_error, error_group, attempts, died_at, archived_at, archived_by)
+  select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
+    m.created_at, s.attempt, s.last_error, s.error_group, coalesce((
+      select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
+      from [infra].[OutboxAttempts] a
+      where a.seq = g.seq
+      order by a.number
+      for json path, include_null_values
+    ), N'[]'), s.died_at, @now, @who
+  from @gone g
+  inner join [infra].[Outbox] m on m.seq = g.seq
+  inner join [infra].[OutboxState] s on s.seq = g.seq
   option (loop join, force order);
 
   if exists (select 1 from @gone c where c.keyed = 1)
@@ -3913,6 +4278,186 @@ begin
   from [infra].[oncebox_operations] o
   where o.queue = N'outbox:Outbox'
   order by o.started_at desc, o.id desc;
+end
+go
+
+if object_id(N'[infra].[Outbox_Backlog]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Backlog] as return 0')
+go
+
+alter procedure [infra].[Outbox_Backlog]
+  @now datetime2(3) = null,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @count bigint = 0;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Ready])) where s.status = 1) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Held])) where s.status = 2) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxPartitionQueue] q inner join [infra].[OutboxState] s on s.seq = q.seq where s.status = 5) r;
+
+  select @count as [count], @now as now;
+end
+go
+
+if object_id(N'[infra].[Outbox_EnqueuedBefore]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_EnqueuedBefore] as return 0')
+go
+
+alter procedure [infra].[Outbox_EnqueuedBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) m.seq, m.created_at as happened_at from [infra].[Outbox] m where m.seq < @before_seq order by m.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Outbox_DoneBefore]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_DoneBefore] as return 0')
+go
+
+alter procedure [infra].[Outbox_DoneBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) s.seq, case when s.status = 3 then s.processed_at end as happened_at
+      from [infra].[OutboxState] s where s.seq < @before_seq order by s.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Outbox_DiedBefore]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_DiedBefore] as return 0')
+go
+
+alter procedure [infra].[Outbox_DiedBefore]
+  @before_seq bigint,
+  @limit int,
+  @since datetime2(3),
+  @bucket_ms float
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
+  from (
+    select r.seq, case
+        when r.happened_at >= @since then cast(floor(datediff_big(millisecond, @since, r.happened_at) / @bucket_ms) as int)
+        else -1
+      end as bucket
+    from (
+      select top (@limit) s.seq, s.died_at as happened_at
+      from [infra].[OutboxState] s with (index([Outbox_Dead])) where s.status = 4 and s.seq < @before_seq order by s.seq desc
+    ) r
+  ) b
+  group by b.bucket;
+end
+go
+
+if object_id(N'[infra].[Outbox_BlockedPartitions]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_BlockedPartitions] as return 0')
+go
+
+alter procedure [infra].[Outbox_BlockedPartitions]
+  @now datetime2(3) = null,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
+      select top (1) w.created_at
+      from [infra].[OutboxPartitionQueue] b
+      inner join [infra].[Outbox] w on w.seq = b.seq
+      where b.partition_key = h.partition_key and b.position > h.position
+      order by b.position
+    ) as waiting_since, m.id as id, m.topic as topic, s.status as status,
+    cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
+    s.visible_at as next_attempt_at, s.died_at as died_at
+  from (
+    select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
+    from [infra].[OutboxPartitionQueue] q
+    group by q.partition_key
+  ) h
+  inner join [infra].[OutboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
+  inner join [infra].[OutboxState] s on s.seq = q.seq
+  inner join [infra].[Outbox] m on m.seq = q.seq
+  where s.status = 4 or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+  order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
+  option (loop join, force order);
+end
+go
+
+if object_id(N'[infra].[Outbox_ByCorrelation]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_ByCorrelation] as return 0')
+go
+
+alter procedure [infra].[Outbox_ByCorrelation]
+  @correlation_id nvarchar(255),
+  @id uniqueidentifier,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @found table (seq bigint not null primary key);
+
+  insert into @found (seq)
+  select top (@limit) m.seq
+  from [infra].[Outbox] m with (index([Outbox_Correlation]))
+  where m.correlation_id = @correlation_id and m.correlation_id is not null
+  order by m.seq;
+
+  insert into @found (seq)
+  select m.seq from [infra].[Outbox] m where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);
+
+  select top (@limit) m.id as id, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
+    s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
+    m.created_at as enqueued_at, (select min(a.ended_at) from [infra].[OutboxAttempts] a where a.seq = f.seq) as first_failed_at,
+    s.processed_at as processed_at, s.died_at as died_at
+  from @found f
+  inner join [infra].[Outbox] m on m.seq = f.seq
+  inner join [infra].[OutboxState] s on s.seq = f.seq
+  order by f.seq
+  option (loop join, force order);
 end
 go
 

@@ -1,5 +1,6 @@
 import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
+import type { OperatorReads } from "./operator-reads.js";
 import type { OwnerToken } from "./owner-token.js";
 
 export interface CallOptions {
@@ -78,7 +79,7 @@ export interface MessageFilter extends CallOptions {
   readonly topic?: string | undefined;
   /** Inbox only. */
   readonly source?: string | undefined;
-  /** Part of the last error's text. */
+  /** Part of the last error's text; not empty. */
   readonly error?: string | undefined;
   /** The `errorGroup` of a group that `deadGroups` returned. */
   readonly errorGroup?: string | undefined;
@@ -103,6 +104,8 @@ export interface Page<Message> {
 export interface ReplayOptions extends CallOptions {
   /** The messages expire this long after the replay. By default they do not. */
   readonly ttlMs?: number | undefined;
+  /** Who does it: a person or a job. When it is given, it is recorded, in the transaction that replays. */
+  readonly by?: string | undefined;
 }
 
 export interface QueueStats<State extends string> {
@@ -161,7 +164,8 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * saves a query.
  */
 export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
-  extends DeadLetters<Key> {
+  extends DeadLetters<Key>,
+    OperatorReads<Key> {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */

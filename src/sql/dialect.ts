@@ -69,6 +69,8 @@ export interface DeadStatements {
 export interface OperatorStatements {
   /** Deletes dead messages → seq */
   readonly discard: SqlStatement;
+  /** Moves dead messages into the archive, as `:who`. An inbox keeps their keys as done, without content → seq */
+  readonly archive: SqlStatement;
   /** The first `:limit` after `:after_seq` that match → seq */
   readonly nextDead: SqlStatement;
   /** → the operation */
@@ -79,6 +81,30 @@ export interface OperatorStatements {
   readonly moveOperation: SqlStatement;
   /** → the operations of this queue, the newest first */
   readonly operations: SqlStatement;
+}
+
+/**
+ * What operators read to see how a queue is doing. The three of activity read up to `:limit` rows with numbers below
+ * `:before_seq`, the highest first, and count them by the bucket of `:bucket_ms` after `:since` in which it happened → bucket
+ * (negative: earlier, or not at all), count, first_seq (the lowest number)
+ */
+export interface OperatorReadStatements {
+  /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
+  readonly backlog: SqlStatement;
+  readonly enqueuedBefore: SqlStatement;
+  readonly doneBefore: SqlStatement;
+  readonly diedBefore: SqlStatement;
+  /**
+   * → partition_key, waiting, waiting_since (of the oldest message behind), and of the first message: the key columns, topic, status,
+   * leased, attempt, last_error, next_attempt_at, died_at
+   */
+  readonly blockedPartitions: SqlStatement;
+  /**
+   * The first `:limit` messages whose correlation id is `:correlation_id`, whose message id it is (inbox), or whose id is `:id` (outbox)
+   * → key columns, message_id, topic, status, leased, correlation_id, partition_key, attempt, last_error, enqueued_at,
+   * first_failed_at, processed_at, died_at
+   */
+  readonly byCorrelation: SqlStatement;
 }
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
@@ -212,6 +238,7 @@ export interface Dialect extends ReceivingDialect {
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
   readonly operators: (names: QueueNames) => OperatorStatements;
+  readonly reads: (names: QueueNames) => OperatorReadStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -5,6 +5,7 @@ import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
@@ -59,6 +60,10 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_dead")} on ${n.state} (seq) include (error_group, died_at) where status = ${status.dead}`,
 ];
 
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("_correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -86,8 +91,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        correlationIndex(n),
         doneRows(n),
         attemptRows(n),
+        archiveRows(n),
         ...partitionTables(n),
       ],
     },
@@ -113,8 +120,10 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        correlationIndex(n),
         doneRows(n),
         attemptRows(n),
+        archiveRows(n),
         ...partitionTables(n),
       ],
     },

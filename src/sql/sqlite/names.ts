@@ -24,3 +24,6 @@ export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");
 
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames) => n.object("Attempts");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames) => n.object("Archive");

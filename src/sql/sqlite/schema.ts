@@ -5,6 +5,7 @@ import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
 import { createOperations } from "./dead-statements.js";
 import {
@@ -127,6 +128,10 @@ begin
   where new.partition_key is not null and seq = new.seq and status = ${status.ready} and ${isBlocked(n, "new.seq")};
 end`;
 
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("Correlation")} on ${n.message} (correlation_id) where correlation_id is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -158,6 +163,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        createArchive(n),
+        correlationIndex(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -187,6 +194,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        createArchive(n),
+        correlationIndex(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],

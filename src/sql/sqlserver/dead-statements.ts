@@ -10,6 +10,7 @@ export const deadStatements = (n: QueueNames): DeadStatements => ({
 
 export const operatorStatements = (n: QueueNames): OperatorStatements => ({
   discard: callProcedure(n, "discard", "Discard", signatures.Discard),
+  archive: callProcedure(n, "archive", "Archive", signatures.Archive),
   nextDead: callProcedure(n, "next dead", "NextDead", signatures.NextDead),
   addOperation: callProcedure(n, "add operation", "AddOperation", signatures.AddOperation),
   lockOperation: callProcedure(n, "lock operation", "LockOperation", signatures.LockOperation),

@@ -4,6 +4,7 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { archiveRows } from "./archive.js";
 import { attemptRows } from "./attempts.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
@@ -53,6 +54,10 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
 
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -68,7 +73,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   hash varbinary(max) null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) ${binary} null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -84,6 +89,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        archiveRows(n),
+        correlationIndex(n),
       ],
     },
   ],
@@ -99,7 +106,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   topic nvarchar(255) ${binary} not null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) ${binary} null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -111,6 +118,8 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        archiveRows(n),
+        correlationIndex(n),
       ],
     },
   ],

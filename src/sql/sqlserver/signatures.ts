@@ -19,6 +19,9 @@ const parameterTypes = {
   retention_ms: "float",
   ttl_ms: "float",
   after_seq: "bigint",
+  before_seq: "bigint",
+  since: "datetime2(3)",
+  bucket_ms: "float",
   source: "nvarchar(255)",
   message_id: "nvarchar(255)",
   id: "uniqueidentifier",
@@ -57,6 +60,7 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
 const deadFilter = ["now", "at", ...filter] as const;
+const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
@@ -105,10 +109,17 @@ export const signatures = {
   CountDead: deadFilter,
   NextDead: [...deadFilter, "after_seq", "limit"],
   Discard: ["items"],
+  Archive: ["now", "items", "who"],
   AddOperation: ["now", "id", "who", "action", "filter"],
   LockOperation: ["id"],
   MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
   Operations: ["limit"],
+  Backlog: ["now", "limit"],
+  EnqueuedBefore: window,
+  DoneBefore: window,
+  DiedBefore: window,
+  BlockedPartitions: ["now", "limit"],
+  ByCorrelation: ["correlation_id", "id", "limit"],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -45,9 +45,7 @@ where s.seq > @after_seq
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
-  and (@error is null
-    or charindex(@error ${binary}, s.last_error ${binary}) > 0
-    or (datalength(@error) = 0 and s.last_error is not null))
+  and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs("@now", "-@older_than_ms")})
   and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs("@now", "-@newer_than_ms")})
