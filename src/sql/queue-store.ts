@@ -2,6 +2,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import { claimOperation } from "./claim-operation.js";
+import { controlOperations } from "./control-operations.js";
 import { deadOperations } from "./dead-operations.js";
 import { discardOperation } from "./discard-operation.js";
 import type { SqlExecutor } from "./driver.js";
@@ -46,7 +47,8 @@ export function createQueueStore<
   });
   const announceDead = announceDeadTo(options, shape);
   const parts = { ...given, runner, announceDead };
-  const operators = db.dialect.operators(db.dialect.names(kind, options.schema, options.table));
+  const names = db.dialect.names(kind, options.schema, options.table);
+  const operators = db.dialect.operators(names);
   const records = operationRecords(db.dialect, operators, runner);
   return {
     id: options.id,
@@ -69,5 +71,6 @@ export function createQueueStore<
     ...deadOperations(parts),
     ...operatorOperations(parts, operators, records),
     ...discardOperation(parts, operators, records),
+    ...controlOperations(parts, db.dialect.controls(names), kind),
   };
 }

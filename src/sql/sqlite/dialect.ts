@@ -1,4 +1,5 @@
 import type { Dialect } from "../dialect.js";
+import { controlStatements } from "./controls.js";
 import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
@@ -14,6 +15,7 @@ export const sqliteDialect: Dialect = {
   outbox: outboxStatements,
   keys: keyStatements,
   operators: operatorStatements,
+  controls: controlStatements,
   pollStatement,
   migrations,
   routines,
