@@ -39,6 +39,14 @@ export const controlled = (n: QueueNames): string => `control as materialized (
 export const isPaused = (n: QueueNames): string =>
   `exists (select from ${controlsTable(n)} c where c.scope = 'queue' and c.paused)`;
 
+/** A condition: the control `c` has parked messages. */
+const hasParked = (n: QueueNames): string =>
+  `exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = c.id)`;
+
+/** A condition: a claim may free a parked message. */
+export const mayFree = (n: QueueNames): string =>
+  `exists (select from ${controlsTable(n)} c where not c.paused and ${hasParked(n)})`;
+
 const appliesTo = (n: QueueNames) =>
   `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
@@ -103,7 +111,7 @@ begin
       returned := returned + v_count;
       delete from ${controlsTable(n)} c
       where c.id = v_control.id
-        and not exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = c.id);
+        and not ${hasParked(n)};
       if not found then ending := ending + 1; end if;
     else
       update ${controlsTable(n)} c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;

@@ -1,8 +1,7 @@
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { isPaused } from "./controls.js";
-import { controlsTable } from "./names.js";
+import { isPaused, mayFree } from "./controls.js";
 
 /** One row when a claim would find a message, or may free one. */
 const anyDue = (n: QueueNames) => `(
@@ -14,9 +13,7 @@ const anyDue = (n: QueueNames) => `(
   limit 1
 )
 union
-(
-  select '${n.kind}' from ${controlsTable(n)} where not paused and not ${isPaused(n)} limit 1
-)`;
+select '${n.kind}' where ${mayFree(n)} and not ${isPaused(n)}`;
 
 /** Returns no rows in the usual case: one row with two columns that say no takes a tenth longer. */
 export const pollStatement = (inbox: QueueNames, outbox: QueueNames): SqlStatement =>

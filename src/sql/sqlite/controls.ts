@@ -42,6 +42,10 @@ const appliesTo = (n: QueueNames) =>
 const hasParked = (n: QueueNames, control: string) =>
   `exists (select 1 from ${n.state} where status = ${status.parked} and parked_by = ${control})`;
 
+/** A condition: a claim may free a parked message. */
+export const mayFree = (n: QueueNames): string =>
+  `exists (select 1 from ${controlsTable(n)} c where not c.paused and ${hasParked(n, "c.id")})`;
+
 /** A pause parks, whatever the message has passed. Limits are passed in the order of their numbers. */
 const park = (n: QueueNames) => `update ${n.state} as s
 set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,

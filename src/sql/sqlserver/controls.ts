@@ -3,6 +3,7 @@ import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
 import { binary } from "./expressions.js";
+import { readPast } from "./partitions.js";
 import { signatures } from "./signatures.js";
 
 /** Pauses and limits; empty nearly always. */
@@ -34,6 +35,14 @@ export const createControls = (n: QueueNames): readonly string[] => [
 /** A condition: the whole queue is paused. */
 export const isPaused = (n: QueueNames): string =>
   `exists (select 1 from ${controlsTable(n)} c where c.scope = N'queue' and c.paused = 1)`;
+
+/** A condition: a claim may free a parked message. */
+export const mayFree = (n: QueueNames): string => `exists (
+  select 1 from ${controlsTable(n)} c
+  where c.paused = 0 and exists (
+    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), ${readPast}) where r.status = ${status.parked} and r.parked_by = c.id
+  )
+)`;
 
 export const applyControls = (n: QueueNames): SqlStatement =>
   callProcedure(n, "apply controls", "ApplyControls", signatures.ApplyControls, { given_now: "@now" });

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { hasStatus } from "../../shown-status.js";
 import { attemptsTable } from "../attempts.js";
-import { controlsTable, isPaused } from "../controls.js";
+import { isPaused, mayFree } from "../controls.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { pendingArrivalsTable, readPast } from "../partitions.js";
 import { seekEach } from "./procedure.js";
@@ -88,9 +88,9 @@ export function due(n: QueueNames): string {
   where r.status = ${one} and r.visible_at <= @now
 )`;
   return `if ${isPaused(n)} return 0;
-if exists (select 1 from ${controlsTable(n)} c where c.paused = 0) return 1;
 if ${any("_Ready", status.ready)} return 1;
 if ${any("_Held", status.held)} return 1;
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) return 1;
+if ${mayFree(n)} return 1;
 return 0;`;
 }
