@@ -6,7 +6,7 @@ import type { OperatorOptions } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { applyControls } from "./apply-controls.js";
-import type { ControlStatements } from "./dialect.js";
+import type { OperatorStatements } from "./dialect.js";
 import type { SqlParams, SqlRow } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import { requireOperator } from "./operation-record.js";
@@ -26,7 +26,7 @@ export function controlOperations<
   State extends string,
 >(
   parts: QueueParts<Key, Message, State>,
-  statements: ControlStatements,
+  statements: Pick<OperatorStatements, "putControl" | "endControl">,
   kind: "inbox" | "outbox",
 ): Operations<Key, Message, State, Names> {
   const { db, runner, options } = parts;
@@ -94,7 +94,7 @@ export function controlOperations<
     },
 
     async controls(call = {}) {
-      return (await runner.execute(statements.controls, {}, call)).map(controlOf);
+      return (await runner.execute(parts.statements.controls, {}, call)).map(controlOf);
     },
   };
 }

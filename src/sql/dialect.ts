@@ -70,16 +70,6 @@ export interface DeadStatements {
   readonly countDead: SqlStatement;
 }
 
-/** What the statements of controls return: id, scope, name ('' of a queue), paused, per_second, who, changed_at, parked. */
-export interface ControlStatements {
-  /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control */
-  readonly putControl: SqlStatement;
-  /** Ends the pause, when `:paused` is true, or else the limit → the control as it is then; none when there was none */
-  readonly endControl: SqlStatement;
-  /** → the controls */
-  readonly controls: SqlStatement;
-}
-
 /** What operators do. The functions' database user has no right to it. A row of an operation has the columns of its table. */
 export interface OperatorStatements {
   /** Deletes dead messages → seq */
@@ -94,6 +84,10 @@ export interface OperatorStatements {
   readonly moveOperation: SqlStatement;
   /** → the operations of this queue, the newest first */
   readonly operations: SqlStatement;
+  /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control, as `controls` does */
+  readonly putControl: SqlStatement;
+  /** Ends the pause, when `:paused` is true, or else the limit → the control as it is then; none when there was none */
+  readonly endControl: SqlStatement;
 }
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
@@ -138,6 +132,8 @@ export interface QueueStatements extends DeadStatements {
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
+  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
+  readonly controls: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }
@@ -239,7 +235,6 @@ export interface Dialect extends ReceivingDialect {
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
   readonly operators: (names: QueueNames) => OperatorStatements;
-  readonly controls: (names: QueueNames) => ControlStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it or has to free parked messages. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -47,8 +47,7 @@ export function createQueueStore<
   });
   const announceDead = announceDeadTo(options, shape);
   const parts = { ...given, runner, announceDead };
-  const names = db.dialect.names(kind, options.schema, options.table);
-  const operators = db.dialect.operators(names);
+  const operators = db.dialect.operators(db.dialect.names(kind, options.schema, options.table));
   const records = operationRecords(db.dialect, operators, runner);
   return {
     id: options.id,
@@ -71,6 +70,6 @@ export function createQueueStore<
     ...deadOperations(parts),
     ...operatorOperations(parts, operators, records),
     ...discardOperation(parts, operators, records),
-    ...controlOperations(parts, db.dialect.controls(names), kind),
+    ...controlOperations(parts, operators, kind),
   };
 }

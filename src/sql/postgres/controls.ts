@@ -1,5 +1,5 @@
 import { returnedBatch } from "../defaults.js";
-import { type ControlStatements, status } from "../dialect.js";
+import { type OperatorStatements, status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { epochMs, now } from "./expressions.js";
@@ -140,7 +140,15 @@ const control = (n: QueueNames) => `c.id, c.scope, c.name, c.paused, c.per_secon
     select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = c.id
   )::float8 as parked`;
 
-export const controlStatements = (n: QueueNames): ControlStatements => ({
+export const readControls = (n: QueueNames): SqlStatement =>
+  statement(
+    "controls",
+    `select ${control(n)}
+from ${controlsTable(n)} c
+order by c.id`,
+  );
+
+export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
   putControl: statement(
     "put control",
     `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
@@ -162,11 +170,5 @@ set paused = c.paused and not :paused::boolean,
 where c.scope = :scope and c.name = :name
   and case when :paused::boolean then c.paused else c.per_second is not null end
 returning ${control(n)}`,
-  ),
-  controls: statement(
-    "controls",
-    `select ${control(n)}
-from ${controlsTable(n)} c
-order by c.id`,
   ),
 });

@@ -12,7 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlled, isPaused } from "./controls.js";
+import { applyControls, controlled, isPaused, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
@@ -168,6 +168,7 @@ left join claimed on true
 where claimed.seq is not null or control.controlled is not null`,
     ),
     applyControls: applyControls(n),
+    controls: readControls(n),
     ack: statement(
       "ack",
       `with finished as (

@@ -1,5 +1,5 @@
 import { returnedBatch } from "../defaults.js";
-import { type ControlStatements, status } from "../dialect.js";
+import { type OperatorStatements, status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { now, sentSeqs } from "./expressions.js";
@@ -128,7 +128,10 @@ const control = (n: QueueNames, c: string) => `id, scope, name, paused, per_seco
   select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = ${c}.id
 ) as parked`;
 
-export const controlStatements = (n: QueueNames): ControlStatements => ({
+export const readControls = (n: QueueNames): SqlStatement =>
+  steps("controls", `select ${control(n, "c")} from ${controlsTable(n)} c order by id`);
+
+export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
   putControl: steps(
     "put control",
     `insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
@@ -150,5 +153,4 @@ set paused = paused and not :paused,
 where scope = :scope and name = :name and case when :paused then paused else per_second is not null end
 returning ${control(n, controlsTable(n))}`,
   ),
-  controls: steps("controls", `select ${control(n, "c")} from ${controlsTable(n)} c order by id`),
 });

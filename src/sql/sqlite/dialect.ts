@@ -1,5 +1,4 @@
 import type { Dialect } from "../dialect.js";
-import { controlStatements } from "./controls.js";
 import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
@@ -15,7 +14,6 @@ export const sqliteDialect: Dialect = {
   outbox: outboxStatements,
   keys: keyStatements,
   operators: operatorStatements,
-  controls: controlStatements,
   pollStatement,
   migrations,
   routines,

@@ -1,6 +1,5 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
-import { controlStatements } from "./controls.js";
 import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
@@ -16,7 +15,6 @@ export const sqlServerDialect: Dialect = {
   outbox: outboxStatements,
   keys: keyStatements,
   operators: operatorStatements,
-  controls: controlStatements,
   pollStatement,
   migrations,
   routines,
