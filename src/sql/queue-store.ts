@@ -4,6 +4,7 @@ import { activityOperation } from "./activity-operation.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import { changeByKeys } from "./change-by-keys.js";
 import { claimOperation } from "./claim-operation.js";
+import { controlOperations } from "./control-operations.js";
 import { deadOperations } from "./dead-operations.js";
 import type { SqlExecutor } from "./driver.js";
 import { type EditOperation, editOperation } from "./edit-operation.js";
@@ -75,5 +76,6 @@ export function createQueueStore<
     ...changeByKeys(parts, operators, records),
     ...activityOperation(parts, reads),
     ...operatorReadOperations(parts, reads),
+    ...controlOperations(parts, operators, kind),
   };
 }

@@ -4,6 +4,7 @@ import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
+import { controlStatements } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable, quote } from "./names.js";
 import { leavePartitions } from "./partitions.js";
@@ -169,5 +170,6 @@ where queue = ${queue}
 order by started_at desc, id desc
 limit (select :limit::int)`,
     ),
+    ...controlStatements(n),
   };
 }

@@ -16,3 +16,5 @@ export const attemptsTable = (n: QueueNames): string => n.object("_attempts");
 
 /** Dead messages that operators have archived. */
 export const archiveTable = (n: QueueNames): string => n.object("_archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("_controls");

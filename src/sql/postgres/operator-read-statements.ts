@@ -34,7 +34,7 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
     `select count(*)::float8 as count, ${epochMs(now)} as now
 from (
   select from ${n.state} s
-  where s.status in (${status.ready}, ${status.held}, ${status.blocked})
+  where s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})
   limit (select :limit::int)
 ) u`,
   ),

@@ -3,6 +3,7 @@ import { status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
+import { controlStatements } from "./controls.js";
 import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
 import { attemptsTable, inSchema } from "./names.js";
 import { leave } from "./partitions.js";
@@ -125,5 +126,6 @@ returning ${operation}`,
       "operations",
       `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
     ),
+    ...controlStatements(n),
   };
 }

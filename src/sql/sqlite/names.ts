@@ -27,3 +27,5 @@ export const attemptsTable = (n: QueueNames) => n.object("Attempts");
 
 /** Dead messages that operators have archived. */
 export const archiveTable = (n: QueueNames) => n.object("Archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames) => n.object("Controls");

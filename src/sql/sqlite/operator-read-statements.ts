@@ -26,6 +26,7 @@ export const operatorReadStatements = (n: QueueNames): OperatorReadStatements =>
     `select ${[
       `${n.state} where status = ${status.ready}`,
       `${n.state} where status = ${status.held}`,
+      `${n.state} where status = ${status.parked}`,
       `${partitionQueue(n)} q cross join ${n.state} s on s.seq = q.seq where s.status = ${status.blocked}`,
     ]
       .map((rows) => `(select count(*) from (select 1 from ${rows} limit ${limit}))`)

@@ -7,6 +7,7 @@ import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
@@ -38,7 +39,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
@@ -165,6 +168,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createAttempts(n),
         createArchive(n),
         correlationIndex(n),
+        ...createControls(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -196,6 +200,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createAttempts(n),
         createArchive(n),
         correlationIndex(n),
+        ...createControls(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],

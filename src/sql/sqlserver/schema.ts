@@ -6,6 +6,7 @@ import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
@@ -35,6 +36,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -51,7 +54,7 @@ const stateIndexes = (n: QueueNames) => [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
       ]
     : []),
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`,
 ];
 
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
@@ -91,6 +94,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         attemptRows(n),
         archiveRows(n),
         correlationIndex(n),
+        ...createControls(n),
       ],
     },
   ],
@@ -120,6 +124,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         attemptRows(n),
         archiveRows(n),
         correlationIndex(n),
+        ...createControls(n),
       ],
     },
   ],

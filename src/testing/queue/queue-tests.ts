@@ -1,3 +1,5 @@
+import { limitTests } from "../controls/limit.js";
+import { pauseTests } from "../controls/pause.js";
 import { archiveTests } from "../dead-letters/archive.js";
 import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
@@ -42,6 +44,8 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   replayDeadTests(context);
   activityTests(context);
   correlationTests(context);
+  pauseTests(context);
+  limitTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

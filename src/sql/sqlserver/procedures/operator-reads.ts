@@ -13,6 +13,7 @@ function backlog(n: QueueNames): string {
   const parts = [
     `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
     `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
+    `${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked}`,
     `${partitionQueueTable(n)} q inner join ${n.state} s on s.seq = q.seq where s.status = ${status.blocked}`,
   ];
   return `declare @count bigint = 0;

@@ -5,6 +5,7 @@ import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
+import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
 import { operatorReads } from "./operator-reads.js";
@@ -84,6 +85,7 @@ ${settle(
     ),
     ...deadProcedures(n),
     ...operatorReads(n),
+    ...controlProcedures(n),
     make("EnqueueArrivals", atomically(enqueueArrivals(n))),
     make("LeavePartition", atomically(leavePartition(n))),
   ];
