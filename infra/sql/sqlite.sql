@@ -58,7 +58,9 @@ create table "InboxState" (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
@@ -69,7 +71,7 @@ create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
 
 create index "InboxDead" on "InboxState" (seq, error_group, died_at) where died_at is not null;
 
-create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
+create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
 
 create table "InboxCursor" (
   id integer primary key check (id = 1),
@@ -125,6 +127,45 @@ begin
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
 
+create table "InboxArchive" (
+  seq integer primary key,
+  source text not null,
+  message_id text not null,
+  topic text not null,
+  partition_key text,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  enqueued_at integer not null,
+  attempt integer not null,
+  last_error text,
+  error_group text,
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at integer not null,
+  archived_at integer not null,
+  archived_by text not null
+) strict;
+
+create index "InboxCorrelation" on "Inbox" (correlation_id) where correlation_id is not null;
+
+create table "InboxControls" (
+  id integer primary key autoincrement,
+  scope text not null,
+  -- the topic or source; empty for the whole queue
+  name text not null,
+  paused integer not null,
+  per_second real,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens real not null default 1,
+  refilled_at integer not null,
+  who text not null,
+  changed_at integer not null,
+  unique (scope, name)
+) strict;
+
+create index "InboxParked" on "InboxState" (parked_by, visible_at, seq) where status = 7;
+
 create trigger "InboxAddState"
 after insert on "Inbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
@@ -162,7 +203,7 @@ begin
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- an expiry that a replay took away stays away when the same delivery comes again
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and (status in (1, 5)
+  where seq = new.seq and (status in (1, 5, 7)
     or (status = 2 and locked_until is null and visible_at < 253402214400000))
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update "InboxState"
@@ -259,7 +300,9 @@ create table "OutboxState" (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict;
 
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
@@ -268,7 +311,7 @@ create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
 
 create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where died_at is not null;
 
-create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
+create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
 
 create table "OutboxCursor" (
   id integer primary key check (id = 1),
@@ -323,6 +366,45 @@ begin
   insert into "OutboxAttempts" (seq, attempt, ended_at, worker, error)
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
+
+create table "OutboxArchive" (
+  seq integer primary key,
+  id text not null,
+  message_id text not null,
+  topic text not null,
+  partition_key text,
+  payload text not null,
+  correlation_id text,
+  headers text,
+  enqueued_at integer not null,
+  attempt integer not null,
+  last_error text,
+  error_group text,
+  -- the failed attempts, as JSON
+  attempts text not null,
+  died_at integer not null,
+  archived_at integer not null,
+  archived_by text not null
+) strict;
+
+create index "OutboxCorrelation" on "Outbox" (correlation_id) where correlation_id is not null;
+
+create table "OutboxControls" (
+  id integer primary key autoincrement,
+  scope text not null,
+  -- the topic or source; empty for the whole queue
+  name text not null,
+  paused integer not null,
+  per_second real,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens real not null default 1,
+  refilled_at integer not null,
+  who text not null,
+  changed_at integer not null,
+  unique (scope, name)
+) strict;
+
+create index "OutboxParked" on "OutboxState" (parked_by, visible_at, seq) where status = 7;
 
 create trigger "OutboxAddState"
 after insert on "Outbox"

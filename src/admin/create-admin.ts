@@ -7,21 +7,17 @@ import { withDeadline } from "../queue/store-deadline.js";
 import { bearerTokens } from "../service/http/bearer-tokens.js";
 import { type AdminOptions, checkAdminOptions } from "./admin-options.js";
 import type { AdminCall, AdminRoute } from "./admin-route.js";
+import { adminRoutes } from "./admin-routes.js";
 import { adminTokens } from "./admin-tokens.js";
 import { type FoundRoutes, pathBehindBase, routeFinder } from "./find-route.js";
 import { logEnding } from "./log-ending.js";
 import { operatorOf } from "./operator-of.js";
 import { pageResponse } from "./page-response.js";
-import { queueKinds } from "./queue-stores.js";
 import { type RequestFields, readRequest } from "./read-request.js";
 import { refusedCall } from "./refused-call.js";
 import { type RequestKind, requestLimits } from "./request-limits.js";
 import { type Ended, type Ending, adminResponses as responses } from "./responses.js";
-import { appRoutes, healthPath } from "./routes/app-routes.js";
-import { deadRoutes } from "./routes/dead-routes.js";
-import { messageRoutes } from "./routes/message-routes.js";
-import { operationRoutes } from "./routes/operation-routes.js";
-import { retryRoute } from "./routes/retry-route.js";
+import { healthPath } from "./routes/app-routes.js";
 import { tenantStores } from "./tenant-stores.js";
 
 export interface Admin {
@@ -55,7 +51,7 @@ export function createAdmin(options: AdminOptions): Admin {
     adminTokens,
   );
   const limits = requestLimits({ ...settings, clock });
-  const findRoutes = routeFinder(routesOf(options));
+  const findRoutes = routeFinder(adminRoutes(options));
   const storesOf = tenantStores(options);
 
   /** Undefined: the request may go on. */
@@ -126,16 +122,6 @@ export function createAdmin(options: AdminOptions): Admin {
     listener: (incoming, outgoing) => void respondPlainly(incoming, outgoing, respond, failed),
   };
 }
-
-const routesOf = (options: AdminOptions): readonly AdminRoute[] => [
-  ...appRoutes(options),
-  ...queueKinds.flatMap((queue) => [
-    ...messageRoutes(queue),
-    ...deadRoutes(queue),
-    ...operationRoutes(queue),
-  ]),
-  retryRoute,
-];
 
 const isRead = ({ method }: PlainRequest): boolean => method === "GET" || method === "HEAD";
 

@@ -40,7 +40,7 @@ export interface ResendOperations {
    * Makes Done messages claimable again, with attempt 0, under their ids. For receivers that have lost what they got. Those
    * that still know a message deduplicate it.
    */
-  resend(messages: readonly OutboxKey[], options?: ReplayOptions): Promise<Settlement<OutboxKey>>;
+  resend(messages: readonly OutboxKey[], options?: Omit<ReplayOptions, "by">): Promise<Settlement<OutboxKey>>;
   /** Makes one batch of messages due at once that wait for their next attempt with exactly this `lastError`. */
   makeDue(
     error: string,

@@ -37,8 +37,10 @@ export interface OperatorOptions extends CallOptions {
   readonly by: string;
 }
 
-export const operationActions = ["replay", "discard", "edit"] as const;
-export type OperationAction = (typeof operationActions)[number];
+/** What is done to all dead messages that match. */
+export const bulkActions = ["replay", "discard", "archive"] as const;
+export type BulkAction = (typeof bulkActions)[number];
+export type OperationAction = BulkAction | "edit";
 
 /** The record of something that an operator does to dead messages. */
 export interface Operation {
@@ -71,7 +73,7 @@ export interface ContinueOptions extends CallOptions {
   /** Messages in this transaction; 200 by default. */
   readonly batchSize?: number | undefined;
   /** Refuses an operation that does something else. */
-  readonly action?: "replay" | "discard" | undefined;
+  readonly action?: BulkAction | undefined;
 }
 
 /** What operators do with dead messages. */
@@ -81,8 +83,16 @@ export interface DeadLetters<Key> {
   /** Dead messages by error, the largest group first. */
   deadGroups(filter?: DeadGroupsFilter): Promise<readonly DeadGroup<Key>[]>;
   countDead(filter?: DeadFilter): Promise<number>;
-  /** Deletes dead messages, and no others, in short batches. An inbox forgets their keys: a redelivery is a new message. */
+  /**
+   * Deletes dead messages, and no others, in one transaction with the record of it. An inbox forgets their keys: a redelivery is
+   * a new message.
+   */
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
+  /**
+   * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it. An
+   * inbox keeps their keys as Done: a redelivery is not handled.
+   */
+  archive(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
    * Enqueues a new message with the changed content and deletes the dead one, in one transaction. Returns the new key. The
    * new message has the correlation id of the old one, or else the old one's id. An inbox keeps the old key as Done, so a
@@ -91,11 +101,7 @@ export interface DeadLetters<Key> {
   editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
 
   /** Records an operation on the messages that are dead now and match. Changes none of them: `replayDead` does the work. */
-  startOperation(
-    action: "replay" | "discard",
-    filter: DeadFilter,
-    options: OperatorOptions,
-  ): Promise<Operation>;
+  startOperation(action: BulkAction, filter: DeadFilter, options: OperatorOptions): Promise<Operation>;
   /** One batch and the record of it, in one transaction. */
   continueOperation(id: string, options?: ContinueOptions): Promise<Operation>;
   /** The newest first. */

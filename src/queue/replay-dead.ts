@@ -1,7 +1,7 @@
 import { sleep } from "../base/wait.js";
 import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown } from "./arguments.js";
-import type { DeadFilter, DeadLetters, Operation } from "./dead-letters.js";
+import type { BulkAction, DeadFilter, DeadLetters, Operation } from "./dead-letters.js";
 import type { CallOptions } from "./work-store.js";
 
 export interface ReplayDeadOptions extends CallOptions {
@@ -43,9 +43,13 @@ export const replayDead = (store: Store, filter: DeadFilter, options: ReplayDead
 export const discardDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
   overDead(store, "discard", filter, options);
 
+/** Moves the dead messages that match into the archive, in the way of `replayDead`. */
+export const archiveDead = (store: Store, filter: DeadFilter, options: ReplayDeadOptions) =>
+  overDead(store, "archive", filter, options);
+
 async function overDead(
   store: Store,
-  action: "replay" | "discard",
+  action: BulkAction,
   filter: DeadFilter,
   options: ReplayDeadOptions,
 ): Promise<ReplayDeadResult> {

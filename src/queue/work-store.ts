@@ -1,5 +1,7 @@
+import type { Controls } from "./controls.js";
 import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
+import type { OperatorReads } from "./operator-reads.js";
 import type { OwnerToken } from "./owner-token.js";
 
 export interface CallOptions {
@@ -78,7 +80,7 @@ export interface MessageFilter extends CallOptions {
   readonly topic?: string | undefined;
   /** Inbox only. */
   readonly source?: string | undefined;
-  /** Part of the last error's text. */
+  /** Part of the last error's text; not empty. */
   readonly error?: string | undefined;
   /** The `errorGroup` of a group that `deadGroups` returned. */
   readonly errorGroup?: string | undefined;
@@ -103,12 +105,16 @@ export interface Page<Message> {
 export interface ReplayOptions extends CallOptions {
   /** The messages expire this long after the replay. By default they do not. */
   readonly ttlMs?: number | undefined;
+  /** Who does it: a person or a job. When it is given, it is recorded, in the transaction that replays. */
+  readonly by?: string | undefined;
 }
 
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
-  /** Messages that could be claimed right now. */
+  /** Messages that could be claimed right now. None while the whole queue is paused. */
   readonly due: number;
+  /** Messages that wait for a pause or a limit. */
+  readonly parked: number;
   /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
   /** The part of the dead messages whose expiry has passed. */
@@ -161,7 +167,9 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * saves a query.
  */
 export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
-  extends DeadLetters<Key> {
+  extends DeadLetters<Key>,
+    OperatorReads<Key>,
+    Controls {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */

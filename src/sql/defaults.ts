@@ -1,6 +1,9 @@
 /** The failed attempts of a message that are kept: the last ones. */
 export const keptAttempts = 50;
 
+/** Messages of an ended control that one call returns. */
+export const returnedBatch = 500;
+
 export const defaults = {
   leaseMs: 30_000,
   batchSize: 50,
@@ -10,3 +13,16 @@ export const defaults = {
   listLimit: 100,
   operationBatchSize: 200,
 } as const;
+
+/** What `activity` reads at most: beside the backlog, `most` rows each of messages, done messages and dead messages. */
+export const activityLimits = {
+  window: 20_000,
+  most: 200_000,
+  mostUnfinished: 1_000_000,
+  buckets: 48,
+  mostBuckets: 500,
+  sinceMs: 31 * 24 * 60 * 60 * 1000,
+} as const;
+
+/** The sources of an inbox among which a message is looked for by its message id alone. */
+export const mostSources = 1_000;

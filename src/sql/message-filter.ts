@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "../errors.js";
 import { optionalAge, refuseUnknown } from "../queue/arguments.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
 import type { MessageFilter } from "../queue/work-store.js";
@@ -9,11 +10,14 @@ const known = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerTh
 export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
   const { signal: _, ...conditions } = filter;
   refuseUnknown(conditions, known, "filter");
-  checkAges(filter);
+  checkConditions(filter);
   return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
 }
 
-export function checkAges({ olderThanMs, newerThanMs }: MessageFilter): void {
+/** An empty text would be found in every error: it comes from a variable that is not set. */
+export function checkConditions({ error, olderThanMs, newerThanMs }: MessageFilter): void {
+  if (error === "")
+    throw new InvalidArgumentError("error is empty. Give a part of the error's text, or leave it out.");
   optionalAge(olderThanMs, "olderThanMs");
   optionalAge(newerThanMs, "newerThanMs");
 }

@@ -18,6 +18,7 @@ const suffixes = [
   "PartitionLock",
   "PendingArrivals",
   "Attempts",
+  "Archive",
   "_state",
   "_messages",
   "_done",
@@ -25,6 +26,7 @@ const suffixes = [
   "_partition_lock",
   "_pending_arrivals",
   "_attempts",
+  "_archive",
 ];
 
 /**

@@ -88,7 +88,11 @@ type EndedOperation = Pick<Operation, "id" | "action" | "by" | "done">;
 /** Refuses a call that does not say who makes it. */
 export function requireOperator(options: { readonly by: string }, what: string): void {
   refuseUnknown(options, ["by", "signal"], what);
-  const problem = nameProblem(options.by);
+  requireBy(options.by, what);
+}
+
+export function requireBy(by: unknown, what: string): void {
+  const problem = nameProblem(by);
   if (problem !== undefined)
     throw new InvalidArgumentError(`${what}: by, which is recorded, ${problem} Pass { by: "a name" }.`);
 }

@@ -2,7 +2,7 @@ import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { requireBatchSize } from "../queue/arguments.js";
-import type { ContinueOptions, DeadFilter, Operation } from "../queue/dead-letters.js";
+import { bulkActions, type ContinueOptions, type DeadFilter, type Operation } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
@@ -39,7 +39,7 @@ export function operatorOperations<
     return (await runner.executeIn(tx, statements.nextDead, params, call)).map(({ seq }) => rowNumber(seq));
   };
 
-  const statementOf = { replay: parts.statements.replay, discard: statements.discard } as const;
+  const statementOf = { replay: parts.statements.replay, ...statements } as const;
 
   const continueIn = async (
     tx: SqlExecutor,
@@ -49,15 +49,13 @@ export function operatorOperations<
     const operation = await records.find(tx, id, call);
     if (operation === undefined || operation.action === "edit")
       throw new InvalidOperationError(`There is no operation ${id} on this queue that could be continued.`);
-    if ("keys" in operation.filter)
-      throw new InvalidOperationError(
-        `The operation ${id} was given keys, and its record has only their number. Discard by the keys again.`,
-      ); // without conditions it would go on with all dead messages
     if (action !== undefined && action !== operation.action)
-      throw new InvalidOperationError(`The operation ${id} is a ${operation.action}, not a ${action}.`);
+      throw new InvalidOperationError(
+        `The operation ${id} is of the action ${operation.action}, not ${action}.`,
+      );
     if (operation.endedAt !== null) return operation;
     const seqs = await nextSeqs(tx, operation, limit, call);
-    const params = { items: JSON.stringify(seqs), count: seqs.length, ttl_ms: null };
+    const params = { items: JSON.stringify(seqs), count: seqs.length, ttl_ms: null, who: operation.by };
     const changed =
       seqs.length === 0 ? [] : await runner.executeIn(tx, statementOf[operation.action], params, call);
     return records.move(
@@ -76,8 +74,8 @@ export function operatorOperations<
   return {
     async startOperation(action, filter, call) {
       requireOperator(call, "startOperation");
-      if (action !== "replay" && action !== "discard")
-        throw new InvalidArgumentError(`action must be "replay" or "discard", not ${String(action)}.`);
+      if (!bulkActions.includes(action))
+        throw new InvalidArgumentError(`action must be ${bulkActions.join(", ")}, not ${String(action)}.`);
       const conditions = deadConditions(filter);
       const operation = { id: uuidV7(), action, by: call.by, filter: conditions };
       return startRecord(runner, records, operation, call, async (tx, { at }) => {

@@ -12,6 +12,8 @@ export interface KeyShape<Key> {
   readonly keyText: (key: Key) => string;
   readonly keyParams: (key: Key) => SqlParams;
   readonly keyOf: (row: SqlRow) => Key;
+  /** The message's own id: in an outbox, that by which receivers deduplicate. */
+  readonly messageIdOf: (row: SqlRow) => string;
   /** For logs. */
   readonly describe: (key: Key) => Readonly<Record<string, string>>;
 }
@@ -25,6 +27,7 @@ export const inboxKey: KeyShape<InboxKey> = {
   keyText: (key) => JSON.stringify([key.source, key.messageId]),
   keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
   keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
+  messageIdOf: (row) => row.message_id as string,
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
 };
 
@@ -38,5 +41,6 @@ export const outboxKey: KeyShape<OutboxKey> = {
   keyText: (key) => key.id.toLowerCase(),
   keyParams: (key) => ({ id: key.id.toLowerCase() }),
   keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
+  messageIdOf: (row) => (row.message_id as string).toLowerCase(),
   describe: (key) => ({ id: key.id }),
 };

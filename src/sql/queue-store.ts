@@ -1,15 +1,18 @@
 import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
+import { activityOperation } from "./activity-operation.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
+import { changeByKeys } from "./change-by-keys.js";
 import { claimOperation } from "./claim-operation.js";
+import { controlOperations } from "./control-operations.js";
 import { deadOperations } from "./dead-operations.js";
-import { discardOperation } from "./discard-operation.js";
 import type { SqlExecutor } from "./driver.js";
 import { type EditOperation, editOperation } from "./edit-operation.js";
 import { maintainOperations } from "./maintain-operations.js";
 import { migrate } from "./migrate.js";
 import { operationRecords } from "./operation-record.js";
 import { operatorOperations } from "./operator-operations.js";
+import { operatorReadOperations } from "./operator-read-operations.js";
 import type { QueueParts } from "./queue-parts.js";
 import { readOperations } from "./read-operations.js";
 import { type SettleMessages, settleMessages } from "./settle-messages.js";
@@ -46,7 +49,9 @@ export function createQueueStore<
   });
   const announceDead = announceDeadTo(options, shape);
   const parts = { ...given, runner, announceDead };
-  const operators = db.dialect.operators(db.dialect.names(kind, options.schema, options.table));
+  const names = db.dialect.names(kind, options.schema, options.table);
+  const operators = db.dialect.operators(names);
+  const reads = db.dialect.reads(names);
   const records = operationRecords(db.dialect, operators, runner);
   return {
     id: options.id,
@@ -68,6 +73,9 @@ export function createQueueStore<
     ...readOperations(parts),
     ...deadOperations(parts),
     ...operatorOperations(parts, operators, records),
-    ...discardOperation(parts, operators, records),
+    ...changeByKeys(parts, operators, records),
+    ...activityOperation(parts, reads),
+    ...operatorReadOperations(parts, reads),
+    ...controlOperations(parts, operators, kind),
   };
 }

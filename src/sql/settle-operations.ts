@@ -8,9 +8,9 @@ import type { Operations, QueueParts } from "./queue-parts.js";
 import { settleMessages } from "./settle-messages.js";
 import { storedError } from "./stored-text.js";
 
-type Names = "ack" | "abandon" | "fail" | "release" | "renew" | "replay";
+type Names = "ack" | "abandon" | "fail" | "release" | "renew";
 
-/** The operations that settle messages; and `renew`, which extends their leases, and `replay`, which restarts them. */
+/** The operations that settle messages; and `renew`, which extends their leases. */
 export function settleOperations<
   Key extends object,
   Message extends QueueMessage & Key,
@@ -71,17 +71,6 @@ export function settleOperations<
       requireDuration(leaseMs, "leaseMs");
       const params = { owner: ownerToken(owner), lease_ms: leaseMs };
       return settle(messages, call, { verb: "renew", statement: statements.renew, params });
-    },
-
-    async replay(messages, call = {}) {
-      if (call.ttlMs !== undefined) requireDuration(call.ttlMs, "ttlMs");
-      const result = await settle(messages, call, {
-        verb: "replay",
-        statement: statements.replay,
-        params: { ttl_ms: call.ttlMs ?? null },
-      });
-      if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
-      return result;
     },
   };
 }

@@ -1,5 +1,7 @@
 import { describe } from "vitest";
 import { type ContractHarness, useDatabase } from "./harness.js";
+import { blockedPartitionTests } from "./partitions/blocked.js";
+import { partitionControlTests } from "./partitions/controls.js";
 import { deadInPartitionTests } from "./partitions/dead.js";
 import { keyTests } from "./partitions/keys.js";
 import { orderTests } from "./partitions/order.js";
@@ -11,7 +13,9 @@ export function partitionContract(harness: ContractHarness): void {
     const database = useDatabase(harness);
     orderTests(database);
     deadInPartitionTests(database);
+    blockedPartitionTests(database);
     keyTests(database);
     transactionTests(database);
+    partitionControlTests(database);
   });
 }

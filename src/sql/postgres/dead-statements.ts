@@ -3,8 +3,10 @@ import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
+import { insertArchived } from "./archive.js";
+import { controlStatements } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
-import { attemptsTable, quote } from "./names.js";
+import { attemptsTable, doneTable, quote } from "./names.js";
 import { leavePartitions } from "./partitions.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -78,14 +80,11 @@ export const createOperations = (schema: string): string =>
 const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
   ${epochMs("ended_at")} as ended_at`;
 
-export function operatorStatements(n: QueueNames): OperatorStatements {
-  const table = operationsTable(n.schema);
-  const queue = literal(queueId(n));
-  return {
-    // The message is locked before its state, as everywhere. A dead message has no done row.
-    discard: statement(
-      "discard",
-      `with locked as (
+/**
+ * Ends the states and the attempts of dead messages, and does what the given CTEs do with `gone`. The message is locked before its
+ * state, as everywhere. A dead message has no done row.
+ */
+const takeDead = (n: QueueNames, ctes: string): string => `with locked as (
   select m.seq
   from ${n.message} m
   where m.seq = any (translate(:items, '[]', '{}')::bigint[])
@@ -94,17 +93,44 @@ export function operatorStatements(n: QueueNames): OperatorStatements {
 ), gone as (
   delete from ${n.state} s
   where s.seq = any (array(select seq from locked)) and s.status = ${status.dead}
-  returning s.seq, s.keyed
-), gone_messages as (
-  delete from ${n.message} m
-  where m.seq = any (array(select seq from gone))
-), gone_attempts as (
+  returning s.seq, s.keyed, s.attempt, s.last_error, s.error_group, s.died_at
+), ${ctes}, gone_attempts as (
   delete from ${attemptsTable(n)} a
   where a.seq = any (array(select seq from gone))
 )
 select seq
 from gone
-where ${leavePartitions(n, "gone")}`,
+where ${leavePartitions(n, "gone")}`;
+
+const goneMessages = (n: QueueNames) => `gone_messages as (
+  delete from ${n.message} m
+  where m.seq = any (array(select seq from gone))
+)`;
+
+/** The key stays, and is purged with other Done messages. What it contained is in the archive. */
+const keepAsDone = (n: QueueNames) => `emptied as (
+  update ${n.message} m
+  set payload = '', headers = null
+  where m.seq = any (array(select seq from gone))
+), kept as (
+  insert into ${doneTable(n)} (seq, processed_at, attempt, last_error)
+  select seq, ${now}, attempt, last_error
+  from gone
+)`;
+
+export function operatorStatements(n: QueueNames): OperatorStatements {
+  const table = operationsTable(n.schema);
+  const queue = literal(queueId(n));
+  return {
+    discard: statement("discard", takeDead(n, goneMessages(n))),
+    archive: statement(
+      "archive",
+      takeDead(
+        n,
+        `archived as (
+  ${insertArchived(n, "gone", now)}
+), ${n.kind === "inbox" ? keepAsDone(n) : goneMessages(n)}`,
+      ),
     ),
     nextDead: planned(
       "next dead",
@@ -144,5 +170,6 @@ where queue = ${queue}
 order by started_at desc, id desc
 limit (select :limit::int)`,
     ),
+    ...controlStatements(n),
   };
 }

@@ -13,3 +13,8 @@ export const doneTable = (n: QueueNames): string => n.object("_done");
 
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames): string => n.object("_attempts");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames): string => n.object("_archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("_controls");

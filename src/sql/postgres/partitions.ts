@@ -7,7 +7,7 @@ import { create, createTrigger } from "./routine.js";
  * partitions. The others are `blocked`; the call that finishes the head makes the next one ready. See
  * docs/decisions/0010.
  */
-const partitionQueue = (n: QueueNames) => n.object("_partition_queue");
+export const partitionQueue = (n: QueueNames): string => n.object("_partition_queue");
 /** One row for each partition key that has a partition queue: the lock under which the queue changes. */
 const partitionLock = (n: QueueNames) => n.object("_partition_lock");
 /** The messages with a partition key that a transaction has enqueued, until it commits. Other transactions never see these rows. */

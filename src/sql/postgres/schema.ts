@@ -5,7 +5,9 @@ import { literal } from "../literal.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
+import { applyControlsFunction, createControls } from "./controls.js";
 import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
@@ -37,7 +39,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   died_at timestamptz,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate "C"
+  error_group varchar(16) collate "C",
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;
@@ -58,6 +62,10 @@ const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_claim")} on ${n.state} (status, visible_at, seq)`,
   `create index ${n.bare("_dead")} on ${n.state} (seq) include (error_group, died_at) where status = ${status.dead}`,
 ];
+
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("_correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -86,8 +94,11 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        correlationIndex(n),
         doneRows(n),
         attemptRows(n),
+        archiveRows(n),
+        ...createControls(n),
         ...partitionTables(n),
       ],
     },
@@ -113,8 +124,11 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
 )`,
         stateTable(n),
         ...stateIndexes(n),
+        correlationIndex(n),
         doneRows(n),
         attemptRows(n),
+        archiveRows(n),
+        ...createControls(n),
         ...partitionTables(n),
       ],
     },
@@ -189,11 +203,12 @@ export const routines = (n: QueueNames): readonly string[] =>
     ? [
         inboxView(n),
         recordAttemptsFunction(n),
+        applyControlsFunction(n),
         ...partitionFunctions(n),
         ...inboxFunctions(n),
         ...keyFunctions(n),
       ]
-    : [outboxView(n), recordAttemptsFunction(n), ...partitionFunctions(n)];
+    : [outboxView(n), recordAttemptsFunction(n), applyControlsFunction(n), ...partitionFunctions(n)];
 
 export const sentView = (n: QueueNames): readonly string[] => [
   `create or replace view ${n.object("_sent")} as

@@ -2,8 +2,11 @@ import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames, queueId } from "../names.js";
+import { insertArchived } from "./archive.js";
+import { controlStatements } from "./controls.js";
 import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
-import { inSchema } from "./names.js";
+import { attemptsTable, inSchema } from "./names.js";
+import { leave } from "./partitions.js";
 import { steps } from "./steps.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -69,15 +72,30 @@ export const createOperations = (schema: string): string =>
 
 const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
 
+const sentDead = (n: QueueNames) =>
+  `select seq from ${n.state} where seq in ${sentSeqs} and status = ${status.dead}`;
+
+const deleteMessages = (n: QueueNames) => `delete from ${n.message} where seq in ${stepSeqs}`;
+
+/** Steps: the keys stay, and are purged with other Done messages. What they contained is in the archive. */
+const keepAsDone = (n: QueueNames): readonly string[] => [
+  `update ${n.message} set payload = '', headers = null where seq in ${stepSeqs}`,
+  `update ${n.state} set status = ${status.done}, processed_at = ${now}, died_at = null where seq in ${stepSeqs}`,
+  `delete from ${attemptsTable(n)} where seq in ${stepSeqs}`,
+  leave(n),
+];
+
 export function operatorStatements(n: QueueNames): OperatorStatements {
   const table = operationsTable(n.schema);
   const queue = literal(queueId(n));
   return {
     // A trigger deletes the state and the attempts, and makes the next message of the partition key ready.
-    discard: steps(
-      "discard",
-      `select seq from ${n.state} where seq in ${sentSeqs} and status = ${status.dead}`,
-      `delete from ${n.message} where seq in ${stepSeqs}`,
+    discard: steps("discard", sentDead(n), deleteMessages(n)),
+    archive: steps(
+      "archive",
+      sentDead(n),
+      insertArchived(n),
+      ...(n.kind === "inbox" ? keepAsDone(n) : [deleteMessages(n)]),
     ),
     nextDead: steps(
       "next dead",
@@ -108,5 +126,6 @@ returning ${operation}`,
       "operations",
       `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
     ),
+    ...controlStatements(n),
   };
 }

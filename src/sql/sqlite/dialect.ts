@@ -3,6 +3,7 @@ import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
+import { operatorReadStatements } from "./operator-read-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -14,6 +15,7 @@ export const sqliteDialect: Dialect = {
   outbox: outboxStatements,
   keys: keyStatements,
   operators: operatorStatements,
+  reads: operatorReadStatements,
   pollStatement,
   migrations,
   routines,

@@ -24,3 +24,8 @@ export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");
 
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames) => n.object("Attempts");
+
+/** Dead messages that operators have archived. */
+export const archiveTable = (n: QueueNames) => n.object("Archive");
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames) => n.object("Controls");

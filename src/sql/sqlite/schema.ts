@@ -5,7 +5,9 @@ import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
@@ -37,7 +39,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
@@ -127,6 +131,10 @@ begin
   where new.partition_key is not null and seq = new.seq and status = ${status.ready} and ${isBlocked(n, "new.seq")};
 end`;
 
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("Correlation")} on ${n.message} (correlation_id) where correlation_id is not null`;
+
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
     {
@@ -158,6 +166,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        createArchive(n),
+        correlationIndex(n),
+        ...createControls(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -187,6 +198,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        createArchive(n),
+        correlationIndex(n),
+        ...createControls(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],

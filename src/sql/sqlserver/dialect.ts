@@ -4,6 +4,7 @@ import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
+import { operatorReadStatements } from "./operator-read-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqlServerReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -15,6 +16,7 @@ export const sqlServerDialect: Dialect = {
   outbox: outboxStatements,
   keys: keyStatements,
   operators: operatorStatements,
+  reads: operatorReadStatements,
   pollStatement,
   migrations,
   routines,

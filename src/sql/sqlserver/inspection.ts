@@ -39,7 +39,15 @@ where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 /** The functions' user does not call these: some are called by other procedures alone, some are the operators'. */
 const notOfFunctions = [
   ...["_EnqueueArrivals", "_LeavePartition"],
-  ...["_NextDead", "_Discard", "_AddOperation", "_LockOperation", "_MoveOperation", "_Operations"],
+  ...[
+    "_NextDead",
+    "_Discard",
+    "_Archive",
+    "_AddOperation",
+    "_LockOperation",
+    "_MoveOperation",
+    "_Operations",
+  ],
 ];
 
 function calledProcedures(queue: QueueNames): readonly string[] {

@@ -4,7 +4,9 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
+import { archiveRows } from "./archive.js";
 import { attemptRows } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
@@ -34,6 +36,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -50,8 +54,12 @@ const stateIndexes = (n: QueueNames) => [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
       ]
     : []),
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`,
 ];
+
+/** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
+const correlationIndex = (n: QueueNames) =>
+  `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -68,7 +76,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
   hash varbinary(max) null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) ${binary} null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -84,6 +92,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        archiveRows(n),
+        correlationIndex(n),
+        ...createControls(n),
       ],
     },
   ],
@@ -99,7 +110,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
   topic nvarchar(255) ${binary} not null,
   partition_key nvarchar(255) ${binary} null,
   payload nvarchar(max) not null,
-  correlation_id nvarchar(255) null,
+  correlation_id nvarchar(255) ${binary} null,
   headers nvarchar(max) null,
   due_at datetime2(3) null,
   expires_at datetime2(3) null,
@@ -111,6 +122,9 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        archiveRows(n),
+        correlationIndex(n),
+        ...createControls(n),
       ],
     },
   ],

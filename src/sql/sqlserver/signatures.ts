@@ -19,6 +19,9 @@ const parameterTypes = {
   retention_ms: "float",
   ttl_ms: "float",
   after_seq: "bigint",
+  before_seq: "bigint",
+  since: "datetime2(3)",
+  bucket_ms: "float",
   source: "nvarchar(255)",
   message_id: "nvarchar(255)",
   id: "uniqueidentifier",
@@ -26,6 +29,7 @@ const parameterTypes = {
   status_2: "tinyint",
   status_3: "tinyint",
   status_4: "tinyint",
+  status_5: "tinyint",
   leased: "bit",
   topic: "nvarchar(255)",
   older_than_ms: "float",
@@ -46,6 +50,10 @@ const parameterTypes = {
   done: "bigint",
   last_seq: "bigint",
   ended: "bit",
+  scope: "nvarchar(10)",
+  name: "nvarchar(255)",
+  paused: "bit",
+  per_second: "float",
 } as const;
 
 export type ParameterName = keyof typeof parameterTypes;
@@ -57,11 +65,13 @@ export const parameterType = (kind: QueueNames["kind"], name: ParameterName): st
 const backoff = ["base_ms", "factor", "max_ms", "jitter_ms"] as const;
 const filter = ["topic", "source", "error", "error_group", "older_than_ms", "newer_than_ms"] as const;
 const deadFilter = ["now", "at", ...filter] as const;
+const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
 export const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
+  ApplyControls: ["given_now", "owner", "items", "limit"],
   Ack: ["now", "owner", "items", "processed_by"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
   Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
@@ -73,7 +83,7 @@ export const signatures = {
   GetByKey: ["source", "message_id"],
   GetById: ["id"],
   List: [
-    ...(["now", "status", "status_2", "status_3", "status_4", "leased"] as const),
+    ...(["now", "status", "status_2", "status_3", "status_4", "status_5", "leased"] as const),
     ...filter,
     ...(["after_seq", "limit"] as const),
   ],
@@ -105,10 +115,20 @@ export const signatures = {
   CountDead: deadFilter,
   NextDead: [...deadFilter, "after_seq", "limit"],
   Discard: ["items"],
+  Archive: ["now", "items", "who"],
   AddOperation: ["now", "id", "who", "action", "filter"],
   LockOperation: ["id"],
   MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
   Operations: ["limit"],
+  Backlog: ["now", "limit"],
+  EnqueuedBefore: window,
+  DoneBefore: window,
+  DiedBefore: window,
+  BlockedPartitions: ["now", "limit"],
+  ByCorrelation: ["correlation_id", "id", "limit"],
+  PutControl: ["now", "scope", "name", "paused", "per_second", "who"],
+  EndControl: ["now", "scope", "name", "paused", "who"],
+  Controls: [],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

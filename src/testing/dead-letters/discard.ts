@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
-import { discardDead } from "../../queue/replay-dead.js";
 import type { QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
@@ -27,15 +26,15 @@ export function discardTests({ kind, queue, ids, keyOf, unknownKey, states, data
       ]);
     });
 
-    it("ADD-02 one that was interrupted is not continued without its keys", async () => {
+    it("ADD-02 one that fails half-way deletes nothing and leaves no record", async () => {
       const made = await queue();
       const { store } = made;
-      await deadWith(made, ["410", "503"]);
-      await expect(store.discard([null as never], { by: "alice" })).rejects.toThrow();
-      const [operation] = await store.operations();
-      expect(operation).toMatchObject({ action: "discard", done: 0, endedAt: null });
-      const resumed = discardDead(store, {}, { by: "alice", resume: operation!.id });
-      await expect(resumed).rejects.toBeInstanceOf(InvalidOperationError);
+      const dead = await deadWith(made, ["410", "503"]);
+      const many = [...dead, ...Array.from({ length: 300 }, unknownKey), null as never]; // the last is in another batch
+      await expect(store.discard(many, { by: "alice" })).rejects.toThrow();
+      await expect(store.archive(many, { by: "alice" })).rejects.toThrow();
+      await expect(store.replay(many, { by: "alice" })).rejects.toThrow();
+      expect(await store.operations()).toEqual([]);
       expect(await store.countDead()).toBe(2);
     });
 

@@ -103,6 +103,41 @@ export function replayDeadTests({ queue, ids }: QueueContext): void {
       expect(await store.countDead()).toBe(1);
     });
 
+    it("ADD-02 a replay by keys is recorded when it says who does it, in the transaction that replays", async () => {
+      const made = await queue();
+      const { store, owner, clock } = made;
+      const [first, second, third] = await deadWith(made, many(3, "503"));
+      await store.replay([first!]);
+      expect(await store.operations()).toEqual([]);
+      const result = await store.replay([first!, second!, third!], { by: "alice" });
+      expect(ids(result.changed)).toEqual(ids([second!, third!]));
+      expect(ids(result.lost)).toEqual(ids([first!]));
+      expect(await store.operations()).toMatchObject([
+        { action: "replay", by: "alice", at: clock(), matched: 3, done: 2, endedAt: clock() },
+      ]);
+      expect(await claimAll(store, owner)).toHaveLength(3);
+      await expect(store.replay([first!], { by: "" })).rejects.toBeInstanceOf(InvalidArgumentError);
+      expect(await store.replay([], { by: "alice" })).toEqual({ changed: [], lost: [], dead: [] });
+      expect(await store.operations()).toHaveLength(1);
+    });
+
+    it("ADD-02 an empty error, which would match every message, is refused", async () => {
+      const made = await queue();
+      const { store } = made;
+      await deadWith(made, ["503"]);
+      const [error, by] = ["", "alice"];
+      for (const call of [
+        () => store.list({ error }),
+        () => store.countDead({ error }),
+        () => store.deadGroups({ error }),
+        () => store.startOperation("discard", { error }, { by }),
+        () => discardDead(store, { error }, { by, dryRun: true }),
+      ])
+        await expect(call()).rejects.toBeInstanceOf(InvalidArgumentError);
+      expect(await store.countDead()).toBe(1);
+      expect(await store.operations()).toEqual([]);
+    });
+
     it("ADD-02 refuses bad names, rates, conditions and operations", async () => {
       const { store } = await queue();
       const by = "alice";

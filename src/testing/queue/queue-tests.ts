@@ -1,8 +1,13 @@
+import { limitTests } from "../controls/limit.js";
+import { pauseTests } from "../controls/pause.js";
+import { archiveTests } from "../dead-letters/archive.js";
 import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
 import { deadGroupTests } from "../dead-letters/groups.js";
 import { replayDeadTests } from "../dead-letters/replay.js";
 import type { TestDatabase } from "../harness.js";
+import { activityTests } from "../operator-reads/activity.js";
+import { correlationTests } from "../operator-reads/correlation.js";
 import { claimTests } from "./claim.js";
 import { cleanUpTests } from "./clean-up.js";
 import { concurrencyTests } from "./concurrency.js";
@@ -35,7 +40,12 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   attemptTests(context);
   deadGroupTests(context);
   discardTests(context);
+  archiveTests(context);
   replayDeadTests(context);
+  activityTests(context);
+  correlationTests(context);
+  pauseTests(context);
+  limitTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

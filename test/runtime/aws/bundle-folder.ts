@@ -40,9 +40,16 @@ export function bundleMessageApp(
 }
 
 /** Bundles the function of the inbox service, of test/runtime/inbox-service-app.ts. */
-export function bundleServiceApp(database: BundledDatabase): Promise<BundleFolder> {
-  const app = fileURLToPath(new URL("../inbox-service-app.ts", import.meta.url));
-  const entryPoints = [join(root, "functions/aws/inbox-service.ts")];
+export const bundleServiceApp = (database: BundledDatabase): Promise<BundleFolder> =>
+  bundleOne(database, "inbox-service", "inbox-service-app.ts");
+
+/** Bundles the function of the diagnostics API, of test/runtime/admin-app.ts. */
+export const bundleAdminApp = (database: BundledDatabase): Promise<BundleFolder> =>
+  bundleOne(database, "admin", "admin-app.ts");
+
+function bundleOne(database: BundledDatabase, name: string, appFile: string): Promise<BundleFolder> {
+  const app = fileURLToPath(new URL(`../${appFile}`, import.meta.url));
+  const entryPoints = [join(root, `functions/aws/${name}.ts`)];
   return bundledFolder([], (outFolder) =>
     bundle({ database, app, entryPoints, external: ["@aws-sdk/*"], outFolder }),
   );

@@ -27,7 +27,7 @@ const routes = [...worker.triggers].flatMap(([name, { type, route, methods }]) =
   const prefix = routePrefix === "" ? "" : `/${routePrefix}`;
   const path = String(route)
     .replace(/\/\{(\w+)\?\}/g, "(?:/(?<$1>[^/]+))?")
-    .replace(/\{\*(\w+)\}/g, "(?<$1>.*)")
+    .replace(/\/\{\*(\w+)\}/g, "(?:/(?<$1>.*))?") // as the host's router does, also without the slash
     .replace(/\{(\w+)\}/g, "(?<$1>[^/]+)");
   const pattern = new RegExp(`^${prefix}/${path}$`);
   return [{ name, pattern, methods: methods as string[] }];

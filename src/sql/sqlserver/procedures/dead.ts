@@ -1,11 +1,12 @@
 import { status } from "../../dialect.js";
 import { bornAt, keyColumns, type QueueNames, queueId } from "../../names.js";
-import { deleteStates } from "../attempts.js";
+import { insertArchived } from "../archive.js";
+import { deleteAttempts, deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
 import { quote } from "../names.js";
 import { callLeavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
-import { atomically, type Procedure, procedure, seekEach, seqs } from "./procedure.js";
+import { atomically, type Procedure, procedure, seekEach, seqs, stateTable } from "./procedure.js";
 import { columns } from "./rows.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -15,9 +16,7 @@ const at = "coalesce(@at, @now)";
 const dead = (n: QueueNames) => `s.status = ${status.dead}
   and s.died_at <= ${at}
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@error is null
-    or charindex(@error ${binary}, s.last_error ${binary}) > 0
-    or (datalength(@error) = 0 and s.last_error is not null))
+  and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
     select 1 from ${n.message} m
     where m.seq = s.seq
@@ -66,7 +65,10 @@ order by s.seq
 option (recompile);`;
 
 /** The messages are locked before their states, as everywhere, and in the order of their numbers. */
-const discard = (n: QueueNames) => `declare @gone table (seq bigint not null primary key, keyed bit null);
+const takeDead = (
+  n: QueueNames,
+  body: string,
+) => `declare @gone table (seq bigint not null primary key, keyed bit null);
 
 ${atomically(`insert into @gone (seq, keyed)
 select m.seq, s.keyed
@@ -76,16 +78,40 @@ inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
 where s.status = ${status.dead}
 ${seekEach};
 
-${callLeavePartition(n, "@gone", "c.keyed = 1")}
+${body}`)}
+
+select g.seq as seq from @gone g;`;
+
+const deleteGone = (n: QueueNames) => `${callLeavePartition(n, "@gone", "c.keyed = 1")}
 
 delete from ${n.message}
 from @gone g, ${n.message} with (rowlock)
 where ${n.bare("")}.seq = g.seq
 ${seekEach};
 
-${deleteStates(n, "@gone")}`)}
+${deleteStates(n, "@gone")}`;
 
-select g.seq as seq from @gone g;`;
+/** The key stays, and is purged with other Done messages. What it contained is in the archive. */
+const keepAsDone = (n: QueueNames) => `${callLeavePartition(n, "@gone", "c.keyed = 1")}
+
+update ${n.message}
+set payload = N'', headers = null
+from @gone g, ${n.message} with (rowlock)
+where ${n.bare("")}.seq = g.seq
+${seekEach};
+
+update ${n.state}
+set status = ${status.done}, processed_at = @now, died_at = null
+from @gone g, ${n.state} with (rowlock)
+where ${stateTable(n)}.seq = g.seq
+${seekEach};
+
+${deleteAttempts(n, "@gone")}`;
+
+const discard = (n: QueueNames) => takeDead(n, deleteGone(n));
+
+const archive = (n: QueueNames) =>
+  takeDead(n, `${insertArchived(n)}\n\n${n.kind === "inbox" ? keepAsDone(n) : deleteGone(n)}`);
 
 export const operationsTable = (schema: string): string => `${quote(schema)}.${quote("oncebox_operations")}`;
 
@@ -146,6 +172,7 @@ export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "CountDead", signatures.CountDead, countDead(n)),
   procedure(n, "NextDead", signatures.NextDead, nextDead(n)),
   procedure(n, "Discard", signatures.Discard, discard(n)),
+  procedure(n, "Archive", signatures.Archive, archive(n)),
   procedure(n, "AddOperation", signatures.AddOperation, addOperation(n)),
   procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, " with (updlock, rowlock)")),
   procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),

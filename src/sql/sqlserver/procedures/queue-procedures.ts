@@ -5,8 +5,10 @@ import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
+import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
+import { operatorReads } from "./operator-reads.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
 import { rejoinPartition } from "./rejoin-partition.js";
@@ -82,6 +84,8 @@ ${settle(
       ),
     ),
     ...deadProcedures(n),
+    ...operatorReads(n),
+    ...controlProcedures(n),
     make("EnqueueArrivals", atomically(enqueueArrivals(n))),
     make("LeavePartition", atomically(leavePartition(n))),
   ];

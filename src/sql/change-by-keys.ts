@@ -1,0 +1,97 @@
+import { uuidV7 } from "../base/uuid-v7.js";
+import { yieldToEventLoop } from "../base/wait.js";
+import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
+import type { BulkAction } from "../queue/dead-letters.js";
+import type { QueueMessage } from "../queue/message.js";
+import type { CallOptions, Settlement } from "../queue/work-store.js";
+import { defaults } from "./defaults.js";
+import type { OperatorStatements } from "./dialect.js";
+import type { SqlExecutor, SqlParams } from "./driver.js";
+import { logEnded, type OperationRecords, requireBy, requireOperator } from "./operation-record.js";
+import type { Operations, QueueParts } from "./queue-parts.js";
+import { settleMessages } from "./settle-messages.js";
+
+/** `replay`, `discard` and `archive` of dead messages by their keys. */
+export function changeByKeys<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  parts: QueueParts<Key, Message, State>,
+  statements: OperatorStatements,
+  records: OperationRecords,
+): Operations<Key, Message, State, BulkAction> {
+  const { runner, options } = parts;
+  const settle = settleMessages(parts);
+  const statementOf = { replay: parts.statements.replay, ...statements } as const;
+
+  const settleIn = async (
+    tx: SqlExecutor | undefined,
+    action: BulkAction,
+    messages: readonly Key[],
+    params: SqlParams,
+    { signal }: CallOptions,
+  ): Promise<Settlement<Key>> => {
+    const [changed, lost]: [Key[], Key[]] = [[], []];
+    for (let from = 0; from < messages.length; from += defaults.operationBatchSize) {
+      const batch = messages.slice(from, from + defaults.operationBatchSize);
+      const what = { verb: action, statement: statementOf[action], params };
+      const settled = await settle(batch, { tx, signal }, what);
+      changed.push(...settled.changed);
+      lost.push(...settled.lost);
+      await yieldToEventLoop();
+    }
+    return { changed, lost, dead: [] };
+  };
+
+  /** The record and what it tells of, in one transaction. */
+  const recorded = async (
+    action: BulkAction,
+    messages: readonly Key[],
+    params: SqlParams,
+    { by, signal }: CallOptions & { readonly by: string },
+  ): Promise<Settlement<Key>> => {
+    requireList(messages, "messages");
+    if (messages.length === 0) return { changed: [], lost: [], dead: [] };
+    // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
+    const id = uuidV7();
+    let settled: Settlement<Key> | undefined;
+    const result = await runner.atomically(
+      async (tx) => {
+        const found = await records.find(tx, id, { signal });
+        if (found !== undefined) return settled!;
+        await records.add(tx, { id, action, by, filter: { keys: messages.length } }, { signal });
+        settled = await settleIn(tx, action, messages, params, { signal });
+        const done = settled.changed.length;
+        await records.move(tx, id, { matched: messages.length, done, cursor: 0, ended: true }, { signal });
+        return settled;
+      },
+      { signal },
+    );
+    logEnded(options.logger, { id, action, by, done: result.changed.length });
+    return result;
+  };
+
+  return {
+    async replay(messages, call = {}) {
+      refuseUnknown(call, ["ttlMs", "by", "signal"], "replay");
+      const { ttlMs, by, signal } = call;
+      if (ttlMs !== undefined) requireDuration(ttlMs, "ttlMs");
+      const params = { ttl_ms: ttlMs ?? null };
+      if (by !== undefined) {
+        requireBy(by, "replay");
+        return recorded("replay", messages, params, { by, signal });
+      }
+      const what = { verb: "replay", statement: statementOf.replay, params };
+      const result = await settle(messages, { signal }, what);
+      if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
+      return result;
+    },
+
+    async discard(messages, call) {
+      requireOperator(call, "discard");
+      return recorded("discard", messages, {}, call);
+    },
+
+    async archive(messages, call) {
+      requireOperator(call, "archive");
+      return recorded("archive", messages, { who: call.by }, call);
+    },
+  };
+}
