@@ -1,7 +1,8 @@
 import type { Filter } from "../api.js";
 import { type Child, element } from "../dom.js";
-import { count, duration } from "../format.js";
+import { count } from "../format.js";
 import type { BulkAction } from "../wire.js";
+import { conditionTexts } from "./conditions.js";
 import { ask } from "./dialog.js";
 import { field } from "./field.js";
 
@@ -26,25 +27,14 @@ export const changeDialog = (action: BulkAction, messages: number): Promise<bool
     danger: action === "discard",
   });
 
-const conditionNames: Readonly<Record<keyof Filter, string>> = {
-  topic: "topic",
-  source: "source",
-  error: "error contains",
-  errorGroup: "group of errors",
-  olderThanMs: "older than",
-  newerThanMs: "newer than",
-};
-
 function conditions(filter: Filter): Child {
-  const given = Object.entries(filter) as [keyof Filter, string][];
-  if (given.length === 0)
+  const texts = conditionTexts(filter);
+  if (texts.length === 0)
     return element("p", {}, "No filter is set: these are all dead messages of the queue.");
   return element(
     "ul",
     {},
-    given.map(([name, value]) =>
-      element("li", {}, `${conditionNames[name]}: ${name.endsWith("Ms") ? duration(Number(value)) : value}`),
-    ),
+    texts.map((text) => element("li", {}, text)),
   );
 }
 

@@ -32,7 +32,12 @@ export function ask({
         element(
           "div",
           { class: "actions" },
-          element("button", { value: "no" }, "Cancel"),
+          // The first button that submits is what Enter does in a field: the cautious one where data would be lost.
+          element(
+            "button",
+            { type: danger ? "submit" : "button", value: "no", on: { click: () => dialog.close("no") } },
+            "Cancel",
+          ),
           element("button", { value: "yes", class: danger ? "danger" : "primary", disabled }, confirm),
         ),
       ),

@@ -4,6 +4,7 @@ import { isRunning, runOperation } from "../running-operations.js";
 import type { ViewContext } from "../view.js";
 import type { Operation } from "../wire.js";
 import { button } from "./button.js";
+import { conditionTexts } from "./conditions.js";
 import { table } from "./table.js";
 import { when } from "./time.js";
 
@@ -39,7 +40,7 @@ export function operationsSection(
         { name: "What", cell: ({ action }) => names[action] },
         { name: "By", cell: ({ by }) => by },
         { name: "Began", cell: ({ at }) => when(at) },
-        { name: "Which", class: "wide", cell: ({ filter }) => filterText(filter) },
+        { name: "Which", class: "wide", cell: ({ filter }) => conditionTexts(filter).join(", ") || "all" },
         {
           name: "Done",
           class: "number",
@@ -52,14 +53,6 @@ export function operationsSection(
     ),
   );
 }
-
-const filterText = (filter: Operation["filter"]): string => {
-  const given = Object.entries(filter);
-  if (given.length === 0) return "all";
-  return given
-    .map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : String(value)}`)
-    .join(", ");
-};
 
 function ending(context: ViewContext, operation: Operation): Node | string {
   const { id, endedAt } = operation;

@@ -40,7 +40,11 @@ export function table<Row>(
           "tr",
           { role: "row" },
           columns.map(({ name, cell, class: kind = "", cellClass = "" }) =>
-            element("td", { role: "cell", "data-label": name, class: `${kind} ${cellClass}` }, cell(row)),
+            element(
+              "td",
+              { role: "cell", "data-label": name, class: `${kind} ${cellClass}` },
+              element("div", {}, cell(row)),
+            ),
           ),
         ),
       ),
