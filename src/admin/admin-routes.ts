@@ -2,6 +2,8 @@ import type { AdminOptions } from "./admin-options.js";
 import type { AdminRoute } from "./admin-route.js";
 import { queueKinds } from "./queue-stores.js";
 import { appRoutes } from "./routes/app-routes.js";
+import { controlRoutes } from "./routes/control-routes.js";
+import { correlationRoute } from "./routes/correlation-route.js";
 import { deadRoutes } from "./routes/dead-routes.js";
 import { messageRoutes } from "./routes/message-routes.js";
 import { operationRoutes } from "./routes/operation-routes.js";
@@ -14,6 +16,8 @@ export const adminRoutes = (options: AdminOptions): readonly AdminRoute[] => [
     ...messageRoutes(queue),
     ...deadRoutes(queue),
     ...operationRoutes(queue),
+    ...controlRoutes(queue),
   ]),
+  correlationRoute,
   retryRoute,
 ];

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { isGuid } from "../base/guid.js";
 import { maxNameLength, nameProblem } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
+import { activityLimits } from "../sql/defaults.js";
 import { type AnyKey, deadState, type QueueKind, statesOf } from "./queue-stores.js";
 
 const nameRule = `must be a text of 1 to ${maxNameLength} characters, without a space at its end`;
@@ -38,12 +39,14 @@ const wholeNumberRule = (least: number, most: number) => `must be a whole number
 
 const longestAgeMs = longestMs * 1_000;
 
+/** Of the inbox alone. */
+export const sourceIn = (queue: QueueKind) => z.optional(queue === "inbox" ? name : noSource);
 const noSource = name.check(z.refine(() => false, "is for the inbox: the outbox has no sources"));
 
 /** The conditions that choose messages, in a query and in a body. */
 const conditions = <Age extends z.ZodMiniType>(queue: QueueKind, age: Age) => ({
   topic: z.optional(name),
-  source: z.optional(queue === "inbox" ? name : noSource),
+  source: sourceIn(queue),
   error: z.optional(errorText),
   errorGroup: z.optional(errorGroup),
   olderThanMs: z.optional(age),
@@ -55,6 +58,8 @@ export const bodyConditions = (queue: QueueKind) => conditions(queue, wholeNumbe
 /** As in SQL's list and in operations. */
 export const queryLimit = z.optional(numberText(1, 1_000));
 export const queryCursor = z.optional(numberText(0, Number.MAX_SAFE_INTEGER));
+export const activitySince = z.optional(numberText(1, activityLimits.sinceMs));
+export const activityBuckets = z.optional(numberText(1, activityLimits.mostBuckets));
 export const batchSize = z.optional(wholeNumber(1, 1_000));
 
 /** A state in any case. `dead` is the same state in both queues. */

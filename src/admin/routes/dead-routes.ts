@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { bulkActions } from "../../queue/dead-letters.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { headers, key, keys, name, payload, queryConditions, queryLimit } from "../field-schemas.js";
 import { type QueueKind, storeOf } from "../queue-stores.js";
@@ -24,24 +25,17 @@ export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
         ok: { count: await storeOf(stores, queue).countDead({ ...filter, signal }) },
       }),
     }),
-    storeRoute({
-      path: `${queue}/dead/replay`,
-      method: "POST",
-      request: someKeys,
-      async run(stores, { keys: given }, { signal }) {
-        const ok = await storeOf(stores, queue).replay(given, { signal });
-        return { ok, details: { changed: ok.changed.length } };
-      },
-    }),
-    storeRoute({
-      path: `${queue}/dead/discard`,
-      method: "POST",
-      request: someKeys,
-      async run(stores, { keys: given }, { by, signal }) {
-        const ok = await storeOf(stores, queue).discard(given, { by, signal });
-        return { ok, details: { changed: ok.changed.length } };
-      },
-    }),
+    ...bulkActions.map((action) =>
+      storeRoute({
+        path: `${queue}/dead/${action}`,
+        method: "POST",
+        request: someKeys,
+        async run(stores, { keys: given }, { by, signal }) {
+          const ok = await storeOf(stores, queue)[action](given, { by, signal });
+          return { ok, details: { changed: ok.changed.length } };
+        },
+      }),
+    ),
     storeRoute({
       path: `${queue}/dead/edit`,
       method: "POST",

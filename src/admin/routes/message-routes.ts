@@ -1,6 +1,15 @@
 import * as z from "zod/mini";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
-import { flag, keyAnd, queryConditions, queryCursor, queryLimit, state } from "../field-schemas.js";
+import {
+  activityBuckets,
+  activitySince,
+  flag,
+  keyAnd,
+  queryConditions,
+  queryCursor,
+  queryLimit,
+  state,
+} from "../field-schemas.js";
 import { messageView } from "../message-view.js";
 import { deadState, type QueueKind, type QueueStore, storeOf } from "../queue-stores.js";
 
@@ -17,6 +26,22 @@ export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject({}),
       run: async (stores, _, { signal }) => ({ ok: await storeOf(stores, queue).stats({ signal }) }),
+    }),
+    storeRoute({
+      path: `${queue}/activity`,
+      method: "GET",
+      request: z.strictObject({ sinceMs: activitySince, buckets: activityBuckets }),
+      run: async (stores, options, { signal }) => ({
+        ok: await storeOf(stores, queue).activity({ ...options, signal }),
+      }),
+    }),
+    storeRoute({
+      path: `${queue}/partitions`,
+      method: "GET",
+      request: z.strictObject({ limit: queryLimit }),
+      run: async (stores, { limit }, { signal }) => ({
+        ok: { partitions: await storeOf(stores, queue).blockedPartitions({ limit, signal }) },
+      }),
     }),
     storeRoute({
       path: `${queue}/messages`,

@@ -1,9 +1,10 @@
 import * as z from "zod/mini";
+import { bulkActions } from "../../queue/dead-letters.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { batchSize, bodyConditions, guid, queryLimit } from "../field-schemas.js";
 import { type QueueKind, storeOf } from "../queue-stores.js";
 
-const actionRule = "must be replay or discard";
+const actionRule = `must be one of ${bulkActions.join(", ")}`;
 const filterRule = "must be an object of conditions; {} for all dead messages";
 
 /**
@@ -25,7 +26,7 @@ export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
       path,
       method: "POST",
       request: z.strictObject({
-        action: z.enum(["replay", "discard"], actionRule),
+        action: z.enum(bulkActions, actionRule),
         filter: z.strictObject(bodyConditions(queue), filterRule),
       }),
       async run(stores, { action, filter }, { by, signal }) {

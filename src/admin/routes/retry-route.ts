@@ -7,8 +7,8 @@ export const retryRoute: AdminRoute = storeRoute({
   path: "outbox/{id}/retry",
   method: "POST",
   request: z.strictObject({ id: guid }),
-  async run({ outbox }, key, { signal }) {
-    const { changed } = await outbox.replay([key], { signal });
+  async run({ outbox }, key, { by, signal }) {
+    const { changed } = await outbox.replay([key], { by, signal });
     if (changed.length === 1) return { ok: { changed }, details: { id: key.id } };
     const message = await outbox.get(key, { signal });
     return message === null

@@ -23,7 +23,11 @@ export function describeAdmin(harness: ContractHarness): void {
       await migrate(first, defined({ schema }));
       const db = reopen();
       closing.push(() => db.close());
-      const options = { ...defined({ schema }), retry: { maxAttempts: 2 } };
+      const options = {
+        ...defined({ schema }),
+        retry: { maxAttempts: 2 },
+        deadInPartition: "block",
+      } as const;
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
       const admin = await startAdmin({ stores: { inbox, outbox } });
@@ -120,7 +124,14 @@ export function describeAdmin(harness: ContractHarness): void {
       expect(operations).toMatchObject([
         { action: "edit", by: "alice", done: 1 },
         { action: "discard", by: "alice", matched: 2, done: 1 },
+        { action: "replay", by: "alice", matched: 2, done: 1 },
       ]);
+      const archived = await post("inbox/dead/archive", { keys: [keyOf("m3")] });
+      expect(archived.json.changed).toEqual([keyOf("m3")]);
+      const { json: rest } = await post("inbox/operations", { action: "archive", filter: {} });
+      const ended = await post(`inbox/operations/${rest.id}/continue`);
+      expect(ended.json).toMatchObject({ action: "archive", done: 1, endedAt: expect.any(String) });
+      expect(await inbox.get(keyOf("m3"))).toMatchObject({ state: "Done" });
     });
 
     it("ADD-02 replays by filter in batches, with a record of who did it, and another caller may go on", async () => {
@@ -162,6 +173,67 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await retry("00000000-0000-4000-8000-000000000000")).status).toBe(404);
       expect((await retry("x")).json.error).toMatchObject({ code: "InvalidField", field: "id" });
       expect((await get(`outbox/message?id=${id.toUpperCase()}`)).json).toMatchObject({ id, attempts: [{}] });
+    });
+
+    it("ADD-17 pauses, limits and resumes, and shows who did it", async () => {
+      const { get, post, inbox, outbox } = await opened();
+      await inbox.receive({ source: "stripe", messageId: "1", topic: "payment", payload: secret });
+      await outbox.enqueue({ topic: "receipt", payload: secret });
+      const owner = newOwnerToken();
+      const paused = await post("inbox/pause", { source: "stripe" });
+      expect(paused.json.control).toMatchObject({
+        scope: "source",
+        name: "stripe",
+        paused: true,
+        by: "alice",
+      });
+      expect((await post("outbox/pause", { all: true })).status).toBe(200);
+      expect([...(await inbox.claim({ owner })), ...(await outbox.claim({ owner }))]).toEqual([]);
+      const controls = await get("inbox/controls");
+      expect(controls.json.controls).toMatchObject([
+        { scope: "source", name: "stripe", parked: 1, perSecond: null },
+      ]);
+      const limited = await post("outbox/limit", { topic: "receipt", perSecond: 0.5 });
+      expect(limited.json.control).toMatchObject({ scope: "topic", name: "receipt", perSecond: 0.5 });
+      expect((await get("outbox/controls")).json.controls).toHaveLength(2);
+      expect((await post("outbox/limit", { topic: "receipt", perSecond: null })).json).toEqual({
+        control: null,
+      });
+      expect((await post("inbox/resume", { source: "stripe" })).json).toEqual({
+        wasPaused: true,
+        returned: 1,
+      });
+      expect((await post("outbox/resume", { all: true })).json).toMatchObject({ wasPaused: true });
+      expect((await post("outbox/resume", { all: true })).json).toMatchObject({ wasPaused: false });
+      expect(await inbox.claim({ owner })).toHaveLength(1);
+      expect(await outbox.claim({ owner })).toHaveLength(1);
+    });
+
+    it("MSG-14 shows activity over time, blocked partition keys, and the way of one event through both queues", async () => {
+      const { get, inbox, outbox } = await opened();
+      const id = "evt_1/ü%41 x";
+      const message = { source: "stripe", topic: "payment", payload: secret, partitionKey: "customer-1" };
+      await inbox.receive({ ...message, messageId: id });
+      await inbox.receive({ ...message, messageId: "behind" });
+      const sent = await outbox.enqueue({ topic: "receipt", payload: secret, correlationId: id });
+      const owner = newOwnerToken();
+      await inbox.fail(owner, await inbox.claim({ owner }), "card declined");
+      const { json: activity } = await get("inbox/activity?sinceMs=3600000&buckets=2");
+      expect(activity).toMatchObject({
+        truncated: false,
+        buckets: [{ enqueued: 0 }, { enqueued: 2, dead: 1, backlog: 1 }],
+      });
+      const { json: blocked } = await get("inbox/partitions");
+      expect(blocked.partitions).toMatchObject([
+        { partitionKey: "customer-1", reason: "dead", waiting: 1, head: { source: "stripe", messageId: id } },
+      ]);
+      const way = await get(`correlation/${encodeURIComponent(id)}`);
+      expect(way.json.steps).toMatchObject([
+        { queue: "inbox", key: { messageId: id }, state: "Dead", lastError: "card declined" },
+        { queue: "outbox", key: { id: sent }, state: "Ready" },
+      ]);
+      expect(way.body).not.toContain(secret);
+      expect((await get("correlation/none")).json).toEqual({ steps: [] });
     });
 
     it("MSG-14 health: alive without a token; with one the version, backlog and age of each store, and 503 when one is away", async () => {

@@ -12,6 +12,12 @@ export interface AdminRequest {
 /** A right request for each route of a queue. */
 const onQueue = (queue: "inbox" | "outbox"): readonly AdminRequest[] => [
   { method: "GET", path: `${queue}/stats`, status: 200 },
+  { method: "GET", path: `${queue}/activity`, status: 200 },
+  { method: "GET", path: `${queue}/partitions`, status: 200 },
+  { method: "GET", path: `${queue}/controls`, status: 200 },
+  { method: "POST", path: `${queue}/pause`, body: { topic: "t" }, status: 200 },
+  { method: "POST", path: `${queue}/resume`, body: { topic: "t" }, status: 200 },
+  { method: "POST", path: `${queue}/limit`, body: { all: true, perSecond: null }, status: 200 },
   { method: "GET", path: `${queue}/messages`, status: 200 },
   { method: "GET", path: `${queue}/failed`, status: 200 },
   { method: "GET", path: `${queue}/message?${new URLSearchParams(keys[queue] as never)}`, status: 404 },
@@ -19,6 +25,7 @@ const onQueue = (queue: "inbox" | "outbox"): readonly AdminRequest[] => [
   { method: "GET", path: `${queue}/dead/count`, status: 200 },
   { method: "POST", path: `${queue}/dead/replay`, body: { keys: [keys[queue]] }, status: 200 },
   { method: "POST", path: `${queue}/dead/discard`, body: { keys: [keys[queue]] }, status: 200 },
+  { method: "POST", path: `${queue}/dead/archive`, body: { keys: [keys[queue]] }, status: 200 },
   {
     method: "POST",
     path: `${queue}/dead/edit`,
@@ -36,5 +43,6 @@ export const allRequests: readonly AdminRequest[] = [
   { method: "GET", path: "tenants", status: 200 },
   ...onQueue("inbox"),
   ...onQueue("outbox"),
+  { method: "GET", path: "correlation/evt_1", status: 200 },
   { method: "POST", path: `outbox/${id}/retry`, status: 404 },
 ];
