@@ -125,6 +125,15 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     await signedIn.close();
   });
 
+  it("ADD-02 a token that is no longer accepted leads back to signing in", async () => {
+    const { page, close } = await openPage(browser, admin.url);
+    await page.evaluate('sessionStorage.setItem("oncebox-token", "alice:changed")');
+    await page.getByRole("link", { name: "Tenants" }).click();
+    await page.getByRole("alert").getByText("The token is not accepted.").waitFor();
+    expect(await page.getByRole("heading").allInnerTexts()).toEqual(["Sign in to oncebox"]);
+    await close();
+  });
+
   it("ADD-02 the policy of the page keeps inline scripts and other servers out", async () => {
     const { page, close } = await openPage(browser, admin.url);
     await page.evaluate(

@@ -17,6 +17,13 @@ export class ApiError extends Error {
   }
 }
 
+let refused: (reason: string) => void = () => {};
+
+/** Called when the server no longer accepts the token: it was changed, or has expired. */
+export function onRefusedToken(call: (reason: string) => void): void {
+  refused = call;
+}
+
 export interface Call {
   readonly signal?: AbortSignal | undefined;
 }
@@ -40,7 +47,9 @@ async function request<T>(method: "GET" | "POST", path: string, call: Call, body
   const text = await response.text();
   if (!response.ok) {
     const waitMs = Number(response.headers.get("retry-after") ?? 0) * 1_000;
-    throw new ApiError(response.status, problemOf(response.status, text), waitMs);
+    const error = new ApiError(response.status, problemOf(response.status, text), waitMs);
+    if (error.status === 401) refused(error.message);
+    throw error;
   }
   return JSON.parse(text) as T;
 }

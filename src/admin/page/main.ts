@@ -1,5 +1,5 @@
 import { isAbort, reasonOf } from "./announce.js";
-import { ApiError, api } from "./api.js";
+import { api, onRefusedToken } from "./api.js";
 import { element } from "./dom.js";
 import { linkTo, parseRoute, type ViewName } from "./routes.js";
 import { remember, remembered, takeFromAddress } from "./session.js";
@@ -53,7 +53,6 @@ function showViews(shell: Shell, hasTenants: boolean): void {
     const reload = () => void show(false);
     const nodes = await content({ route, signal, reload }).catch((error: unknown) => {
       if (isAbort(error)) return undefined;
-      if (error instanceof ApiError && error.status === 401) return void start(reasonOf(error));
       return [failure(reasonOf(error), reload)];
     });
     if (nodes === undefined || signal.aborted) return;
@@ -66,6 +65,10 @@ function showViews(shell: Shell, hasTenants: boolean): void {
     takeFromAddress();
     location.reload();
   };
+  onRefusedToken((reason) => {
+    current.abort();
+    void start(reason);
+  });
   void show(true);
 }
 
@@ -79,6 +82,7 @@ const failure = (reason: string, retry: () => void): HTMLElement =>
 
 async function start(problem = ""): Promise<void> {
   window.onhashchange = null;
+  onRefusedToken(() => {});
   await signedIn(problem);
   const known = await api.tenants({}).catch(() => ({ tenants: [] }));
   const ids = known.tenants.map(({ tenant }) => tenant);
