@@ -36,7 +36,9 @@ export type Query = Readonly<Record<string, string | number | undefined>>;
 
 export function searchOf(query: Query): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  const text = new URLSearchParams(
+    Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
+  ).toString();
   return text === "" ? "" : `?${text}`;
 }
 

@@ -86,6 +86,11 @@ export interface DeadGroup {
 
 export const bulkActions = ["replay", "discard", "archive"] as const;
 export type BulkAction = (typeof bulkActions)[number];
+export const actionNames: Readonly<Record<BulkAction, string>> = {
+  replay: "Replay",
+  discard: "Discard",
+  archive: "Archive",
+};
 
 export interface Operation {
   readonly id: string;

@@ -1,16 +1,10 @@
 import type { Filter } from "../api.js";
 import { type Child, element } from "../dom.js";
 import { count } from "../format.js";
-import type { BulkAction } from "../wire.js";
+import { actionNames, type BulkAction } from "../wire.js";
 import { conditionTexts } from "./conditions.js";
 import { ask } from "./dialog.js";
 import { field } from "./field.js";
-
-const verbs: Readonly<Record<BulkAction, string>> = {
-  replay: "Replay",
-  discard: "Discard",
-  archive: "Archive",
-};
 
 const consequences: Readonly<Record<BulkAction, string>> = {
   replay: "They are handled again, with all their attempts.",
@@ -21,9 +15,9 @@ const consequences: Readonly<Record<BulkAction, string>> = {
 /** Asks about the messages that were selected. */
 export const changeDialog = (action: BulkAction, messages: number): Promise<boolean> =>
   ask({
-    title: `${verbs[action]} ${count(messages, "message")}?`,
+    title: `${actionNames[action]} ${count(messages, "message")}?`,
     content: element("p", {}, consequences[action]),
-    confirm: `${verbs[action]} ${count(messages, "message")}`,
+    confirm: `${actionNames[action]} ${count(messages, "message")}`,
     danger: action === "discard",
   });
 
@@ -53,7 +47,7 @@ export async function bulkDialog(
     placeholder: "no limit",
   });
   const confirmed = await ask({
-    title: `${verbs[action]} all that match`,
+    title: `${actionNames[action]} all that match`,
     content: [
       element(
         "p",
@@ -65,7 +59,7 @@ export async function bulkDialog(
       element("p", {}, consequences[action], " Messages that die meanwhile are not part of it."),
       field("Messages per second", rate, "Empty: as fast as the database allows."),
     ],
-    confirm: `${verbs[action]} ${count(matching, "message")}`,
+    confirm: `${actionNames[action]} ${count(matching, "message")}`,
     danger: action === "discard",
     disabled: matching === 0,
   });

@@ -15,6 +15,7 @@ import { doneWord } from "../running-operations.js";
 import type { View, ViewContext } from "../view.js";
 import {
   type Attempt,
+  actionNames,
   type BulkAction,
   bulkActions,
   deadState,
@@ -86,15 +87,9 @@ function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement
   );
 }
 
-const labels: Readonly<Record<BulkAction, string>> = {
-  replay: "Replay",
-  discard: "Discard",
-  archive: "Archive",
-};
-
 const changeButton = ({ route, reload }: ViewContext, key: Key, action: BulkAction): HTMLElement =>
   button(
-    labels[action],
+    actionNames[action],
     async () => {
       if (action !== "replay" && !(await changeDialog(action, 1))) return;
       const { changed } = await api.change(route.queue, action, [key]);
