@@ -9,6 +9,7 @@ param oldestAgeMs int
 param reapMinutes int
 param maximumInstanceCount int
 param service bool
+param admin bool
 
 // By reapMinutes: windows that Azure accepts, in which reap runs at least three times.
 var windows = {
@@ -98,6 +99,26 @@ var serviceRules = [
   }
 ]
 
+// With admin.
+var adminRules = [
+  {
+    name: 'admin-failures'
+    description: 'Operators are answered 5xx by the diagnostics API. The database is slow, or away.'
+    query: '${lines} | where line.message == "admin" and toint(line.status) >= 500'
+    operator: 'GreaterThan'
+    threshold: 5
+    window: 'PT5M'
+  }
+  {
+    name: 'admin-refused'
+    description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing.'
+    query: '${lines} | where line.message == "admin" and toint(line.status) in (401, 429)'
+    operator: 'GreaterThan'
+    threshold: 20
+    window: 'PT5M'
+  }
+]
+
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: 'ag-${name}'
   location: 'global'
@@ -110,7 +131,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = {
 }
 
 resource alerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for rule in concat(rules, service ? serviceRules : []): {
+  for rule in concat(rules, service ? serviceRules : [], admin ? adminRules : []): {
     name: '${name}-${rule.name}'
     location: location
     tags: tags

@@ -18,10 +18,15 @@ param alwaysReadyCount int
 param reapMinutes int
 param subnetId string
 param service bool
+param admin bool
 
 // With service: one token on each line of the secret, so that two are valid during a rotation.
 var serviceSettings = {
   INBOX_SERVICE_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"inbox-service-tokens"}'
+}
+// With admin: one token on each line of the secret, each name:secret.
+var adminSettings = {
+  ONCEBOX_ADMIN_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-tokens"}'
 }
 var settings = {
   AzureWebJobsStorage__accountName: storageName
@@ -86,7 +91,7 @@ resource app 'Microsoft.Web/sites@2024-04-01' = {
 resource appSettings 'Microsoft.Web/sites/config@2024-04-01' = {
   parent: app
   name: 'appsettings'
-  properties: service ? union(settings, serviceSettings) : settings
+  properties: union(settings, service ? serviceSettings : {}, admin ? adminSettings : {})
 }
 
 // Deployments sign in with Entra; passwords are off.

@@ -52,6 +52,9 @@ param reapMinutes int = 1
 @description('The inbox as a service, /v1/inbox: its token secret and its alerts. The app must define the service.')
 param service bool = false
 
+@description('The diagnostics API and the admin page, /_oncebox: its token secret and its alerts. The app must define admin.')
+param admin bool = false
+
 @description('A message that has been due for longer raises an alert.')
 param oldestAgeMs int = 300000
 
@@ -168,6 +171,7 @@ module functions 'functions.bicep' = {
     reapMinutes: reapMinutes
     subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
     service: service
+    admin: admin
   }
 }
 
@@ -184,6 +188,7 @@ module alerts 'alerts.bicep' = {
     reapMinutes: reapMinutes
     maximumInstanceCount: maximumInstanceCount
     service: service
+    admin: admin
   }
 }
 

@@ -8,6 +8,8 @@ export interface QueueReport {
   readonly backlog: number;
   readonly oldestAgeMs: number | null;
   readonly dead: number;
+  /** Whether the whole queue is paused. */
+  readonly paused: boolean;
 }
 
 /** How the queues of one database are, or why that cannot be said. */
@@ -32,6 +34,13 @@ export async function storeReport(
 }
 
 async function queueReport(stores: AdminStores, queue: QueueKind, call: CallOptions): Promise<QueueReport> {
-  const { due, oldestDueAgeMs, counts } = await storeOf(stores, queue).stats(call);
-  return { backlog: due, oldestAgeMs: oldestDueAgeMs, dead: counts[deadState[queue]] ?? 0 };
+  const store = storeOf(stores, queue);
+  const { due, oldestDueAgeMs, counts } = await store.stats(call);
+  const controls = await store.controls(call);
+  return {
+    backlog: due,
+    oldestAgeMs: oldestDueAgeMs,
+    dead: counts[deadState[queue]] ?? 0,
+    paused: controls.some(({ scope, paused }) => scope === "queue" && paused),
+  };
 }

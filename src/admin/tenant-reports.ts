@@ -6,8 +6,8 @@ import { type StoreReport, storeReport } from "./store-report.js";
 
 export interface TenantReport {
   readonly tenant: string;
-  /** `quarantined`: the dispatcher of this process leaves the tenant alone for a while, because a turn failed. */
-  readonly state: "active" | "unreachable" | "quarantined";
+  /** `paused`: the whole inbox or outbox is. `quarantined`: the dispatcher of this process leaves the tenant alone for a while, because a turn failed. */
+  readonly state: "active" | "paused" | "unreachable" | "quarantined";
   readonly report: StoreReport;
 }
 
@@ -41,9 +41,10 @@ export async function tenantReports(
   return { tenants: ids.map((id) => reports.get(id)!), cursor };
 }
 
-function stateOf(tenants: AdminTenants, id: string, { reachable }: StoreReport): TenantReport["state"] {
+function stateOf(tenants: AdminTenants, id: string, report: StoreReport): TenantReport["state"] {
   if (tenants.isQuarantined?.(id)) return "quarantined";
-  return reachable ? "active" : "unreachable";
+  if (!report.reachable) return "unreachable";
+  return report.inbox.paused || report.outbox.paused ? "paused" : "active";
 }
 
 const removed = (): never => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { adminDefaults } from "../../src/admin/admin-options.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
@@ -28,6 +29,7 @@ const inVpc = {
   tenants: "catalogue",
   reapMinutes: "10",
   service: "true",
+  admin: "true",
 };
 
 describe("the deployment to AWS", () => {
@@ -35,12 +37,14 @@ describe("the deployment to AWS", () => {
   let dev: { file: string; json: Template };
   let prod: { file: string; json: Template };
   let withService: { file: string; json: Template };
+  let withAdmin: { file: string; json: Template };
 
   beforeAll(async () => {
     project = await packageForAws(appName);
     dev = await project.template("dev"); // one after the other: the tool keeps its state in the folder
     prod = await project.template("prod", inVpc);
     withService = await project.template("dev", { service: "true" });
+    withAdmin = await project.template("dev", { admin: "true" });
   });
   afterAll(() => project?.remove());
 
@@ -467,6 +471,98 @@ describe("the deployment to AWS", () => {
       const [code] = denied.Condition.ArnEquals["lambda:SourceFunctionArn"];
       expect(code["Fn::Sub"].split(":").at(-1)).toBe(Properties.FunctionName);
       expect(serviceProperties("InboxServiceLambdaFunction").VpcConfig).toBeUndefined();
+    });
+  });
+
+  describe("with admin=true", () => {
+    const added = () => Object.keys(withAdmin.json.Resources).filter((name) => !(name in dev.json.Resources));
+    const adminProperties = (name: string, { json } = withAdmin) => json.Resources[name]!.Properties;
+
+    it("MSG-14 FUN-10 the diagnostics API is added, and nothing is changed but the throttling of its routes", () => {
+      const place = /serverless\/orders\/dev\/[^/]+/g; // every deployment has its own, by its time
+      const text = (resources: object) => JSON.stringify(resources, null, 1).replace(place, "");
+      const { HttpApiStage: stage, ...kept } = withAdmin.json.Resources;
+      const { HttpApiStage: before, ...others } = dev.json.Resources;
+      const same = Object.entries(kept).filter(([name]) => name in dev.json.Resources);
+      expect(text(Object.fromEntries(same))).toBe(text(others));
+      const { RouteSettings, ...settings } = stage!.Properties;
+      expect(settings).toEqual(before!.Properties);
+      const throttle = { ThrottlingRateLimit: 20, ThrottlingBurstLimit: 40 };
+      const routes = added().filter((name) => name.startsWith("HttpApiRoute"));
+      const keys = routes.map((name) => adminProperties(name).RouteKey);
+      expect(keys).toEqual(["ANY /_oncebox", "ANY /_oncebox/{path+}", "ANY /_rf/{path+}"]);
+      expect(RouteSettings).toEqual(Object.fromEntries(keys.map((key) => [key, throttle])));
+      // A stage cannot have settings of a route that is not there yet.
+      expect(stage!.DependsOn).toEqual(expect.arrayContaining(routes));
+      for (const name of routes)
+        expect(JSON.stringify(adminProperties(name).Target)).toContain("HttpApiIntegrationAdmin");
+      expect(added().sort()).toEqual([
+        "AdminDatabaseUrlSecret",
+        "AdminErrorsAlarm",
+        "AdminFailures",
+        "AdminFailuresAlarm",
+        "AdminLambdaFunction",
+        "AdminLambdaPermissionHttpApi",
+        "AdminLogGroup",
+        "AdminRole",
+        "AdminTokensSecret",
+        "HttpApiIntegrationAdmin",
+        ...routes.sort(),
+      ]);
+      expect(JSON.stringify(dev.json)).not.toMatch(/admin-tokens|_oncebox/);
+    });
+
+    it("MSG-14 FUN-10 its role may write its log and read its two secrets, which are empty and which no other role may read", () => {
+      for (const stack of [withAdmin, prod]) {
+        const { Statement: statements } = adminProperties("AdminRole", stack).Policies[0].PolicyDocument;
+        expect((statements as Statement[]).map(({ Action, Resource: to }) => [Action, to])).toEqual([
+          [["logs:CreateLogStream", "logs:PutLogEvents"], { "Fn::GetAtt": ["AdminLogGroup", "Arn"] }],
+          [
+            "secretsmanager:GetSecretValue",
+            [{ Ref: "AdminDatabaseUrlSecret" }, { Ref: "AdminTokensSecret" }],
+          ],
+          ["kms:Decrypt", { "Fn::GetAtt": ["EncryptionKey", "Arn"] }],
+        ]);
+        const readers = resources("AWS::IAM::Role", stack).filter(([, role]) =>
+          /Admin(Tokens|DatabaseUrl)Secret/.test(JSON.stringify(role)),
+        );
+        expect(readers.map(([name]) => name)).toEqual(["AdminRole"]);
+      }
+      const { Variables } = adminProperties("AdminLambdaFunction").Environment;
+      for (const [variable, secret] of [
+        ["ONCEBOX_ADMIN_TOKENS", "AdminTokensSecret"],
+        ["ONCEBOX_DATABASE_URL", "AdminDatabaseUrlSecret"],
+      ] as const) {
+        const { KmsKeyId, SecretString, GenerateSecretString } = adminProperties(secret);
+        expect(KmsKeyId).toEqual({ "Fn::GetAtt": ["EncryptionKey", "Arn"] });
+        expect(SecretString ?? GenerateSecretString).toBeUndefined();
+        const reference = JSON.parse(Variables[variable]["Fn::Sub"]);
+        expect(reference.id).toContain(`{${secret}}`);
+        expect(isSecretReference(reference)).toBe(true);
+      }
+    });
+
+    it("MSG-14 FUN-10 its time-out is below the gateway's, and secret store and database have theirs before it", () => {
+      const { Timeout, ReservedConcurrentExecutions } = adminProperties("AdminLambdaFunction");
+      expect(Timeout * 1_000).toBeLessThan(adminProperties("HttpApiIntegrationAdmin").TimeoutInMillis);
+      expect(Timeout * 1_000).toBeGreaterThanOrEqual(2 * adminDefaults.callMs);
+      expect(ReservedConcurrentExecutions).toBe(2);
+      for (const name of ["AdminErrorsAlarm", "AdminFailuresAlarm"])
+        expect(adminProperties(name).AlarmActions).toEqual([{ Ref: "AlarmTopic" }]);
+    });
+
+    it("FUN-10 in a VPC and with a catalogue of tenants it has what the other functions have", () => {
+      const { Properties, DependsOn } = prod.json.Resources.AdminLambdaFunction!;
+      expect(Properties.VpcConfig).toEqual(prod.json.Resources.WebhookLambdaFunction!.Properties.VpcConfig);
+      expect(DependsOn).toContain("AdminNetworkPolicy");
+      const [allowed, denied] = adminProperties("AdminNetworkPolicy", prod).PolicyDocument.Statement;
+      const [others] = prod.json.Resources.NetworkPolicy!.Properties.PolicyDocument.Statement;
+      expect(allowed).toEqual(others);
+      const [code] = denied.Condition.ArnEquals["lambda:SourceFunctionArn"];
+      expect(code["Fn::Sub"].split(":").at(-1)).toBe(Properties.FunctionName);
+      const { Roles, PolicyDocument } = adminProperties("AdminCataloguePolicy", prod);
+      expect(Roles).toEqual([{ Ref: "AdminRole" }]);
+      expect(PolicyDocument).toEqual(adminProperties("CataloguePolicy", prod).PolicyDocument);
     });
   });
 

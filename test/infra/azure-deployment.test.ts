@@ -231,8 +231,8 @@ describe("the Bicep files for Azure", () => {
         [...text.matchAll(/^.*\bservice \?.*$/gm)].map(([line]) => `${name}: ${line.trim()}`),
       );
       expect(uses).toEqual([
-        "alerts.bicep: for rule in concat(rules, service ? serviceRules : []): {",
-        "functions.bicep: properties: service ? union(settings, serviceSettings) : settings",
+        "alerts.bicep: for rule in concat(rules, service ? serviceRules : [], admin ? adminRules : []): {",
+        "functions.bicep: properties: union(settings, service ? serviceSettings : {}, admin ? adminSettings : {})",
       ]);
       expect(Object.keys(environmentOf("settings"))).not.toContain("INBOX_SERVICE_TOKENS");
     });
@@ -275,6 +275,27 @@ describe("the Bicep files for Azure", () => {
       // The same fields as the others, because one loop makes them all.
       const [first] = file("alerts.bicep").variables.rules as readonly BicepObject[];
       for (const rule of serviceRules()) expect(Object.keys(rule)).toEqual(Object.keys(first!));
+    });
+  });
+
+  describe("with admin", () => {
+    it("MSG-14 FUN-10 it is off unless asked for, and then adds one setting, a secret of the vault, and two alerts", async () => {
+      expect(file("main.bicep").text).toMatch(/^param admin bool = false$/m);
+      const { parameters } = JSON.parse(await readFile(join(azureFolder, "main.parameters.json"), "utf8"));
+      expect(parameters.admin.value).toMatch(/^\$\{ADMIN_API=false\}$/);
+      for (const module of ["functions", "alerts"])
+        expect(file("main.bicep").modules[module]!.params.admin).toBe("admin");
+      const settings = environmentOf("adminSettings");
+      expect(Object.keys(settings)).toEqual(["ONCEBOX_ADMIN_TOKENS"]);
+      const reference = JSON.parse(settings.ONCEBOX_ADMIN_TOKENS!);
+      expect(reference).toEqual({ from: "azure-key-vault", vault: values.vaultUrl, name: "admin-tokens" });
+      expect(isSecretReference(reference)).toBe(true);
+      const { rules, adminRules } = file("alerts.bicep").variables as Record<string, readonly BicepObject[]>;
+      expect(adminRules!.map(({ name }) => name)).toEqual(["admin-failures", "admin-refused"]);
+      for (const rule of adminRules!) {
+        expect(Object.keys(rule)).toEqual(Object.keys(rules![0]!));
+        expect(rule.query).toContain('line.message == "admin" and toint(line.status)');
+      }
     });
   });
 

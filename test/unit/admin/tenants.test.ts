@@ -45,11 +45,11 @@ describe("the diagnostics API of an app with tenants", () => {
   });
 
   it("MSG-14 tenants are listed in pages with backlog, age and state; one that is away does not hide the others", async () => {
-    const { get, all } = await startedWith(["c", "a", "b"], ["c"]);
+    const { get, post, all } = await startedWith(["c", "a", "b"], ["c"]);
     await all.get("a")!.outbox.enqueue({ topic: "t", payload: "" });
     await all.get("b")!.db.close();
     const { json } = await get("tenants?limit=2");
-    const empty = { backlog: 0, oldestAgeMs: null, dead: 0 };
+    const empty = { backlog: 0, oldestAgeMs: null, dead: 0, paused: false };
     expect(json).toEqual({
       tenants: [
         {
@@ -57,12 +57,16 @@ describe("the diagnostics API of an app with tenants", () => {
           state: "active",
           reachable: true,
           inbox: empty,
-          outbox: { backlog: 1, oldestAgeMs: expect.any(Number), dead: 0 },
+          outbox: { backlog: 1, oldestAgeMs: expect.any(Number), dead: 0, paused: false },
         },
         { tenant: "b", state: "unreachable", reachable: false, reason: expect.any(String) },
       ],
       cursor: "b",
     });
+    await post("inbox/pause?tenant=a", { all: true });
+    expect((await get("tenants?limit=1")).json.tenants).toMatchObject([
+      { tenant: "a", state: "paused", inbox: { paused: true }, outbox: { paused: false } },
+    ]);
     const rest = await get("tenants?after=b");
     expect(rest.json).toMatchObject({ tenants: [{ tenant: "c", state: "quarantined" }], cursor: null });
     const health = await get("health");
