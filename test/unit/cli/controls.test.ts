@@ -48,9 +48,10 @@ describe("pause, resume and limit", () => {
   const claimed = () =>
     inDatabase(async ({ inbox, outbox }) => {
       const owner = newOwnerToken();
-      const all = [...(await inbox.claim({ owner })), ...(await outbox.claim({ owner }))];
-      await inbox.release(owner, all as never);
-      await outbox.release(owner, all as never);
+      const [incoming, outgoing] = [await inbox.claim({ owner }), await outbox.claim({ owner })];
+      await inbox.release(owner, incoming);
+      await outbox.release(owner, outgoing);
+      const all = [...incoming, ...outgoing];
       return all.map(({ topic }) => topic);
     });
 
@@ -132,9 +133,15 @@ describe("pause, resume and limit", () => {
   });
 
   it("ADD-17 pauses one tenant of an app, and names it in status", async () => {
-    const app = join(folder, "tenants.mjs");
+    const app = join(folder, "tenants.ts");
+    const module = (name: string) => JSON.stringify(new URL(`../../../src/${name}`, import.meta.url).href);
     const tenants = ["acme", "beta"].map((id) => ({ id, database: `sqlite:${join(folder, `${id}.db`)}` }));
-    await writeFile(app, `export default { tenants: ${JSON.stringify(tenants)} };\n`);
+    await writeFile(
+      app,
+      `import { multiTenant } from ${module("app/index.ts")};
+      import { tenantsFromConfiguration } from ${module("tenants/index.ts")};
+      export default { tenants: multiTenant({ discover: tenantsFromConfiguration(${JSON.stringify(tenants)}) }) };\n`,
+    );
     expect((await cli("migrate", "--app", app)).code).toBe(exitCodes.ok);
     expect((await cli("pause", "--all", "--app", app)).err).toContain("Name one with --tenant");
     const paused = await cli(
