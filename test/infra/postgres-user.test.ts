@@ -175,7 +175,8 @@ describe("the functions' user on PostgreSQL", () => {
     await expect(inbox.replay(keys, by)).rejects.toMatchObject({ code: "42501" });
     await expect(replayDead(inbox, {}, by)).rejects.toMatchObject({ code: "42501" });
     expect(await inbox.countDead({ source: "dead" })).toBe(5);
-    expect((await inbox.activity({ sinceMs: 60_000, buckets: 1 })).buckets).toMatchObject([{ dead: 5 }]);
+    const [lately] = (await inbox.activity({ sinceMs: 60_000, buckets: 1 })).buckets;
+    expect(lately!.dead).toBeGreaterThanOrEqual(5);
     expect(await inbox.blockedPartitions()).toEqual([]);
     expect(await inbox.byCorrelation("1")).toMatchObject([{ key: keys[0] }]);
 
