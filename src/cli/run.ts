@@ -15,11 +15,13 @@ import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { partitionsCommand } from "./partitions.js";
 import { pauseCommand, resumeCommand } from "./pause.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
+import { traceCommand } from "./trace.js";
 
 export const commands: readonly Command[] = [
   initCommand,
@@ -33,6 +35,8 @@ export const commands: readonly Command[] = [
   pauseCommand,
   resumeCommand,
   limitCommand,
+  traceCommand,
+  partitionsCommand,
   doctorCommand,
   dispatchCommand,
   reapCommand,
