@@ -5,6 +5,7 @@ import type { Outbox } from "../outbox/outbox.js";
 import type { DeadLetters } from "../queue/dead-letters.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { ListFilter, Page, Settlement } from "../queue/work-store.js";
+import type { Database } from "../sql/dialect.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 import type { QueueKind } from "./message-filter.js";
@@ -19,6 +20,7 @@ export interface QueueStore extends Omit<DeadLetters<AnyKey>, "editAndReplay"> {
 }
 
 export interface QueueStores {
+  readonly db: Database;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
 }
