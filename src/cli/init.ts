@@ -6,11 +6,12 @@ import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js"
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service]`,
-  options: { database: { type: "string" }, service: { type: "boolean" } },
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--json]`,
+  options: { database: { type: "string" }, service: { type: "boolean" }, json: { type: "boolean" } },
   help: {
     database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
     service: "the app has the inbox service, /v1/inbox, for consumers in other processes",
+    json: "print JSON",
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
   positionals: 2,
@@ -26,7 +27,12 @@ export const initCommand: Command = {
     }
     const service = values.service === true;
     const files = await writeScaffold({ cloud, database, service, folder, name: packageName(folder) });
-    for (const file of files) terminal.out(relative(folder, file));
+    const names = files.map((file) => relative(folder, file));
+    if (values.json) {
+      terminal.out(JSON.stringify({ folder, files: names }));
+      return exitCodes.ok;
+    }
+    for (const name of names) terminal.out(name);
     const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
     terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);
     return exitCodes.ok;
