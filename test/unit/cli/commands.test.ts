@@ -84,7 +84,7 @@ describe.each(commands.map((command): [string, Command] => [command.name, comman
     it("ADD-07 --json prints JSON and nothing else to the standard output, and the exit code is 0", async () => {
       expect(command.options.json).toEqual({ type: "boolean" });
       expect(runs[name], "a command line for the table above").toBeDefined();
-    for (const args of runs[name]!()) {
+      for (const args of runs[name]!()) {
         const { code, lines } = await firstLines([name, ...args, "--json"]);
         expect({ args, code }).toEqual({ args, code: exitCodes.ok });
         for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
