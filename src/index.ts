@@ -29,6 +29,7 @@ export type {
 export { createInbox } from "./inbox/inbox.js";
 export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
+export type * from "./queue/controls.js";
 export type * from "./queue/dead-letters.js";
 export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";

@@ -61,7 +61,9 @@ create table "infra"."inbox_state" (
   died_at timestamptz,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate "C"
+  error_group varchar(16) collate "C",
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -87,6 +89,23 @@ create table "infra"."inbox_attempts" (
   error text,
   primary key (seq, number)
 );
+
+create table "infra"."inbox_controls" (
+  id bigint generated always as identity primary key,
+  scope varchar(10) collate "C" not null,
+  -- the topic or source; empty for the whole queue
+  name varchar(255) collate "C" not null,
+  paused boolean not null,
+  per_second float8,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float8 not null default 1,
+  refilled_at timestamptz not null,
+  who varchar(255) not null,
+  changed_at timestamptz not null,
+  constraint "inbox_controls_key" unique (scope, name)
+);
+
+create index "inbox_parked" on "infra"."inbox_state" (parked_by, visible_at, seq) where status = 7;
 
 create table "infra"."inbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
@@ -227,6 +246,89 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."inbox_record_attempts"(json)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."inbox_apply_controls"(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
+  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)
+language plpgsql
+volatile
+set enable_seqscan = off
+as $body$
+declare
+  v_now timestamptz;
+  v_control record;
+  v_tokens float8;
+  v_most integer;
+  v_count integer;
+begin
+  freed := 0;
+  returned := 0;
+  ending := 0;
+  perform from "infra"."inbox_controls" c order by c.id for update;
+  v_now := coalesce(p_now, clock_timestamp());
+
+  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  update "infra"."inbox_state" s
+  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  from (
+    select i.seq, (
+        select c.id
+        from "infra"."inbox_controls" c
+        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        order by c.paused desc, c.id
+        limit 1
+      ) as control
+    from unnest(p_seqs) as i(seq)
+    join "infra"."inbox_state" t on t.seq = i.seq
+    join "infra"."inbox" m on m.seq = i.seq
+  ) p
+  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+
+  for v_control in select c.* from "infra"."inbox_controls" c where not c.paused order by c.id loop
+    -- at most those of one second; only of a limit
+    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
+      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
+    v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
+    update "infra"."inbox_state" s
+    set status = 1
+    where s.seq = any (array(
+        select r.seq
+        from "infra"."inbox_state" r
+        where r.status = 7 and r.parked_by = v_control.id
+        order by r.visible_at, r.seq
+        limit v_most
+        for update skip locked
+      ));
+    get diagnostics v_count = row_count;
+    freed := freed + v_count;
+    if v_control.per_second is null then
+      returned := returned + v_count;
+      delete from "infra"."inbox_controls" c
+      where c.id = v_control.id
+        and not exists (select from "infra"."inbox_state" r where r.status = 7 and r.parked_by = c.id);
+      if not found then ending := ending + 1; end if;
+    else
+      update "infra"."inbox_controls" c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
+      if exists (select from "infra"."inbox_state" r where r.status = 7 and r.parked_by = v_control.id) then
+        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
+      end if;
+    end if;
+  end loop;
+
+  update "infra"."inbox_state" s
+  set parked_by = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  select json_agg(s.seq)::text into kept from "infra"."inbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."inbox_apply_controls"(uuid, bigint[], integer, timestamptz)';
   execute definition;
 end
 $body1$;
@@ -417,7 +519,7 @@ begin
     return case when v_changed then ''conflict'' when v_status = 3 then ''done'' else ''duplicate'' end;
   end if;
 
-  if v_is_same and v_status in (1, 5) then
+  if v_is_same and v_status in (1, 5, 7) then
     update "infra"."inbox" m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
     where m.seq = v_seq;
@@ -439,7 +541,7 @@ begin
       reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into "infra"."inbox_pending_arrivals" (seqs) values (array[v_seq]); end if;
-  elsif v_status in (1, 5)
+  elsif v_status in (1, 5, 7)
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
     -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
     -- set again by the same delivery.
@@ -878,7 +980,9 @@ create table "infra"."outbox_state" (
   died_at timestamptz,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate "C"
+  error_group varchar(16) collate "C",
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -904,6 +1008,23 @@ create table "infra"."outbox_attempts" (
   error text,
   primary key (seq, number)
 );
+
+create table "infra"."outbox_controls" (
+  id bigint generated always as identity primary key,
+  scope varchar(10) collate "C" not null,
+  -- the topic or source; empty for the whole queue
+  name varchar(255) collate "C" not null,
+  paused boolean not null,
+  per_second float8,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float8 not null default 1,
+  refilled_at timestamptz not null,
+  who varchar(255) not null,
+  changed_at timestamptz not null,
+  constraint "outbox_controls_key" unique (scope, name)
+);
+
+create index "outbox_parked" on "infra"."outbox_state" (parked_by, visible_at, seq) where status = 7;
 
 create table "infra"."outbox_partition_lock" (
   partition_key varchar(255) collate "C" primary key,
@@ -1044,6 +1165,89 @@ begin
   execute definition;
 exception when invalid_function_definition then
   execute 'drop function if exists "infra"."outbox_record_attempts"(json)';
+  execute definition;
+end
+$body1$;
+
+do $body1$
+declare
+  definition constant text := 'create or replace function "infra"."outbox_apply_controls"(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
+  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)
+language plpgsql
+volatile
+set enable_seqscan = off
+as $body$
+declare
+  v_now timestamptz;
+  v_control record;
+  v_tokens float8;
+  v_most integer;
+  v_count integer;
+begin
+  freed := 0;
+  returned := 0;
+  ending := 0;
+  perform from "infra"."outbox_controls" c order by c.id for update;
+  v_now := coalesce(p_now, clock_timestamp());
+
+  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  update "infra"."outbox_state" s
+  set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  from (
+    select i.seq, (
+        select c.id
+        from "infra"."outbox_controls" c
+        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        order by c.paused desc, c.id
+        limit 1
+      ) as control
+    from unnest(p_seqs) as i(seq)
+    join "infra"."outbox_state" t on t.seq = i.seq
+    join "infra"."outbox" m on m.seq = i.seq
+  ) p
+  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+
+  for v_control in select c.* from "infra"."outbox_controls" c where not c.paused order by c.id loop
+    -- at most those of one second; only of a limit
+    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
+      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
+    v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
+    update "infra"."outbox_state" s
+    set status = 1
+    where s.seq = any (array(
+        select r.seq
+        from "infra"."outbox_state" r
+        where r.status = 7 and r.parked_by = v_control.id
+        order by r.visible_at, r.seq
+        limit v_most
+        for update skip locked
+      ));
+    get diagnostics v_count = row_count;
+    freed := freed + v_count;
+    if v_control.per_second is null then
+      returned := returned + v_count;
+      delete from "infra"."outbox_controls" c
+      where c.id = v_control.id
+        and not exists (select from "infra"."outbox_state" r where r.status = 7 and r.parked_by = c.id);
+      if not found then ending := ending + 1; end if;
+    else
+      update "infra"."outbox_controls" c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
+      if exists (select from "infra"."outbox_state" r where r.status = 7 and r.parked_by = v_control.id) then
+        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
+      end if;
+    end if;
+  end loop;
+
+  update "infra"."outbox_state" s
+  set parked_by = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  select json_agg(s.seq)::text into kept from "infra"."outbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
+end
+$body$';
+begin
+  execute definition;
+exception when invalid_function_definition then
+  execute 'drop function if exists "infra"."outbox_apply_controls"(uuid, bigint[], integer, timestamptz)';
   execute definition;
 end
 $body1$;

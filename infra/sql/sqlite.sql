@@ -58,7 +58,9 @@ create table "InboxState" (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
@@ -69,7 +71,7 @@ create index "InboxLeased" on "InboxState" (visible_at, seq) where status = 6;
 
 create index "InboxDead" on "InboxState" (seq, error_group, died_at) where died_at is not null;
 
-create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
+create index "InboxExpiry" on "InboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
 
 create table "InboxCursor" (
   id integer primary key check (id = 1),
@@ -125,6 +127,23 @@ begin
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
 
+create table "InboxControls" (
+  id integer primary key autoincrement,
+  scope text not null,
+  -- the topic or source; empty for the whole queue
+  name text not null,
+  paused integer not null,
+  per_second real,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens real not null default 1,
+  refilled_at integer not null,
+  who text not null,
+  changed_at integer not null,
+  unique (scope, name)
+) strict;
+
+create index "InboxParked" on "InboxState" (parked_by, visible_at, seq) where status = 7;
+
 create trigger "InboxAddState"
 after insert on "Inbox"
 when new.topic = '' or new.due_at is not null or new.expires_at is not null or new.partition_key is not null
@@ -162,7 +181,7 @@ begin
   set visible_at = case when attempt = 0 then coalesce(new.due_at, new.first_seen_at) else max(visible_at, coalesce(new.due_at, 0)) end,
     -- an expiry that a replay took away stays away when the same delivery comes again
     expires_at = case when old.expires_at is new.expires_at then expires_at else new.expires_at end
-  where seq = new.seq and (status in (1, 5)
+  where seq = new.seq and (status in (1, 5, 7)
     or (status = 2 and locked_until is null and visible_at < 253402214400000))
     and (old.due_at is not new.due_at or old.expires_at is not new.expires_at);
   update "InboxState"
@@ -259,7 +278,9 @@ create table "OutboxState" (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict;
 
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;
@@ -268,7 +289,7 @@ create index "OutboxHeld" on "OutboxState" (visible_at, seq) where status = 2;
 
 create index "OutboxDead" on "OutboxState" (seq, error_group, died_at) where died_at is not null;
 
-create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4);
+create index "OutboxExpiry" on "OutboxState" (expires_at) where expires_at is not null and status in (1, 2, 5, 4, 7);
 
 create table "OutboxCursor" (
   id integer primary key check (id = 1),
@@ -323,6 +344,23 @@ begin
   insert into "OutboxAttempts" (seq, attempt, ended_at, worker, error)
   values (new.seq, new.attempt, old.locked_until, old.owner, 'The lease expired: its worker crashed, was cut off, or took too long without renewing.');
 end;
+
+create table "OutboxControls" (
+  id integer primary key autoincrement,
+  scope text not null,
+  -- the topic or source; empty for the whole queue
+  name text not null,
+  paused integer not null,
+  per_second real,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens real not null default 1,
+  refilled_at integer not null,
+  who text not null,
+  changed_at integer not null,
+  unique (scope, name)
+) strict;
+
+create index "OutboxParked" on "OutboxState" (parked_by, visible_at, seq) where status = 7;
 
 create trigger "OutboxAddState"
 after insert on "Outbox"

@@ -76,6 +76,8 @@ create table [infra].[InboxState] (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate Latin1_General_100_BIN2 null,
   last_error nvarchar(max) null,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint null,
   constraint [InboxState_PK] primary key clustered (seq)
 )
 go
@@ -92,7 +94,7 @@ go
 create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6
 go
 
-create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
+create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7)
 go
 
 create table [infra].[InboxPartitionLock] (
@@ -129,6 +131,26 @@ create table [infra].[InboxAttempts] (
   error nvarchar(max) null,
   constraint [InboxAttempts_PK] primary key clustered (seq, number)
 )
+go
+
+create table [infra].[InboxControls] (
+  id bigint identity(1, 1) not null,
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+  -- the topic or source; empty for the whole queue
+  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null,
+  per_second float null,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float not null constraint [InboxControls_Tokens] default 1,
+  refilled_at datetime2(3) not null,
+  who nvarchar(255) not null,
+  changed_at datetime2(3) not null,
+  constraint [InboxControls_PK] primary key clustered (id),
+  constraint [InboxControls_Key] unique nonclustered (scope, name)
+)
+go
+
+create index [Inbox_Parked] on [infra].[InboxState] (parked_by, visible_at, seq) where status = 7
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
@@ -341,6 +363,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1)
+  begin
+    select cast(null as bigint) as seq, 2 as controlled;
+    return;
+  end
+
   declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
@@ -359,6 +387,7 @@ begin
     status tinyint not null
   );
   declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
+  declare @controlled int;
 
   if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
 
@@ -495,6 +524,14 @@ begin
 
   if @outermost = 1 commit transaction;
 
+  if exists (select 1 from [infra].[InboxControls] k) set @controlled = 1;
+
+  if @controlled = 1 and not exists (select 1 from @claimed)
+  begin
+    select cast(null as bigint) as seq, @controlled as controlled;
+    return;
+  end
+
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
@@ -502,7 +539,8 @@ begin
       when c.status = 2 then 'claimed'
       when c.expires_at <= @now then 'expired'
       else 'exhausted'
-    end as verdict
+    end as verdict,
+    @controlled as controlled
   from @claimed c
   inner join [infra].[InboxState] s on s.seq = c.seq
   inner join [infra].[Inbox] m on m.seq = c.seq
@@ -785,7 +823,8 @@ begin
     last_error = case when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
     error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
-    died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
+    died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end,
+    parked_by = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
   into @reaped (seq, status, expires_at, attempt)
   from (
@@ -803,12 +842,12 @@ begin
       from (
         select top (@limit) r.seq
         from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null
         order by r.expires_at
       ) o
     ) u
   ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5) and [InboxState].locked_until is null))
+  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5, 7) and [InboxState].locked_until is null))
   option (loop join, force order);
 
   if exists (select 1 from @lost)
@@ -985,6 +1024,7 @@ alter procedure [infra].[Inbox_List]
   @status_2 tinyint,
   @status_3 tinyint,
   @status_4 tinyint,
+  @status_5 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -1006,7 +1046,7 @@ begin
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4))))
+    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or m.source = @source)
@@ -1033,10 +1073,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1) then 1 else 0 end;
+
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired
+    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[InboxState] s
   group by s.status, case when s.locked_until is not null then 1 else 0 end;
 end
@@ -1063,7 +1105,8 @@ begin
     select min(s.visible_at) as visible_at
     from [infra].[InboxState] s
     where s.status = 2 and s.visible_at <= @now
-  ) d;
+  ) d
+  where not exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1);
 end
 go
 
@@ -1079,6 +1122,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1) return 0;
   if exists (
     select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now
@@ -1088,6 +1132,12 @@ begin
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
   if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (
+    select 1 from [infra].[InboxControls] c
+    where c.paused = 0 and exists (
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    )
+  ) return 1;
   return 0;
 end
 go
@@ -1440,6 +1490,232 @@ begin
   from [infra].[oncebox_operations] o
   where o.queue = N'inbox:Inbox'
   order by o.started_at desc, o.id desc;
+end
+go
+
+if object_id(N'[infra].[Inbox_ApplyControls]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_ApplyControls] as return 0')
+go
+
+alter procedure [infra].[Inbox_ApplyControls]
+  @given_now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3);
+  declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
+  declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
+  declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
+  declare @controls table (
+    id bigint not null primary key,
+    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    paused bit not null,
+    per_second float null,
+    tokens float not null,
+    refilled_at datetime2(3) not null
+  );
+  declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
+  select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
+  from [infra].[InboxControls] c with (updlock, rowlock, index([InboxControls_PK]))
+  order by c.id;
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  insert into @parked (seq, control, due_at)
+  select p.seq, p.control, p.due_at
+  from (
+    select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
+        select top (1) c.id
+        from @controls c
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        order by c.paused desc, c.id
+      ) as control
+    from openjson(@items) with (seq bigint '$') i
+    inner join [infra].[InboxState] t on t.seq = i.seq
+    inner join [infra].[Inbox] m on m.seq = t.seq
+  ) p
+  where p.control is not null
+  option (loop join, force order);
+
+  update [infra].[InboxState]
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
+  from @parked p, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2
+  option (loop join, force order);
+
+  while 1 = 1
+  begin
+    set @next = null;
+    select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
+    from @controls c
+    where c.id > @id and c.paused = 0
+    order by c.id;
+    if @next is null break;
+    set @id = @next;
+    set @burst = case when @per_second > 1 then @per_second else 1 end;
+    set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
+    set @tokens = case
+      when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
+      else @burst
+    end;
+    set @most = case
+      when @per_second is null then 500
+      when @tokens < @limit then cast(floor(@tokens) as int)
+      else @limit
+    end;
+
+    update [infra].[InboxState]
+    set status = case when [InboxState].crashes > 0 then 2 else 1 end
+    from (
+      select top (@most) r.seq
+      from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+      order by r.visible_at, r.seq
+    ) p, [infra].[InboxState] with (rowlock)
+    where [InboxState].seq = p.seq and [InboxState].status = 7
+    option (loop join, force order);
+
+    set @count = @@rowcount;
+    set @freed = @freed + @count;
+
+    if @per_second is null
+    begin
+      set @returned = @returned + @count;
+      if exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked])) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+      else delete from [infra].[InboxControls] where id = @id;
+    end
+    else
+    begin
+      set @tokens = @tokens - @count;
+      update [infra].[InboxControls] set tokens = @tokens, refilled_at = @now where id = @id;
+      set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
+      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked])) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    end
+  end
+
+  update [infra].[InboxState]
+  set parked_by = null
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].parked_by is not null
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[InboxState] s on s.seq = i.seq
+  where s.owner = @owner and s.status = 2
+  option (loop join, force order);
+
+  select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
+end
+go
+
+if object_id(N'[infra].[Inbox_PutControl]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_PutControl] as return 0')
+go
+
+alter procedure [infra].[Inbox_PutControl]
+  @now datetime2(3) = null,
+  @scope nvarchar(10),
+  @name nvarchar(255),
+  @paused bit,
+  @per_second float,
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  update [infra].[InboxControls] with (updlock, serializable)
+  set paused = coalesce(@paused, paused),
+    per_second = coalesce(@per_second, per_second),
+    who = @who,
+    changed_at = @now
+  where scope = @scope and name = @name;
+
+  if @@rowcount = 0
+    insert into [infra].[InboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
+    values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
+
+  if @outermost = 1 commit transaction;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[InboxControls] c
+  where c.scope = @scope and c.name = @name
+  order by c.id;
+end
+go
+
+if object_id(N'[infra].[Inbox_EndControl]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_EndControl] as return 0')
+go
+
+alter procedure [infra].[Inbox_EndControl]
+  @now datetime2(3) = null,
+  @scope nvarchar(10),
+  @name nvarchar(255),
+  @paused bit,
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @ended int;
+
+  update [infra].[InboxControls]
+  set paused = case when @paused = 1 then 0 else paused end,
+    per_second = case when @paused = 1 then per_second end,
+    who = @who,
+    changed_at = @now
+  where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
+
+  set @ended = @@rowcount;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[InboxControls] c
+  where c.scope = @scope and c.name = @name and @ended = 1
+  order by c.id;
+end
+go
+
+if object_id(N'[infra].[Inbox_Controls]', N'P') is null
+  exec(N'create procedure [infra].[Inbox_Controls] as return 0')
+go
+
+alter procedure [infra].[Inbox_Controls]
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[InboxControls] c
+  order by c.id;
 end
 go
 
@@ -1950,7 +2226,7 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -2126,7 +2402,7 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -2317,7 +2593,7 @@ begin
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
   from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5)
+  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
       or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
     and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
   option (loop join, force order);
@@ -2586,6 +2862,8 @@ create table [infra].[OutboxState] (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate Latin1_General_100_BIN2 null,
   last_error nvarchar(max) null,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint null,
   constraint [OutboxState_PK] primary key clustered (seq)
 )
 go
@@ -2599,7 +2877,7 @@ go
 create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at) where status = 4
 go
 
-create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
+create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7)
 go
 
 create table [infra].[OutboxPartitionLock] (
@@ -2636,6 +2914,26 @@ create table [infra].[OutboxAttempts] (
   error nvarchar(max) null,
   constraint [OutboxAttempts_PK] primary key clustered (seq, number)
 )
+go
+
+create table [infra].[OutboxControls] (
+  id bigint identity(1, 1) not null,
+  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+  -- the topic or source; empty for the whole queue
+  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+  paused bit not null,
+  per_second float null,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float not null constraint [OutboxControls_Tokens] default 1,
+  refilled_at datetime2(3) not null,
+  who nvarchar(255) not null,
+  changed_at datetime2(3) not null,
+  constraint [OutboxControls_PK] primary key clustered (id),
+  constraint [OutboxControls_Key] unique nonclustered (scope, name)
+)
+go
+
+create index [Outbox_Parked] on [infra].[OutboxState] (parked_by, visible_at, seq) where status = 7
 go
 
 insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
@@ -2817,6 +3115,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1)
+  begin
+    select cast(null as bigint) as seq, 2 as controlled;
+    return;
+  end
+
   declare @lease_end datetime2(3) = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now));
   declare @capped_from float = case
     when @base_ms >= @max_ms then 0
@@ -2835,6 +3139,7 @@ begin
     status tinyint not null
   );
   declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
+  declare @controlled int;
 
   if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
 
@@ -2971,6 +3276,14 @@ begin
 
   if @outermost = 1 commit transaction;
 
+  if exists (select 1 from [infra].[OutboxControls] k) set @controlled = 1;
+
+  if @controlled = 1 and not exists (select 1 from @claimed)
+  begin
+    select cast(null as bigint) as seq, @controlled as controlled;
+    return;
+  end
+
   select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
@@ -2978,7 +3291,8 @@ begin
       when c.status = 2 then 'claimed'
       when c.expires_at <= @now then 'expired'
       else 'exhausted'
-    end as verdict
+    end as verdict,
+    @controlled as controlled
   from @claimed c
   inner join [infra].[OutboxState] s on s.seq = c.seq
   inner join [infra].[Outbox] m on m.seq = c.seq
@@ -3261,7 +3575,8 @@ begin
     last_error = case when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.' else N'The lease expired: its worker crashed, was cut off, or took too long without renewing.' end,
     error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
-    died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
+    died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end,
+    parked_by = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
   into @reaped (seq, status, expires_at, attempt)
   from (
@@ -3279,12 +3594,12 @@ begin
       from (
         select top (@limit) r.seq
         from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5) and r.locked_until is null
+        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null
         order by r.expires_at
       ) o
     ) u
   ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5) and [OutboxState].locked_until is null))
+  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5, 7) and [OutboxState].locked_until is null))
   option (loop join, force order);
 
   if exists (select 1 from @lost)
@@ -3458,6 +3773,7 @@ alter procedure [infra].[Outbox_List]
   @status_2 tinyint,
   @status_3 tinyint,
   @status_4 tinyint,
+  @status_5 tinyint,
   @leased bit,
   @topic nvarchar(255),
   @source nvarchar(255),
@@ -3479,7 +3795,7 @@ begin
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
   where s.seq > @after_seq
-    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4))))
+    and (@status is null or (s.status in (@status, @status_2, @status_3, @status_4, @status_5) and (s.status <> 6 or case when s.locked_until is null then 0 else 2 end in (@status, @status_2, @status_3, @status_4, @status_5))))
     and (@leased is null or case when s.locked_until is not null then 1 else 0 end = @leased)
     and (@topic is null or m.topic = @topic)
     and (@source is null or 1 = 0)
@@ -3506,10 +3822,12 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1) then 1 else 0 end;
+
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
-    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired
+    sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[OutboxState] s
   group by s.status, case when s.locked_until is not null then 1 else 0 end;
 end
@@ -3536,7 +3854,8 @@ begin
     select min(s.visible_at) as visible_at
     from [infra].[OutboxState] s
     where s.status = 2 and s.visible_at <= @now
-  ) d;
+  ) d
+  where not exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1);
 end
 go
 
@@ -3552,6 +3871,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1) return 0;
   if exists (
     select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now
@@ -3561,6 +3881,12 @@ begin
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
   if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (
+    select 1 from [infra].[OutboxControls] c
+    where c.paused = 0 and exists (
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+    )
+  ) return 1;
   return 0;
 end
 go
@@ -3913,6 +4239,232 @@ begin
   from [infra].[oncebox_operations] o
   where o.queue = N'outbox:Outbox'
   order by o.started_at desc, o.id desc;
+end
+go
+
+if object_id(N'[infra].[Outbox_ApplyControls]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_ApplyControls] as return 0')
+go
+
+alter procedure [infra].[Outbox_ApplyControls]
+  @given_now datetime2(3) = null,
+  @owner uniqueidentifier,
+  @items nvarchar(max),
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  declare @now datetime2(3);
+  declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
+  declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
+  declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
+  declare @controls table (
+    id bigint not null primary key,
+    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    paused bit not null,
+    per_second float null,
+    tokens float not null,
+    refilled_at datetime2(3) not null
+  );
+  declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
+  select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
+  from [infra].[OutboxControls] c with (updlock, rowlock, index([OutboxControls_PK]))
+  order by c.id;
+
+  set @now = coalesce(@given_now, sysutcdatetime());
+
+  insert into @parked (seq, control, due_at)
+  select p.seq, p.control, p.due_at
+  from (
+    select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
+        select top (1) c.id
+        from @controls c
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        order by c.paused desc, c.id
+      ) as control
+    from openjson(@items) with (seq bigint '$') i
+    inner join [infra].[OutboxState] t on t.seq = i.seq
+    inner join [infra].[Outbox] m on m.seq = t.seq
+  ) p
+  where p.control is not null
+  option (loop join, force order);
+
+  update [infra].[OutboxState]
+  set status = 7, parked_by = p.control, owner = null, locked_until = null,
+    visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
+  from @parked p, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
+  option (loop join, force order);
+
+  while 1 = 1
+  begin
+    set @next = null;
+    select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
+    from @controls c
+    where c.id > @id and c.paused = 0
+    order by c.id;
+    if @next is null break;
+    set @id = @next;
+    set @burst = case when @per_second > 1 then @per_second else 1 end;
+    set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
+    set @tokens = case
+      when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
+      else @burst
+    end;
+    set @most = case
+      when @per_second is null then 500
+      when @tokens < @limit then cast(floor(@tokens) as int)
+      else @limit
+    end;
+
+    update [infra].[OutboxState]
+    set status = case when [OutboxState].crashes > 0 then 2 else 1 end
+    from (
+      select top (@most) r.seq
+      from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 7 and r.parked_by = @id
+      order by r.visible_at, r.seq
+    ) p, [infra].[OutboxState] with (rowlock)
+    where [OutboxState].seq = p.seq and [OutboxState].status = 7
+    option (loop join, force order);
+
+    set @count = @@rowcount;
+    set @freed = @freed + @count;
+
+    if @per_second is null
+    begin
+      set @returned = @returned + @count;
+      if exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked])) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+      else delete from [infra].[OutboxControls] where id = @id;
+    end
+    else
+    begin
+      set @tokens = @tokens - @count;
+      update [infra].[OutboxControls] set tokens = @tokens, refilled_at = @now where id = @id;
+      set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
+      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked])) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+    end
+  end
+
+  update [infra].[OutboxState]
+  set parked_by = null
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].parked_by is not null
+  option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
+
+  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[OutboxState] s on s.seq = i.seq
+  where s.owner = @owner and s.status = 2
+  option (loop join, force order);
+
+  select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
+end
+go
+
+if object_id(N'[infra].[Outbox_PutControl]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_PutControl] as return 0')
+go
+
+alter procedure [infra].[Outbox_PutControl]
+  @now datetime2(3) = null,
+  @scope nvarchar(10),
+  @name nvarchar(255),
+  @paused bit,
+  @per_second float,
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  update [infra].[OutboxControls] with (updlock, serializable)
+  set paused = coalesce(@paused, paused),
+    per_second = coalesce(@per_second, per_second),
+    who = @who,
+    changed_at = @now
+  where scope = @scope and name = @name;
+
+  if @@rowcount = 0
+    insert into [infra].[OutboxControls] (scope, name, paused, per_second, refilled_at, who, changed_at)
+    values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);
+
+  if @outermost = 1 commit transaction;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[OutboxControls] c
+  where c.scope = @scope and c.name = @name
+  order by c.id;
+end
+go
+
+if object_id(N'[infra].[Outbox_EndControl]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_EndControl] as return 0')
+go
+
+alter procedure [infra].[Outbox_EndControl]
+  @now datetime2(3) = null,
+  @scope nvarchar(10),
+  @name nvarchar(255),
+  @paused bit,
+  @who nvarchar(255)
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @ended int;
+
+  update [infra].[OutboxControls]
+  set paused = case when @paused = 1 then 0 else paused end,
+    per_second = case when @paused = 1 then per_second end,
+    who = @who,
+    changed_at = @now
+  where scope = @scope and name = @name and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
+
+  set @ended = @@rowcount;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[OutboxControls] c
+  where c.scope = @scope and c.name = @name and @ended = 1
+  order by c.id;
+end
+go
+
+if object_id(N'[infra].[Outbox_Controls]', N'P') is null
+  exec(N'create procedure [infra].[Outbox_Controls] as return 0')
+go
+
+alter procedure [infra].[Outbox_Controls]
+as
+begin
+  set nocount on;
+  set xact_abort on;
+
+  select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+  ) as parked
+  from [infra].[OutboxControls] c
+  order by c.id;
 end
 go
 

@@ -23,12 +23,14 @@ grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_s
 grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to oncebox_functions;
 -- The failed attempts of messages.
 grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
+-- Pauses and limits: claims keep to them, count the tokens of limits, and delete what has ended. Operators add them.
+grant select, update, delete on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_functions;
 -- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;
 grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_functions;
 
--- Operators: people and jobs that discard and replay dead messages. Grant the role to their users:
+-- Operators: people and jobs that discard and replay dead messages, pause topics and limit them. Grant the role to their users:
 --   grant oncebox_operators to alice;
 -- The functions cannot do it: every such operation begins with a record in a table that only operators write.
 do $$
@@ -45,6 +47,7 @@ grant select, insert, update, delete on "infra"."inbox", "infra"."outbox" to onc
 grant select, insert, update, delete on "infra"."inbox_state", "infra"."outbox_state" to oncebox_operators;
 grant select, insert on "infra"."inbox_done", "infra"."outbox_done" to oncebox_operators;
 grant select, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_operators;
+grant select, insert, update, delete on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_operators;
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_operators;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_operators;
 grant select, insert, delete on "infra"."inbox_pending_arrivals", "infra"."outbox_pending_arrivals" to oncebox_operators;

@@ -15,6 +15,7 @@ begin
 end;
 
 grant execute on [infra].[Inbox_Claim] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_ApplyControls] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Ack] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Abandon] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Fail] to [$(FunctionsUser)];
@@ -30,6 +31,7 @@ grant execute on [infra].[Inbox_CountDead] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_List] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Stats] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_OldestDue] to [$(FunctionsUser)];
+grant execute on [infra].[Inbox_Controls] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Receive] to [$(FunctionsUser)];
@@ -45,6 +47,7 @@ grant execute on [infra].[Inbox_InspectKey] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_PurgeKeys] to [$(FunctionsUser)];
 
 grant execute on [infra].[Outbox_Claim] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_ApplyControls] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Ack] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Abandon] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Fail] to [$(FunctionsUser)];
@@ -60,6 +63,7 @@ grant execute on [infra].[Outbox_CountDead] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_List] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Stats] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_OldestDue] to [$(FunctionsUser)];
+grant execute on [infra].[Outbox_Controls] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
@@ -70,7 +74,7 @@ grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_MakeDue] to [$(FunctionsUser)];
 
--- Operators: people and jobs that discard and replay dead messages. Add them to the role:
+-- Operators: people and jobs that discard and replay dead messages, pause topics and limit them. Add them to the role:
 --   alter role oncebox_operators add member [alice];
 -- The functions' user has no right to any of this.
 if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
@@ -91,6 +95,10 @@ grant execute on [infra].[Inbox_AddOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Operations] to [oncebox_operators];
+grant execute on [infra].[Inbox_Controls] to [oncebox_operators];
+grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
+grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
+grant execute on [infra].[Inbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
 grant execute on [infra].[Inbox_ReceiveKeyed] to [oncebox_operators];
 grant execute on [infra].[Inbox_Mark] to [oncebox_operators];
@@ -110,5 +118,9 @@ grant execute on [infra].[Outbox_AddOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_Operations] to [oncebox_operators];
+grant execute on [infra].[Outbox_Controls] to [oncebox_operators];
+grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
+grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
+grant execute on [infra].[Outbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
 grant execute on [infra].[Outbox_EnqueueKeyed] to [oncebox_operators];

@@ -52,6 +52,7 @@ function sumOf<State extends string>(
     counts: Object.fromEntries(states.map((state) => [state, sum(state)])) as Record<State, number>,
     due: all.reduce((total, { due }) => total + due, 0),
     oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
+    parked: all.reduce((total, { parked }) => total + parked, 0),
     expired: all.reduce((total, { expired }) => total + expired, 0),
   };
 }

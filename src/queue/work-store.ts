@@ -1,3 +1,4 @@
+import type { Controls } from "./controls.js";
 import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
 import type { OwnerToken } from "./owner-token.js";
@@ -107,8 +108,10 @@ export interface ReplayOptions extends CallOptions {
 
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
-  /** Messages that could be claimed right now. */
+  /** Messages that could be claimed right now. None while the whole queue is paused. */
   readonly due: number;
+  /** Messages that wait for a pause or a limit. */
+  readonly parked: number;
   /** How long the oldest due message has been waiting; null when none is due. */
   readonly oldestDueAgeMs: number | null;
   /** The part of the dead messages whose expiry has passed. */
@@ -161,7 +164,8 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * saves a query.
  */
 export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
-  extends DeadLetters<Key> {
+  extends DeadLetters<Key>,
+    Controls {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */

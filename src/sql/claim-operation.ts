@@ -1,10 +1,19 @@
+import { sleep } from "../base/wait.js";
 import { requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
+import { applyControls } from "./apply-controls.js";
 import { defaults } from "./defaults.js";
 import type { Rows } from "./dialect.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { reasonOf } from "./reasons.js";
+
+/** A claim that finds only messages that wait for a limit waits for the next token: this long at most, so that a run goes on. */
+const longestTokenWaitMs = 1_000;
+/** At a limit of hundreds per second, each token for itself would be a round trip. */
+const shortestTokenWaitMs = 50;
+/** The first claims after a pause set a whole backlog aside, batch by batch. The next claim goes on with it. */
+const longestParkingMs = 5_000;
 
 export function claimOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(
   parts: QueueParts<Key, Message, State>,
@@ -15,6 +24,7 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
   const messagesOf = (rows: Rows, owner: string): Message[] => {
     const claimed: Message[] = [];
     for (const row of rows) {
+      if (row.seq === null) continue;
       const verdict = row.verdict ?? "claimed";
       if (verdict === "claimed") claimed.push(shape.toMessage(row, db.dialect, owner));
       else announceDead([shape.keyOf(row)], reasonOf(verdict));
@@ -29,13 +39,31 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
       const limit = claim.batchSize ?? defaults.batchSize;
       requireDuration(leaseMs, "leaseMs");
       requireBatchSize(limit);
+      const startedAt = performance.now();
+      let hasWaited = false;
       for (;;) {
         const rows = await runner.execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
         const claimed = messagesOf(rows, owner);
-        options.logger.debug("claim", { claimed: claimed.length });
-        // Where the claim made every row dead, there may be claimable messages after them.
-        if (claimed.length > 0 || rows.length === 0) return claimed;
+        const control = controlOf(rows);
+        if (control === "paused") return [];
+        const applied =
+          control === "none" ? undefined : await applyControls(parts, owner, claimed, limit, claim);
+        const kept = applied === undefined ? claimed : claimed.filter(({ seq }) => applied.kept.has(seq));
+        options.logger.debug("claim", { claimed: kept.length });
+        if (kept.length > 0 || rows.length === 0) return kept;
+        if (applied !== undefined && performance.now() - startedAt > longestParkingMs) return kept;
+        // Where the claim made every row dead, or a control parked or freed some, there may be claimable messages after them.
+        if (applied === undefined || rows[0]!.seq !== null || applied.freed > 0) continue;
+        if (hasWaited || applied.waitMs === null || applied.waitMs > longestTokenWaitMs) return kept;
+        hasWaited = true;
+        await sleep(Math.max(applied.waitMs, shortestTokenWaitMs), claim.signal);
       }
     },
   };
+}
+
+/** What the rows of a claim say of controls. See the statement `claim`. */
+function controlOf([row]: Rows): "none" | "some" | "paused" {
+  if (row === undefined || row.controlled === null || row.controlled === undefined) return "none";
+  return Number(row.controlled) === 2 ? "paused" : "some";
 }

@@ -20,6 +20,7 @@ import type { Fault } from "./transient-retry.js";
  * | released                | held; owner and locked_until are null; visible_at is the time of the release | ready; reclaimable_at is null |
  * | marked Processing       | held; owner and locked_until are null; visible_at is the end of time | held; visible_at is not read |
  * | blocked, not the head   | blocked; it becomes ready when it is the head of its partition queue |                                   |
+ * | parked                  | parked; parked_by is the control; visible_at is the time from which it was due; owner and locked_until are null | and reclaimable_at |
  * | done                    | done; processed_at, processed_by; owner and locked_until are null | no state row; a row in `_done`       |
  * | dead                    | dead; last_error; owner and locked_until are null                |                                       |
  * | dead, its expiry is told | dead; last_error; owner; locked_until is when another process may tell it |                              |
@@ -28,6 +29,9 @@ import type { Fault } from "./transient-retry.js";
  *
  * Keys belong to an inbox store (src/service): the dispatcher neither claims, reaps, expires nor purges them. Their lease is
  * decided by locked_until alone.
+ *
+ * parked_by of a ready or held message is its pass: it has passed the limits up to this control. A claim that returns the
+ * message empties it, so that retries count too. See docs/decisions/0020.
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -52,6 +56,7 @@ export const status = {
   blocked: 5,
   /** Inbox only: a key of an inbox store that was acquired and not finished. */
   leased: 6,
+  parked: 7,
 } as const;
 
 /**
@@ -79,12 +84,28 @@ export interface OperatorStatements {
   readonly moveOperation: SqlStatement;
   /** → the operations of this queue, the newest first */
   readonly operations: SqlStatement;
+  /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control, as `controls` does */
+  readonly putControl: SqlStatement;
+  /** Ends the pause, when `:paused` is true, or else the limit → the control as it is then; none when there was none */
+  readonly endControl: SqlStatement;
 }
 
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
 export interface QueueStatements extends DeadStatements {
-  /** → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now). */
+  /**
+   * → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now), and with
+   * `controlled`: null when the queue has no control. When it has, and nothing was claimed, one row without `seq`: its
+   * `controlled` is 2 when the whole queue is paused.
+   */
   readonly claim: SqlStatement;
+  /**
+   * After a claim that returned `controlled`. Of the claimed messages in `:items`, parks those that a control applies to;
+   * frees parked ones: of a limit as many as it has tokens, `:limit` at most, of a control that has ended a batch; and
+   * deletes ended controls that have none left → one row: `kept`, a JSON array of the row numbers that `:owner` still
+   * holds; `freed`; `returned`, the part of it whose control has ended; `ending`, the number of ended controls that are
+   * left; `wait_ms` until a limit has its next token, null when no message waits for one
+   */
+  readonly applyControls: SqlStatement;
   /** → seq of each message that changed; or one row: `all_changed` when all of `:count` changed, and otherwise their `seqs` */
   readonly ack: SqlStatement;
   /** → seq, dead */
@@ -107,10 +128,12 @@ export interface QueueStatements extends DeadStatements {
   readonly attempts: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
-  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry) */
+  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue) */
   readonly stats: SqlStatement;
-  /** → one row: oldest_due_ms. It reads only messages that are not finished. */
+  /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
+  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
+  readonly controls: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }
@@ -212,7 +235,7 @@ export interface Dialect extends ReceivingDialect {
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
   readonly operators: (names: QueueNames) => OperatorStatements;
-  /** → queue: "inbox" and "outbox", each when a claim could find something in it. A dispatcher polls many databases with it. */
+  /** → queue: "inbox" and "outbox", each when a claim could find something in it or has to free parked messages. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;
   /** Re-created by every migrate (stored procedures, views). */

@@ -114,7 +114,10 @@ export const inboxShape: QueueShape<InboxKey, InboxMessage, InboxState> = {
   rowsIn: (state) =>
     ({
       Seen: { statuses: [status.seen, status.leased], leased: null },
-      Processing: { statuses: [status.ready, status.held, status.blocked, status.leased], leased: null },
+      Processing: {
+        statuses: [status.ready, status.held, status.blocked, status.leased, status.parked],
+        leased: null,
+      },
       Done: { statuses: [status.done], leased: null },
       Dead: { statuses: [status.dead], leased: null },
     })[state],
@@ -137,7 +140,7 @@ export const outboxShape: QueueShape<OutboxKey, OutboxMessage, OutboxState> = {
   },
   rowsIn: (state) =>
     ({
-      Ready: { statuses: [status.ready, status.held, status.blocked], leased: false },
+      Ready: { statuses: [status.ready, status.held, status.blocked, status.parked], leased: false },
       InProgress: { statuses: [status.ready, status.held], leased: true },
       Done: { statuses: [status.done], leased: null },
       Failed: { statuses: [status.dead], leased: null },

@@ -2,6 +2,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
 import { claimOperation } from "./claim-operation.js";
+import { controlOperations } from "./control-operations.js";
 import { deadOperations } from "./dead-operations.js";
 import { discardOperation } from "./discard-operation.js";
 import type { SqlExecutor } from "./driver.js";
@@ -69,5 +70,6 @@ export function createQueueStore<
     ...deadOperations(parts),
     ...operatorOperations(parts, operators, records),
     ...discardOperation(parts, operators, records),
+    ...controlOperations(parts, operators, kind),
   };
 }

@@ -3,6 +3,7 @@ import { optionalCount, requireBatchSize } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
+import { status as statuses } from "./dialect.js";
 import type { SqlParams } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import { checkAges, filterParams } from "./message-filter.js";
@@ -21,14 +22,15 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     checkAges(filter);
     if (filter.state !== undefined && !shape.states.includes(filter.state))
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
-    const { statuses, leased } =
+    const { statuses: codes, leased } =
       filter.state === undefined ? { statuses: [], leased: null } : shape.rowsIn(filter.state);
-    const [status = null, second = status, third = status, fourth = status] = statuses;
+    const [status = null, second = status, third = status, fourth = status, fifth = status] = codes;
     return {
       status,
       status_2: second,
       status_3: third,
       status_4: fourth,
+      status_5: fifth,
       leased,
       ...filterParams(filter),
       after_seq: filter.after ?? 0,
@@ -63,17 +65,20 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       const rows = await runner.execute(statements.stats, {}, call);
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
       let due = 0;
+      let parked = 0;
       let expired = 0;
       let oldestDueAgeMs: number | null = null;
       for (const row of rows) {
         const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
         counts[state] += Number(row.count);
-        due += Number(row.due);
+        if (Number(row.status) === statuses.parked) parked += Number(row.count);
+        if (isTrue(row.paused)) parked += Number(row.due);
+        else due += Number(row.due);
         expired += Number(row.expired);
         const age = ageOf(row.oldest_due_ms);
-        if (age !== null) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+        if (age !== null && !isTrue(row.paused)) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
       }
-      return { counts, due, oldestDueAgeMs, expired };
+      return { counts, due, parked, oldestDueAgeMs, expired };
     },
 
     async oldestDueAgeMs(call = {}) {

@@ -1,5 +1,6 @@
 import { describe } from "vitest";
 import { type ContractHarness, useDatabase } from "./harness.js";
+import { partitionControlTests } from "./partitions/controls.js";
 import { deadInPartitionTests } from "./partitions/dead.js";
 import { keyTests } from "./partitions/keys.js";
 import { orderTests } from "./partitions/order.js";
@@ -13,5 +14,6 @@ export function partitionContract(harness: ContractHarness): void {
     deadInPartitionTests(database);
     keyTests(database);
     transactionTests(database);
+    partitionControlTests(database);
   });
 }

@@ -16,6 +16,7 @@ import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../../src/testing/index.js";
 import { root } from "./aws-stack.js";
+import { keepToControls } from "./keep-to-controls.js";
 import { liveAKeysLife } from "./key-life.js";
 import { type OwnDatabase, ownDatabase, query } from "./own-database.js";
 
@@ -161,7 +162,7 @@ describe("the functions' user on PostgreSQL", () => {
     expect(names(granted)).toEqual(names(tables).filter((name) => !name.startsWith("oncebox_")));
   });
 
-  it("ADD-02 leaves discarding and replaying by filter to operators, whose role may do it and nothing else", async () => {
+  it("ADD-02 ADD-17 leaves discarding, replaying by filter and pausing to operators, whose role may do it and nothing else", async () => {
     const inbox = createInbox(db);
     const keys = ["1", "2", "3", "4"].map((messageId) => ({ source: "dead", messageId }));
     await inbox.enqueue(
@@ -185,6 +186,8 @@ describe("the functions' user on PostgreSQL", () => {
       await operated.editAndReplay(keys[1]!, { payload: "{}" }, by);
       expect(await replayDead(operated, { source: "dead" }, by)).toMatchObject({ done: 2 });
       expect(await operated.operations()).toHaveLength(3);
+      await keepToControls(createOutbox(db), createOutbox(own));
+      await expect(inbox.pause("all", by)).rejects.toMatchObject({ code: "42501" });
       for (const sql of [
         "drop table infra.inbox",
         "delete from infra.oncebox_operations",

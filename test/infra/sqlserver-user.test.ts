@@ -19,6 +19,7 @@ import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
+import { keepToControls } from "./keep-to-controls.js";
 import { liveAKeysLife } from "./key-life.js";
 
 const url = inject("sqlServerUrl");
@@ -66,7 +67,9 @@ describe("the functions' user on SQL Server, as it is written", () => {
     ];
     expect(ofOperators.map(([, name]) => name)).toEqual(expect.arrayContaining([...operatorProcedures()]));
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
-    expect((await script()).replace(/^--.*$/gm, "")).not.toMatch(/sp_addrolemember|alter role|control|db_/i);
+    expect((await script()).replace(/^--.*$/gm, "")).not.toMatch(
+      /sp_addrolemember|alter role|\bcontrol\b|db_/i,
+    );
   });
 });
 
@@ -226,6 +229,13 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect((await outbox.replay([out[1]!])).changed).toHaveLength(1);
     expect((await inbox.stats()).counts.Dead).toBe(1);
     expect(await inbox.oldestDueAgeMs()).toBeGreaterThan(0);
+  });
+
+  it("ADD-17 FUN-10 keeps to the pauses and limits of operators, and can set none", async () => {
+    const options = { schema: admin.schema! };
+    const [outbox, operated] = [createOutbox(db, options), createOutbox(admin.db, options)];
+    await keepToControls(outbox, operated);
+    await expect(outbox.pause("all", { by: "a function" })).rejects.toThrow();
   });
 
   it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {

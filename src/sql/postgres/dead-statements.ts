@@ -3,6 +3,7 @@ import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
+import { controlStatements } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, quote } from "./names.js";
 import { leavePartitions } from "./partitions.js";
@@ -144,5 +145,6 @@ where queue = ${queue}
 order by started_at desc, id desc
 limit (select :limit::int)`,
     ),
+    ...controlStatements(n),
   };
 }

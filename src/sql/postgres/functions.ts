@@ -110,7 +110,7 @@ begin
     return case when v_changed then 'conflict' when v_status = ${status.done} then 'done' else 'duplicate' end;
   end if;
 
-  if v_is_same and v_status in (${status.ready}, ${status.blocked}) then
+  if v_is_same and v_status in (${status.ready}, ${status.blocked}, ${status.parked}) then
     update ${n.message} m
     set last_seen_at = v_now, deliveries = m.deliveries + 1, content_changed = false
     where m.seq = v_seq;
@@ -132,7 +132,7 @@ begin
       reclaimable_at = null, visible_at = coalesce(p_due_at, v_now), expires_at = p_expires_at
     where s.seq = v_seq;
     if v_key is not null then insert into ${pendingArrivals(n)} (seqs) values (array[v_seq]); end if;
-  elsif v_status in (${status.ready}, ${status.blocked})
+  elsif v_status in (${status.ready}, ${status.blocked}, ${status.parked})
     and (p_due_at is distinct from v_due_at or p_expires_at is distinct from v_expires_at) then
     -- A lease stays as it is and a back-off that has begun is not cut short. An expiry that a replay removed is not
     -- set again by the same delivery.

@@ -13,3 +13,6 @@ export const doneTable = (n: QueueNames): string => n.object("_done");
 
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames): string => n.object("_attempts");
+
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("_controls");

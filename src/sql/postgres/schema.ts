@@ -6,6 +6,7 @@ import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
+import { applyControlsFunction, createControls } from "./controls.js";
 import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
@@ -37,7 +38,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   died_at timestamptz,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate "C"
+  error_group varchar(16) collate "C",
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;
@@ -88,6 +91,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         doneRows(n),
         attemptRows(n),
+        ...createControls(n),
         ...partitionTables(n),
       ],
     },
@@ -115,6 +119,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         doneRows(n),
         attemptRows(n),
+        ...createControls(n),
         ...partitionTables(n),
       ],
     },
@@ -189,11 +194,12 @@ export const routines = (n: QueueNames): readonly string[] =>
     ? [
         inboxView(n),
         recordAttemptsFunction(n),
+        applyControlsFunction(n),
         ...partitionFunctions(n),
         ...inboxFunctions(n),
         ...keyFunctions(n),
       ]
-    : [outboxView(n), recordAttemptsFunction(n), ...partitionFunctions(n)];
+    : [outboxView(n), recordAttemptsFunction(n), applyControlsFunction(n), ...partitionFunctions(n)];
 
 export const sentView = (n: QueueNames): readonly string[] => [
   `create or replace view ${n.object("_sent")} as

@@ -12,6 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
+import { applyControls, controlled, isPaused, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
@@ -114,19 +115,19 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
-      `with due as (
+      `with ${controlled(n)}, due as (
   select s.ctid as row_id, s.visible_at, s.seq, s.attempt, s.locked_until, s.owner,
     s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
-  limit (select :limit::int)
+  limit (select case when control.controlled = 2 then 0 else :limit::int end from control)
   for update skip locked
 ), picked as (
   select * from due
   order by alone desc, visible_at, seq
   limit (select case when bool_or(alone) then 1 else :limit::int end from due)
-)
+), claimed as (
 update ${n.state} s
 set status = case when ${dies} then ${status.dead} else ${status.ready} end,
   attempt = s.attempt + (${hasLease})::int,
@@ -159,8 +160,15 @@ returning ${claimedRow(n)},
     }
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
-  end as verdict`,
+  end as verdict
+)
+select claimed.*, control.controlled
+from control
+left join claimed on true
+where claimed.seq is not null or control.controlled is not null`,
     ),
+    applyControls: applyControls(n),
+    controls: readControls(n),
     ack: statement(
       "ack",
       `with finished as (
@@ -242,7 +250,7 @@ returning s.seq`,
       `with ended as (
   select s.seq, s.attempt, s.locked_until, s.owner
   from ${n.state} s
-  where s.status in (${status.ready}, ${status.blocked})
+  where s.status in (${status.ready}, ${status.blocked}, ${status.parked})
     and case when ${hasLease} then s.locked_until < ${now} else s.expires_at <= ${now} end
   limit (select :limit::int)
   for update skip locked
@@ -256,7 +264,8 @@ returning s.seq`,
     last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
     error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
-    died_at = ${diedAt}
+    died_at = ${diedAt},
+    parked_by = null
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -328,7 +337,7 @@ where ${byKey(n)}`,
 ${messages(n)}
 where m.seq > :after_seq::bigint
   and (:status::int is null
-    or case when :status::int = ${status.done} then s.seq is null else ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int"])} end)
+    or case when :status::int = ${status.done} then s.seq is null else ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])} end)
   and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
   and (:topic::text is null or m.topic = :topic)
   and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
@@ -354,18 +363,19 @@ order by a.number`,
       `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
-  (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired
+  (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired,
+  (select ${isPaused(n)}) as paused
 from ${n.state} s
 group by s.status, s.locked_until is not null
 union all
-select ${status.done}, false, count(*)::float8, 0, null, 0
+select ${status.done}, false, count(*)::float8, 0, null, 0, false
 from ${doneTable(n)}`,
     ),
     oldestDue: statement(
       "oldest_due",
       `select (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at))) * 1000)::float8 as oldest_due_ms
 from ${n.state} s
-where ${claimable}`,
+where ${claimable} and not ${isPaused(n)}`,
     ),
     replay: statement(
       "replay",

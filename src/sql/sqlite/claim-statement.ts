@@ -4,8 +4,9 @@ import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { reasonGroups, reasons } from "../reasons.js";
-import { backoff, isUnclaimed, lease, limit, now, stateColumns } from "./expressions.js";
-import { cursorTable } from "./names.js";
+import { controlled, isPaused } from "./controls.js";
+import { backoff, isUnclaimed, lease, limit, now, stateColumns, unclaimed } from "./expressions.js";
+import { controlsTable, cursorTable } from "./names.js";
 import { removeDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -69,7 +70,7 @@ const onlyUnclaimed = (n: QueueNames) => `not exists (${returned(n)}) and not ex
 
 /** Row numbers as a JSON array, unless only unclaimed messages are due. A message with two crashes is claimed alone. */
 const pickedSeqs = (n: QueueNames) => `case
-  when ${onlyUnclaimed(n)} then '[]'
+  when ${isPaused(n)} or (${onlyUnclaimed(n)}) then '[]'
   else coalesce(
     (select json_array(seq) from (${suspect(n)})),
     (select json_group_array(seq) from (${inOrder(n)}))
@@ -129,7 +130,15 @@ interface ClaimedColumns {
 
 const row = (n: QueueNames, columns: ClaimedColumns) => `select m.seq, m.topic, m.payload,
   ${n.kind === "inbox" ? "m.source" : "m.id"}, m.message_id, m.${bornAt(n)}, ${columns.visibleAt} as next_attempt_at,
-  ${columns.lockedUntil} as locked_until, ${columns.rareColumns} as rare_columns, ${columns.verdict} as verdict`;
+  ${columns.lockedUntil} as locked_until, ${columns.rareColumns} as rare_columns, ${columns.verdict} as verdict,
+  ${controlled(n)} as controlled`;
+
+/** A row that only says that there are controls, when nothing is due or the whole queue is paused. */
+const onlyControlled = (
+  n: QueueNames,
+) => `select null, null, null, null, null, null, null, null, null, null, ${controlled(n)}
+where exists (select 1 from ${controlsTable(n)})
+  and (${isPaused(n)} or (${onlyUnclaimed(n)} and not exists (select 1 ${unclaimed(n)})))`;
 
 /**
  * A subselect is computed once for all rows. When only unclaimed messages are due, nothing is sorted and no state is
@@ -142,7 +151,7 @@ ${row(n, {
   rareColumns: `case when not (${isPlain(n)}) then ${rareColumns(n)} end`,
   verdict: "null",
 })}
-${unclaimedIf(n, onlyUnclaimed(n))}
+${unclaimedIf(n, `not ${isPaused(n)} and ${onlyUnclaimed(n)}`)}
 )
 union all
 ${row(n, {
@@ -159,7 +168,9 @@ ${row(n, {
 })}
 from json_each(${pickedSeqs(n)}) picked
 cross join ${n.message} m on m.seq = picked.value
-left join ${n.state} s on s.seq = m.seq`;
+left join ${n.state} s on s.seq = m.seq
+union all
+${onlyControlled(n)}`;
 
 /**
  * Moves the cursor to just before the first unclaimed message that the claim leaves. If the last claimed message was
@@ -179,14 +190,14 @@ set seq = coalesce(
   ),
   (select max(seq) from ${n.message})
 )
-where seq < (select max(seq) from ${n.message})`;
+where seq < (select max(seq) from ${n.message}) and not ${isPaused(n)}`;
 
 const leaseRows = (
   n: QueueNames,
 ) => `insert into ${n.state} as s (seq, status, visible_at, locked_until, owner)
 select value, ${status.held}, ${unclaimedVisibleAt}, ${now} + ${lease}, :owner
 from json_each(:seqs)
-where true
+where value is not null
 on conflict (seq) do update
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${claimed.attempt},

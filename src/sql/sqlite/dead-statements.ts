@@ -2,6 +2,7 @@ import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames, queueId } from "../names.js";
+import { controlStatements } from "./controls.js";
 import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
 import { inSchema } from "./names.js";
 import { steps } from "./steps.js";
@@ -108,5 +109,6 @@ returning ${operation}`,
       "operations",
       `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
     ),
+    ...controlStatements(n),
   };
 }

@@ -73,12 +73,12 @@ export const isFreeKey = (time: string) =>
 export const awaitsDelivery = (time: string) =>
   `(status = ${status.seen} or (status = ${status.held} and visible_at = ${endOfTime}) or ${isFreeKey(time)})`;
 
-/** Not leased: it waits for its time, for the head of its partition queue, or came back from a worker. */
-export const isWaiting = `(status in (${status.ready}, ${status.blocked})
+/** Not leased: it waits for its time, for the head of its partition queue or for a control, or came back from a worker. */
+export const isWaiting = `(status in (${status.ready}, ${status.blocked}, ${status.parked})
     or (status = ${status.held} and locked_until is null and visible_at < ${endOfTime}))`;
 
 /** The rows of the index of expiries. A query uses the index only where it has this condition word for word. */
-export const hasExpiry = `expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.dead})`;
+export const hasExpiry = `expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.dead}, ${status.parked})`;
 
 /** The status of the message that an upsert found; null when it is unclaimed. */
 export const foundStatus = (n: QueueNames) =>

@@ -26,7 +26,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = case when s.expires_at <= ${now} then ${literal(reasons.expired)} else ${literal(reasons.leaseExpired)} end,
   error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
-  died_at = case when ${dies} then ${now} else s.died_at end
+  died_at = case when ${dies} then ${now} else s.died_at end,
+  parked_by = null
 where s.seq in (
   select seq from (
     select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit ${limit}

@@ -24,3 +24,6 @@ export const partitionQueue = (n: QueueNames) => n.object("PartitionQueue");
 
 /** The failed attempts of messages. An ack writes nothing here. */
 export const attemptsTable = (n: QueueNames) => n.object("Attempts");
+
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames) => n.object("Controls");

@@ -1,11 +1,12 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { hasStatus } from "../shown-status.js";
+import { isPaused } from "./controls.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
 import { attemptsTable, cursorTable } from "./names.js";
 import { steps } from "./steps.js";
 
-const listed = [":status", ":status_2", ":status_3", ":status_4"];
+const listed = [":status", ":status_2", ":status_3", ":status_4", ":status_5"];
 
 type ReadStatements = Pick<QueueStatements, "resolve" | "get" | "attempts" | "list" | "stats" | "oldestDue">;
 
@@ -97,9 +98,9 @@ limit ${limit}`,
 unclaimed (count) as materialized (
   select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
 )
-select status, leased, count, due, oldest_due_ms, expired from known
+select status, leased, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
 union all
-select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}, 0
+select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
 from unclaimed
 where count > 0`,
   ),
@@ -112,6 +113,7 @@ from (
   select ${now} - min(visible_at) from ${n.state} where status = ${status.held} and visible_at <= ${now}
   union all
   select ${oldestUnclaimedMs(n)}
-)`,
+)
+where not ${isPaused(n)}`,
   ),
 });

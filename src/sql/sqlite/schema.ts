@@ -6,6 +6,7 @@ import { bornAt, type QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { createAttempts } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
@@ -37,7 +38,9 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   died_at integer,
   last_error text,
   -- the same for errors that differ in ids and numbers only
-  error_group text
+  error_group text,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by integer
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */
@@ -158,6 +161,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        ...createControls(n),
         insertTrigger(n),
         redeliveryTrigger(n),
         deleteTrigger(n),
@@ -187,6 +191,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...createCursor(n),
         ...createPartitionQueue(n),
         ...createAttempts(n),
+        ...createControls(n),
         insertTrigger(n),
         deleteTrigger(n),
       ],

@@ -7,6 +7,7 @@ import {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
+import { applyControls, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import {
   endOfTime,
@@ -29,6 +30,8 @@ import { steps } from "./steps.js";
 
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
   claim: claimStatement(n, blockOnDead),
+  applyControls: applyControls(n),
+  controls: readControls(n),
   ...settleStatements(n, blockOnDead),
   ...maintainStatements(n, blockOnDead),
   ...readStatements(n),

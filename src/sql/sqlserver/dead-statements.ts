@@ -1,6 +1,7 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
+import { controlStatements } from "./controls.js";
 import { signatures } from "./signatures.js";
 
 export const deadStatements = (n: QueueNames): DeadStatements => ({
@@ -15,4 +16,5 @@ export const operatorStatements = (n: QueueNames): OperatorStatements => ({
   lockOperation: callProcedure(n, "lock operation", "LockOperation", signatures.LockOperation),
   moveOperation: callProcedure(n, "move operation", "MoveOperation", signatures.MoveOperation),
   operations: callProcedure(n, "operations", "Operations", signatures.Operations),
+  ...controlStatements(n),
 });

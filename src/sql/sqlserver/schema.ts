@@ -5,6 +5,7 @@ import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
 import { attemptRows } from "./attempts.js";
+import { createControls } from "./controls.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
@@ -34,6 +35,8 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
+  -- the control that has parked the message, or whose limit it has passed
+  parked_by bigint null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 
@@ -50,7 +53,7 @@ const stateIndexes = (n: QueueNames) => [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
       ]
     : []),
-  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
+  `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`,
 ];
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
@@ -84,6 +87,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        ...createControls(n),
       ],
     },
   ],
@@ -111,6 +115,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        ...createControls(n),
       ],
     },
   ],

@@ -26,6 +26,7 @@ const parameterTypes = {
   status_2: "tinyint",
   status_3: "tinyint",
   status_4: "tinyint",
+  status_5: "tinyint",
   leased: "bit",
   topic: "nvarchar(255)",
   older_than_ms: "float",
@@ -46,6 +47,10 @@ const parameterTypes = {
   done: "bigint",
   last_seq: "bigint",
   ended: "bit",
+  scope: "nvarchar(10)",
+  name: "nvarchar(255)",
+  paused: "bit",
+  per_second: "float",
 } as const;
 
 export type ParameterName = keyof typeof parameterTypes;
@@ -62,6 +67,7 @@ const content = ["topic", "payload", "correlation_id", "headers", "due_at", "exp
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
 export const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
+  ApplyControls: ["given_now", "owner", "items", "limit"],
   Ack: ["now", "owner", "items", "processed_by"],
   Abandon: ["now", "owner", "items", "max_attempts", ...backoff, "blocks"],
   Fail: ["now", "owner", "items", "error", "error_group", "blocks"],
@@ -73,7 +79,7 @@ export const signatures = {
   GetByKey: ["source", "message_id"],
   GetById: ["id"],
   List: [
-    ...(["now", "status", "status_2", "status_3", "status_4", "leased"] as const),
+    ...(["now", "status", "status_2", "status_3", "status_4", "status_5", "leased"] as const),
     ...filter,
     ...(["after_seq", "limit"] as const),
   ],
@@ -109,6 +115,9 @@ export const signatures = {
   LockOperation: ["id"],
   MoveOperation: ["now", "id", "matched", "done", "last_seq", "ended"],
   Operations: ["limit"],
+  PutControl: ["now", "scope", "name", "paused", "per_second", "who"],
+  EndControl: ["now", "scope", "name", "paused", "who"],
+  Controls: [],
   EnqueueArrivals: [],
   LeavePartition: ["items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -6,6 +6,7 @@ import type {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
+import { applyControls, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { signatures } from "./signatures.js";
 
@@ -15,6 +16,8 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   return {
     ...deadStatements(n),
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
+    applyControls: applyControls(n),
+    controls: readControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
     fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),

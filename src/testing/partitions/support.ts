@@ -13,6 +13,7 @@ import type { AnyKey, AnyMessage, AnyStore } from "../queue/support.js";
 export interface Put {
   readonly name: string;
   readonly key?: string;
+  readonly topic?: string;
   readonly dueAt?: Date;
   readonly expiresAt?: Date;
 }

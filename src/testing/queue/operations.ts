@@ -129,17 +129,41 @@ export function operationsTests(context: QueueContext): void {
     it("ADD-02 stats count each state, and what could be claimed now and for how long", async () => {
       const made = await queue();
       const { store, clock } = made;
-      expect(await store.stats()).toEqual({ counts: counts({}), due: 0, oldestDueAgeMs: null, expired: 0 });
+      expect(await store.stats()).toEqual({
+        counts: counts({}),
+        due: 0,
+        parked: 0,
+        oldestDueAgeMs: null,
+        expired: 0,
+      });
       expect(await store.oldestDueAgeMs()).toBeNull();
       await oneOfEach(made);
       // due: the fresh one; the crashed and the abandoned one wait for their back-off
       const expected = counts({ waiting: 3, held: 1, done: 1, dead: 1 });
-      expect(await store.stats()).toEqual({ counts: expected, due: 1, oldestDueAgeMs: 0, expired: 0 });
+      expect(await store.stats()).toEqual({
+        counts: expected,
+        due: 1,
+        parked: 0,
+        oldestDueAgeMs: 0,
+        expired: 0,
+      });
       clock.advance(1_500);
-      expect(await store.stats()).toEqual({ counts: expected, due: 1, oldestDueAgeMs: 1_500, expired: 0 });
+      expect(await store.stats()).toEqual({
+        counts: expected,
+        due: 1,
+        parked: 0,
+        oldestDueAgeMs: 1_500,
+        expired: 0,
+      });
       expect(await store.oldestDueAgeMs()).toBe(1_500);
       clock.advance(8_500);
-      expect(await store.stats()).toEqual({ counts: expected, due: 3, oldestDueAgeMs: 10_000, expired: 0 });
+      expect(await store.stats()).toEqual({
+        counts: expected,
+        due: 3,
+        parked: 0,
+        oldestDueAgeMs: 10_000,
+        expired: 0,
+      });
       expect(await store.oldestDueAgeMs()).toBe(10_000);
       await store.add(messages(1, { dueAt: new Date(clock().getTime() + 1_000) }));
       expect(await store.stats()).toMatchObject({
@@ -241,6 +265,10 @@ export function operationsTests(context: QueueContext): void {
         stats: () => store.stats(call),
         oldestDueAgeMs: () => store.oldestDueAgeMs(call),
         replay: () => store.replay([message!], call),
+        pause: () => store.pause("all", { by: "alice", ...call }),
+        resume: () => store.resume("all", { by: "alice", ...call }),
+        limit: () => store.limit({ perSecond: 1 }, { by: "alice", ...call }),
+        controls: () => store.controls(call),
       };
       for (const [name, aborted] of Object.entries(calls)) await expect(aborted(), name).rejects.toBe(reason);
       expect((await store.list()).messages).toEqual([message]);

@@ -1,3 +1,5 @@
+import { limitTests } from "../controls/limit.js";
+import { pauseTests } from "../controls/pause.js";
 import { attemptTests } from "../dead-letters/attempts.js";
 import { discardTests } from "../dead-letters/discard.js";
 import { deadGroupTests } from "../dead-letters/groups.js";
@@ -36,6 +38,8 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   deadGroupTests(context);
   discardTests(context);
   replayDeadTests(context);
+  pauseTests(context);
+  limitTests(context);
   observabilityTests(context);
   concurrencyTests(context);
   permissionTests(context);

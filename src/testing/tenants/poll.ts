@@ -90,4 +90,27 @@ export function pollTests(database: () => TestDatabase): void {
     await expect.poll(polled).toEqual({ inbox: false, outbox: true });
     expect(await outbox.claim({ owner })).toHaveLength(1);
   });
+
+  it("FUN-07 ADD-17 a poll finds nothing in a paused queue, and finds a limit that may have messages to free", async ({
+    skip,
+  }) => {
+    skip(database().db.dialect.pollStatement === undefined, "this dialect has no statement for a poll");
+    const { inbox, outbox, polled } = await freshTables(database());
+    const owner = newOwnerToken();
+    const by = { by: "alice" };
+    await inbox.receive(message("1"));
+    await outbox.enqueue([outgoing, outgoing]);
+    await inbox.pause("all", by);
+    expect(await polled()).toEqual({ inbox: false, outbox: true });
+    await inbox.resume("all", by);
+    expect(await polled()).toEqual({ inbox: true, outbox: true });
+    await inbox.pause({ topic: "t" }, by);
+    await inbox.claim({ owner });
+    expect(await polled()).toEqual({ inbox: false, outbox: true });
+    await outbox.limit({ topic: "t", perSecond: 0.01 }, by);
+    expect(await outbox.claim({ owner })).toHaveLength(1);
+    expect(await polled()).toEqual({ inbox: false, outbox: true });
+    await outbox.pause("all", by);
+    expect(await polled()).toEqual(nothing);
+  });
 }

@@ -4,6 +4,7 @@ import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
 import { reasonGroups, reasons } from "../../reasons.js";
 import { lostTable, pickLost, recordLost } from "../attempts.js";
+import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
 import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
 import {
@@ -65,10 +66,17 @@ from (
 where ${s}.seq = p.seq and ${s}.status = ${from} and ${s}.visible_at <= @now
 ${seekEach};`;
   const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
-  return `${prepareLease}
+  return `if ${isPaused(n)}
+begin
+  select cast(null as bigint) as seq, 2 as controlled;
+  return;
+end
+
+${prepareLease}
 ${prepareBackoff}
 ${claimedTable}
 ${lostTable}
+declare @controlled int;
 
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
@@ -100,12 +108,21 @@ ${recordLost(n, "@claimed")}
 
 ${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
+if exists (select 1 from ${controlsTable(n)} k) set @controlled = 1;
+
+if @controlled = 1 and not exists (select 1 from @claimed)
+begin
+  select cast(null as bigint) as seq, @controlled as controlled;
+  return;
+end
+
 select ${row(n, "c")},
   case
     when c.status = ${status.held} then 'claimed'
     when c.expires_at <= @now then 'expired'
     else 'exhausted'
-  end as verdict
+  end as verdict,
+  @controlled as controlled
 from @claimed c
 inner join ${n.state} s on s.seq = c.seq
 inner join ${n.message} m on m.seq = c.seq

@@ -23,7 +23,7 @@ export function reap(n: QueueNames): string {
   const dies = isDying(s);
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const expired = (t: string) =>
-    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}) and ${t}.locked_until is null`;
+    `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${t}.locked_until is null`;
   const pick = (from: string, condition: string, order: string) => `select o.seq
     from (
       select top (@limit) r.seq
@@ -47,7 +47,8 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
-  died_at = case when ${dies} then @now else ${s}.died_at end
+  died_at = case when ${dies} then @now else ${s}.died_at end,
+  parked_by = null
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
 into @reaped (seq, status, expires_at, attempt)
 from (

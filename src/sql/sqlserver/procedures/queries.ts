@@ -2,6 +2,7 @@ import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { hasStatus } from "../../shown-status.js";
 import { attemptsTable } from "../attempts.js";
+import { isPaused, mayFree } from "../controls.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { pendingArrivalsTable, readPast } from "../partitions.js";
 import { seekEach } from "./procedure.js";
@@ -41,7 +42,7 @@ export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
-  and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4"])})
+  and (@status is null or ${hasStatus("s", ["@status", "@status_2", "@status_3", "@status_4", "@status_5"])})
   and (@leased is null or ${asInt("s.locked_until is not null")} = @leased)
   and (@topic is null or m.topic = @topic)
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
@@ -56,10 +57,12 @@ option (recompile);`;
 
 export function stats(n: QueueNames): string {
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
-  return `select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
+  return `declare @paused bit = ${asInt(isPaused(n))};
+
+select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
   sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
-  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired
+  sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused
 from ${n.state} s
 group by s.status, ${asInt("s.locked_until is not null")};`;
 }
@@ -74,17 +77,20 @@ from (
   ${oldest(status.ready)}
   union all
   ${oldest(status.held)}
-) d;`;
+) d
+where not ${isPaused(n)};`;
 }
 
-/** Returns 1 when a claim would find a message. It skips locked rows like a claim, so it neither waits nor holds others up. */
+/** Returns 1 when a claim would find a message or may free one. It skips locked rows like a claim, so it neither waits nor holds others up. */
 export function due(n: QueueNames): string {
   const any = (index: string, one: number) => `exists (
   select 1 from ${n.state} r with (index(${n.bare(index)}), ${readPast})
   where r.status = ${one} and r.visible_at <= @now
 )`;
-  return `if ${any("_Ready", status.ready)} return 1;
+  return `if ${isPaused(n)} return 0;
+if ${any("_Ready", status.ready)} return 1;
 if ${any("_Held", status.held)} return 1;
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) return 1;
+if ${mayFree(n)} return 1;
 return 0;`;
 }

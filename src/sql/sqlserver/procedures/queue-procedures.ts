@@ -5,6 +5,7 @@ import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
 import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
+import { controlProcedures } from "./controls.js";
 import { deadProcedures } from "./dead.js";
 import { purge, reap } from "./maintain.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
@@ -82,6 +83,7 @@ ${settle(
       ),
     ),
     ...deadProcedures(n),
+    ...controlProcedures(n),
     make("EnqueueArrivals", atomically(enqueueArrivals(n))),
     make("LeavePartition", atomically(leavePartition(n))),
   ];

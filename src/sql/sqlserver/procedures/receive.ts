@@ -90,7 +90,7 @@ set visible_at = case
   -- an expiry that a replay removed is not set again by the same delivery
   expires_at = case when ${isOther("k.expires_at", "a.expires_at")} then a.expires_at else ${s}.expires_at end
 from @received a, @known k, ${n.state} with (rowlock)
-where k.seq = a.seq and ${s}.seq = a.seq and (${s}.status in (${status.ready}, ${status.blocked})
+where k.seq = a.seq and ${s}.seq = a.seq and (${s}.status in (${status.ready}, ${status.blocked}, ${status.parked})
     or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.visible_at < ${endOfTime}))
   and (${isOther("k.due_at", "a.due_at")} or ${isOther("k.expires_at", "a.expires_at")})
 ${seekEach};

@@ -1,0 +1,174 @@
+import { returnedBatch } from "../defaults.js";
+import { type OperatorStatements, status } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
+import type { QueueNames } from "../names.js";
+import { epochMs, now } from "./expressions.js";
+import { controlsTable } from "./names.js";
+import { create } from "./routine.js";
+
+/**
+ * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
+ * are never used again: they order the limits that a message passes.
+ */
+export const createControls = (n: QueueNames): readonly string[] => [
+  `create table ${controlsTable(n)} (
+  id bigint generated always as identity primary key,
+  scope varchar(10) collate "C" not null,
+  -- the topic or source; empty for the whole queue
+  name varchar(255) collate "C" not null,
+  paused boolean not null,
+  per_second float8,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float8 not null default 1,
+  refilled_at timestamptz not null,
+  who varchar(255) not null,
+  changed_at timestamptz not null,
+  constraint ${n.bare("_controls_key")} unique (scope, name)
+)`,
+  // Every other message is left out, and a claim changes none of its columns.
+  `create index ${n.bare("_parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
+];
+
+/** A CTE of one row. `controlled`: null without controls, 2 when the whole queue is paused. */
+export const controlled = (n: QueueNames): string => `control as materialized (
+  select case when bool_or(c.scope = 'queue' and c.paused) then 2 when count(*) > 0 then 1 end as controlled
+  from ${controlsTable(n)} c
+)`;
+
+/** A condition: the whole queue is paused. */
+export const isPaused = (n: QueueNames): string =>
+  `exists (select from ${controlsTable(n)} c where c.scope = 'queue' and c.paused)`;
+
+/** A condition: the control `c` has parked messages. */
+const hasParked = (n: QueueNames): string =>
+  `exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = c.id)`;
+
+/** A condition: a claim may free a parked message. */
+export const mayFree = (n: QueueNames): string =>
+  `exists (select from ${controlsTable(n)} c where not c.paused and ${hasParked(n)})`;
+
+const appliesTo = (n: QueueNames) =>
+  `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
+
+/**
+ * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
+ * that has just been deleted.
+ */
+export const applyControlsFunction = (n: QueueNames): string =>
+  create(
+    n.object("_apply_controls"),
+    "uuid, bigint[], integer, timestamptz",
+    `(p_owner uuid, p_seqs bigint[], p_limit integer, p_now timestamptz,
+  out kept text, out freed integer, out returned integer, out ending integer, out wait_ms float8)`,
+    `declare
+  v_now timestamptz;
+  v_control record;
+  v_tokens float8;
+  v_most integer;
+  v_count integer;
+begin
+  freed := 0;
+  returned := 0;
+  ending := 0;
+  perform from ${controlsTable(n)} c order by c.id for update;
+  v_now := coalesce(p_now, clock_timestamp());
+
+  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  update ${n.state} s
+  set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
+  from (
+    select i.seq, (
+        select c.id
+        from ${controlsTable(n)} c
+        where ${appliesTo(n)} and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        order by c.paused desc, c.id
+        limit 1
+      ) as control
+    from unnest(p_seqs) as i(seq)
+    join ${n.state} t on t.seq = i.seq
+    join ${n.message} m on m.seq = i.seq
+  ) p
+  where s.seq = p.seq and p.control is not null and s.owner = p_owner;
+
+  for v_control in select c.* from ${controlsTable(n)} c where not c.paused order by c.id loop
+    -- at most those of one second; only of a limit
+    v_tokens := least(greatest(1, v_control.per_second), v_control.tokens
+      + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
+    v_most := case when v_control.per_second is null then ${returnedBatch} else least(floor(v_tokens), p_limit) end;
+    update ${n.state} s
+    set status = ${status.ready}
+    where s.seq = any (array(
+        select r.seq
+        from ${n.state} r
+        where r.status = ${status.parked} and r.parked_by = v_control.id
+        order by r.visible_at, r.seq
+        limit v_most
+        for update skip locked
+      ));
+    get diagnostics v_count = row_count;
+    freed := freed + v_count;
+    if v_control.per_second is null then
+      returned := returned + v_count;
+      delete from ${controlsTable(n)} c
+      where c.id = v_control.id
+        and not ${hasParked(n)};
+      if not found then ending := ending + 1; end if;
+    else
+      update ${controlsTable(n)} c set tokens = v_tokens - v_count, refilled_at = v_now where c.id = v_control.id;
+      if exists (select from ${n.state} r where r.status = ${status.parked} and r.parked_by = v_control.id) then
+        wait_ms := least(wait_ms, greatest(0, 1 - (v_tokens - v_count)) / v_control.per_second * 1000);
+      end if;
+    end if;
+  end loop;
+
+  update ${n.state} s
+  set parked_by = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  select json_agg(s.seq)::text into kept from ${n.state} s where s.seq = any (p_seqs) and s.owner = p_owner;
+end`,
+    "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
+  );
+
+export const applyControls = (n: QueueNames): SqlStatement =>
+  statement(
+    "apply controls",
+    `select r.* from ${n.object("_apply_controls")}(:owner::uuid, translate(:items, '[]', '{}')::bigint[], :limit::int, :now::timestamptz) r`,
+  );
+
+const control = (n: QueueNames) => `c.id, c.scope, c.name, c.paused, c.per_second, c.who,
+  ${epochMs("c.changed_at")} as changed_at, (
+    select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = c.id
+  )::float8 as parked`;
+
+export const readControls = (n: QueueNames): SqlStatement =>
+  statement(
+    "controls",
+    `select ${control(n)}
+from ${controlsTable(n)} c
+order by c.id`,
+  );
+
+export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
+  putControl: statement(
+    "put control",
+    `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
+values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
+on conflict (scope, name) do update
+set paused = coalesce(:paused::boolean, c.paused),
+  per_second = coalesce(excluded.per_second, c.per_second),
+  who = excluded.who,
+  changed_at = excluded.changed_at
+returning ${control(n)}`,
+  ),
+  endControl: statement(
+    "end control",
+    `update ${controlsTable(n)} c
+set paused = c.paused and not :paused::boolean,
+  per_second = case when :paused::boolean then c.per_second end,
+  who = :who,
+  changed_at = ${now}
+where c.scope = :scope and c.name = :name
+  and case when :paused::boolean then c.paused else c.per_second is not null end
+returning ${control(n)}`,
+  ),
+});

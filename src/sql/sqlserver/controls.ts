@@ -1,0 +1,56 @@
+import { type OperatorStatements, status } from "../dialect.js";
+import type { SqlStatement } from "../driver.js";
+import type { QueueNames } from "../names.js";
+import { callProcedure } from "./call-procedure.js";
+import { binary } from "./expressions.js";
+import { readPast } from "./partitions.js";
+import { signatures } from "./signatures.js";
+
+/** Pauses and limits; empty nearly always. */
+export const controlsTable = (n: QueueNames): string => n.object("Controls");
+
+/**
+ * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
+ * are never used again: they order the limits that a message passes.
+ */
+export const createControls = (n: QueueNames): readonly string[] => [
+  `create table ${controlsTable(n)} (
+  id bigint identity(1, 1) not null,
+  scope nvarchar(10) ${binary} not null,
+  -- the topic or source; empty for the whole queue
+  name nvarchar(255) ${binary} not null,
+  paused bit not null,
+  per_second float null,
+  -- how many messages the limit lets pass, as of refilled_at
+  tokens float not null constraint ${n.bare("Controls_Tokens")} default 1,
+  refilled_at datetime2(3) not null,
+  who nvarchar(255) not null,
+  changed_at datetime2(3) not null,
+  constraint ${n.bare("Controls_PK")} primary key clustered (id),
+  constraint ${n.bare("Controls_Key")} unique nonclustered (scope, name)
+)`,
+  `create index ${n.bare("_Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
+];
+
+/** A condition: the whole queue is paused. */
+export const isPaused = (n: QueueNames): string =>
+  `exists (select 1 from ${controlsTable(n)} c where c.scope = N'queue' and c.paused = 1)`;
+
+/** A condition: a claim may free a parked message. */
+export const mayFree = (n: QueueNames): string => `exists (
+  select 1 from ${controlsTable(n)} c
+  where c.paused = 0 and exists (
+    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), ${readPast}) where r.status = ${status.parked} and r.parked_by = c.id
+  )
+)`;
+
+export const applyControls = (n: QueueNames): SqlStatement =>
+  callProcedure(n, "apply controls", "ApplyControls", signatures.ApplyControls, { given_now: "@now" });
+
+export const readControls = (n: QueueNames): SqlStatement =>
+  callProcedure(n, "controls", "Controls", signatures.Controls);
+
+export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
+  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
+  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
+});

@@ -1,0 +1,210 @@
+import { returnedBatch } from "../../defaults.js";
+import { status } from "../../dialect.js";
+import { bornAt, type QueueNames } from "../../names.js";
+import { controlsTable } from "../controls.js";
+import { binary } from "../expressions.js";
+import { signatures } from "../signatures.js";
+import {
+  atomically,
+  indented,
+  owned,
+  type Procedure,
+  pickFrom,
+  procedure,
+  seekEach,
+  seqs,
+  stateTable,
+} from "./procedure.js";
+import { columns } from "./rows.js";
+
+const appliesTo = (n: QueueNames) =>
+  `(c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)${
+    n.kind === "inbox" ? " or (c.scope = N'source' and c.name = m.source)" : ""
+  })`;
+
+/** A pause parks, whatever the message has passed. Limits are passed in the order of their numbers. */
+const park = (n: QueueNames) => {
+  const s = stateTable(n);
+  return `insert into @parked (seq, control, due_at)
+select p.seq, p.control, p.due_at
+from (
+  select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
+      select top (1) c.id
+      from @controls c
+      where ${appliesTo(n)} and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+      order by c.paused desc, c.id
+    ) as control
+  from ${seqs}
+  inner join ${n.state} t on t.seq = i.seq
+  inner join ${n.message} m on m.seq = t.seq
+) p
+where p.control is not null
+${seekEach};
+
+update ${n.state}
+set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
+  visible_at = case when ${s}.attempt = 0 then p.due_at else @now end
+from @parked p, ${n.state} with (rowlock)
+where ${s}.seq = p.seq and ${owned(s)}
+${seekEach};`;
+};
+
+const isLeft = (n: QueueNames) =>
+  `exists (select 1 from ${n.state} r with (index(${n.bare("_Parked")})) where r.status = ${status.parked} and r.parked_by = @id)`;
+
+/** A message with crashes is returned as held, where a claim looks for those that must be handled alone. */
+const free = (n: QueueNames) => {
+  const s = stateTable(n);
+  return `update ${n.state}
+set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end
+from (
+  select top (@most) r.seq
+  from ${pickFrom(n, "_Parked")}
+  where r.status = ${status.parked} and r.parked_by = @id
+  order by r.visible_at, r.seq
+) p, ${n.state} with (rowlock)
+where ${s}.seq = p.seq and ${s}.status = ${status.parked}
+${seekEach};
+
+set @count = @@rowcount;
+set @freed = @freed + @count;`;
+};
+
+/** At most the tokens of one second. */
+const refilled = `case
+  when @tokens + @per_second * @elapsed_ms / 1000 < @burst then @tokens + @per_second * @elapsed_ms / 1000
+  else @burst
+end`;
+
+const freeNext = (n: QueueNames) => `set @next = null;
+select top (1) @next = c.id, @per_second = c.per_second, @tokens = c.tokens, @refilled_at = c.refilled_at
+from @controls c
+where c.id > @id and c.paused = 0
+order by c.id;
+if @next is null break;
+set @id = @next;
+set @burst = case when @per_second > 1 then @per_second else 1 end;
+set @elapsed_ms = case when @refilled_at < @now then datediff_big(millisecond, @refilled_at, @now) else 0 end;
+set @tokens = ${refilled};
+set @most = case
+  when @per_second is null then ${returnedBatch}
+  when @tokens < @limit then cast(floor(@tokens) as int)
+  else @limit
+end;
+
+${free(n)}
+
+if @per_second is null
+begin
+  set @returned = @returned + @count;
+  if ${isLeft(n)} set @ending = @ending + 1;
+  else delete from ${controlsTable(n)} where id = @id;
+end
+else
+begin
+  set @tokens = @tokens - @count;
+  update ${controlsTable(n)} set tokens = @tokens, refilled_at = @now where id = @id;
+  set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
+  if (@wait_ms is null or @wait_ms > @until_token) and ${isLeft(n)} set @wait_ms = @until_token;
+end`;
+
+/**
+ * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
+ * that has just been deleted.
+ */
+const apply = (n: QueueNames) => {
+  const s = stateTable(n);
+  return `declare @now datetime2(3);
+declare @id bigint = 0, @next bigint, @per_second float, @tokens float, @refilled_at datetime2(3);
+declare @burst float, @elapsed_ms float, @most int, @count int, @until_token float;
+declare @kept nvarchar(max), @freed int = 0, @returned int = 0, @ending int = 0, @wait_ms float;
+declare @controls table (
+  id bigint not null primary key,
+  scope nvarchar(10) ${binary} not null,
+  name nvarchar(255) ${binary} not null,
+  paused bit not null,
+  per_second float null,
+  tokens float not null,
+  refilled_at datetime2(3) not null
+);
+declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
+
+${atomically(`insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
+select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
+from ${controlsTable(n)} c with (updlock, rowlock, index(${n.bare("Controls_PK")}))
+order by c.id;
+
+set @now = coalesce(@given_now, sysutcdatetime());
+
+${park(n)}
+
+while 1 = 1
+begin
+${indented(freeNext(n))}
+end
+
+update ${n.state}
+set parked_by = null
+from ${seqs}, ${n.state} with (rowlock)
+where ${s}.seq = i.seq and ${owned(s)} and ${s}.parked_by is not null
+${seekEach};`)}
+
+select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
+from ${seqs}
+inner join ${n.state} s on s.seq = i.seq
+where ${owned("s")}
+${seekEach};
+
+select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;`;
+};
+
+const readControls = (n: QueueNames, which = "") => `select ${columns("c", [
+  "id",
+  "scope",
+  "name",
+  "paused",
+  "per_second",
+  "who",
+  "changed_at",
+])}, (
+  select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked} and s.parked_by = c.id
+) as parked
+from ${controlsTable(n)} c${which}
+order by c.id;`;
+
+const isNamed = "scope = @scope and name = @name";
+const named = "\nwhere c.scope = @scope and c.name = @name";
+
+/** The key is locked before it is known to be missing, so that two calls do not both insert it. */
+const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)} with (updlock, serializable)
+set paused = coalesce(@paused, paused),
+  per_second = coalesce(@per_second, per_second),
+  who = @who,
+  changed_at = @now
+where ${isNamed};
+
+if @@rowcount = 0
+  insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
+  values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);`)}
+
+${readControls(n, named)}`;
+
+const end = (n: QueueNames) => `declare @ended int;
+
+update ${controlsTable(n)}
+set paused = case when @paused = 1 then 0 else paused end,
+  per_second = case when @paused = 1 then per_second end,
+  who = @who,
+  changed_at = @now
+where ${isNamed} and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
+
+set @ended = @@rowcount;
+
+${readControls(n, `${named} and @ended = 1`)}`;
+
+export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
+  procedure(n, "ApplyControls", signatures.ApplyControls, apply(n)),
+  procedure(n, "PutControl", signatures.PutControl, put(n)),
+  procedure(n, "EndControl", signatures.EndControl, end(n)),
+  procedure(n, "Controls", signatures.Controls, readControls(n)),
+];

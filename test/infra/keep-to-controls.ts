@@ -1,0 +1,20 @@
+import { expect } from "vitest";
+import { newOwnerToken, type Outbox } from "../../src/index.js";
+
+/** The functions' user claims from an outbox that an operator pauses, resumes and limits. */
+export async function keepToControls(functions: Outbox, operator: Outbox): Promise<void> {
+  const owner = newOwnerToken();
+  const by = { by: "alice" };
+  const topic = "controlled";
+  await functions.enqueue(["1", "2", "3"].map((payload) => ({ topic, payload })));
+  await operator.pause({ topic }, by);
+  const others = await functions.claim({ owner });
+  expect(others.filter((message) => message.topic === topic)).toEqual([]);
+  expect(await functions.controls()).toMatchObject([{ name: topic, parked: 3 }]);
+  await operator.resume({ topic }, by);
+  await operator.limit({ topic, perSecond: 0.01 }, by);
+  expect(await functions.claim({ owner })).toMatchObject([{ payload: "1" }]);
+  expect((await operator.stats()).parked).toBe(2);
+  expect(await operator.limit({ topic, perSecond: null }, by)).toBeNull();
+  expect(await functions.claim({ owner })).toHaveLength(2);
+}
