@@ -80,6 +80,9 @@ async function fill(
   for (const id of ["head", "second", "third"]) await send({ id, topic: "keyed", partitionKey: "blocked" });
   await fail("refused");
   clock.advance(30 * minute); // ten minutes ago
+  await send({ id: "parked", topic: "paused" });
+  await store.pause({ topic: "paused" }, { by: "alice" });
+  await claim();
   for (const id of ["busy 1", "busy 2"]) await send({ id, topic: "keyed", partitionKey: "busy" });
   await send({ id: "leased", topic: "slow" });
   await claim(2 * hour);
@@ -134,15 +137,16 @@ function runbookQueries(harness: ContractHarness): void {
   describe.each(queues)("on the %s", (queue) => {
     it("ADD-02 the backlog by topic", async () => {
       const rows = await rowsOf("Backlog by topic", queue);
-      const numbers = rows.map(({ topic, waiting, leased, blocked, retried }) => [
+      const numbers = rows.map(({ topic, waiting, leased, blocked, parked, retried }) => [
         topic,
-        ...[waiting, leased, blocked, retried].map(Number),
+        ...[waiting, leased, blocked, parked, retried].map(Number),
       ]);
       expect(numbers).toEqual([
-        ["keyed", 4, 1, 3, 0],
-        ["orders", 4, 0, 0, 1],
-        ["killed", 1, 0, 0, 0],
-        ["slow", 1, 1, 0, 0],
+        ["keyed", 4, 1, 3, 0, 0],
+        ["orders", 4, 0, 0, 0, 1],
+        ["killed", 1, 0, 0, 0, 0],
+        ["paused", 1, 0, 0, 1, 0],
+        ["slow", 1, 1, 0, 0, 0],
       ]);
     });
 
