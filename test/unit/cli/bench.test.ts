@@ -10,6 +10,7 @@ import { createInbox, type Database, migrate } from "../../../src/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { openSqlServer } from "../../../src/sql/sqlserver/index.js";
+import { ownDatabase } from "../../infra/own-database.js";
 import { cli } from "../../support/cli.js";
 import { patient } from "../../support/sqlserver-harness.js";
 
@@ -94,7 +95,7 @@ describe("bench on SQLite", () => {
 });
 
 /** What a server has, on which others work too. */
-function onServer(url: string, openDatabase: () => Database, arguments_: readonly string[]): void {
+function onServer(url: string, openDatabase: () => Database): void {
   let db: Database;
   beforeAll(() => {
     db = openDatabase();
@@ -113,7 +114,7 @@ function onServer(url: string, openDatabase: () => Database, arguments_: readonl
     const refused = await cli(...tiny, "--database", url);
     expect([refused.code, refused.out]).toEqual([exitCodes.usage, ""]);
     expect(refused.err).toMatch(/Allow it with --yes, or name the schema with --schema NAME/);
-    const { code, out, err } = await cli(...arguments_, "--yes", "--json", "--database", url);
+    const { code, out, err } = await cli(...tiny, "--yes", "--json", "--database", url);
     expect(code).toBe(exitCodes.ok);
     expectMeasured(out);
     const [, made] = /Measuring in the schema (oncebox_bench_\w{8}), which is dropped/.exec(err)!;
@@ -144,9 +145,30 @@ function onServer(url: string, openDatabase: () => Database, arguments_: readonl
 }
 
 const postgresUrl = inject("postgresUrl");
-describe("bench on PostgreSQL", () => onServer(postgresUrl, () => openPostgres({ url: postgresUrl }), tiny));
+describe("bench on PostgreSQL", () => {
+  onServer(postgresUrl, () => openPostgres({ url: postgresUrl }));
+
+  it("ADD-07 drops the schema after an error too", async () => {
+    const own = await ownDatabase();
+    try {
+      await own.run(
+        "create function refuse() returns event_trigger language plpgsql as $$ begin raise 'no room'; end $$",
+      );
+      // after the first tables
+      await own.run(
+        "create event trigger refuse on ddl_command_start when tag in ('CREATE INDEX') execute function refuse()",
+      );
+      const { code, out, err } = await cli("bench", "--schema", "scratch", "--database", own.url);
+      expect([code, out]).toEqual([exitCodes.failed, ""]);
+      expect(err).toMatch(/Measuring in the schema scratch[\s\S]*no room/);
+      expect(await own.run("select 1 from pg_namespace where nspname = 'scratch'")).toEqual([]);
+    } finally {
+      await own.drop();
+    }
+  });
+});
 
 const sqlServerUrl = inject("sqlServerUrl");
 describe.skipIf(sqlServerUrl === "")("bench on SQL Server (needs ONCEBOX_TEST_MSSQL_URL or Docker)", () =>
-  onServer(sqlServerUrl, () => openSqlServer({ url: sqlServerUrl, config: patient }), tiny),
+  onServer(sqlServerUrl, () => openSqlServer({ url: sqlServerUrl, config: patient })),
 );
