@@ -11,10 +11,12 @@ import { dispatchCommand } from "./dispatch.js";
 import { doctorCommand } from "./doctor.js";
 import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
+import { limitCommand } from "./limit.js";
 import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { pauseCommand, resumeCommand } from "./pause.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
@@ -29,6 +31,9 @@ export const commands: readonly Command[] = [
   listCommand,
   showCommand,
   deadCommand,
+  pauseCommand,
+  resumeCommand,
+  limitCommand,
   doctorCommand,
   benchCommand,
   dispatchCommand,

@@ -40,6 +40,7 @@ where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 const notOfFunctions = [
   ...["_EnqueueArrivals", "_LeavePartition"],
   ...["_NextDead", "_Discard", "_AddOperation", "_LockOperation", "_MoveOperation", "_Operations"],
+  ...["_PutControl", "_EndControl"],
 ];
 
 function calledProcedures(queue: QueueNames): readonly string[] {
