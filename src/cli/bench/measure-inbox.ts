@@ -25,8 +25,8 @@ const claimSize = 50;
 /** Enough for several claims, and filled in a moment. */
 const backlog = 500;
 
-/** A run gets at least this much, or it would end before a slow database has answered its first claim. */
-const shortestRunMs = 1_000;
+/** A run that handled nothing was too short for a slow database. The next one gets twice the time, up to the longest. */
+const runMs = { shortest: 1_000, longest: 64_000 };
 
 /** Measures by the package's own calls, as a function makes them. After the signal it returns what it has. */
 export async function measureInbox(
@@ -43,16 +43,16 @@ export async function measureInbox(
       timeBudget((ms * share) / parts, signal);
   const each = concurrencies.length;
   const ping = statement("ping", "select 1 as answer");
-  const all = [
-    () => timed("round trip", null, part(shares.roundTrip), () => db.driver.query(ping, {})),
-    ...concurrencies.map(
-      (callers) => () => timed("receive", callers, part(shares.receive, each), () => inbox.receive(next())),
-    ),
-    () => claims(inbox, part(shares.claim), next),
-    ...concurrencies.map((handlers) => () => dispatched(inbox, handlers, part(shares.dispatch, each), next)),
-  ];
   const found: Measurement[] = [];
-  for (const measure of all) if (!signal.aborted) found.push(await measure());
+  const add = async (measure: () => Promise<Measurement>): Promise<void> => {
+    if (!signal.aborted) found.push(await measure());
+  };
+  await add(() => timed("round trip", null, part(shares.roundTrip), () => db.driver.query(ping, {})));
+  for (const callers of concurrencies)
+    await add(() => timed("receive", callers, part(shares.receive, each), () => inbox.receive(next())));
+  await add(() => claims(inbox, part(shares.claim), next));
+  for (const handlers of concurrencies)
+    await add(() => dispatched(inbox, handlers, part(shares.dispatch, each), next));
   return found;
 }
 
@@ -117,14 +117,18 @@ async function dispatched(
   const dispatcher = createDispatcher({ handlers: { [topic]: () => undefined }, concurrency });
   let acked = 0;
   let elapsedMs = 0;
+  let leastMs = runMs.shortest;
+  let isTooSlow = false;
   await fill(inbox, next);
   const budget = start();
   do {
     const began = performance.now();
-    const run = timeBudget(Math.max(shortestRunMs, budget.remainingMs()), budget.signal);
+    const run = timeBudget(Math.max(leastMs, budget.remainingMs()), budget.signal);
     acked += (await dispatcher.run(inbox, run)).acked;
     elapsedMs += performance.now() - began;
+    if (acked === 0) leastMs *= 2;
+    isTooSlow = acked === 0 && leastMs <= runMs.longest && !budget.signal.aborted;
     if (!isOver(budget)) await fill(inbox, next);
-  } while (!isOver(budget));
+  } while (isTooSlow || !isOver(budget));
   return rateOf("dispatch", concurrency, acked, elapsedMs);
 }
