@@ -2,8 +2,9 @@ import type { App } from "../app/create-app.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { DeadLetters } from "../queue/dead-letters.js";
+import type { DeadLetters, OperatorOptions } from "../queue/dead-letters.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
+import type { OperatorReads } from "../queue/operator-reads.js";
 import type { ListFilter, Page, Settlement } from "../queue/work-store.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
@@ -13,9 +14,11 @@ export type AnyMessage = InboxMessage | OutboxMessage;
 export type AnyKey = InboxKey | OutboxKey;
 
 /** What the commands on messages need of an inbox or an outbox. */
-export interface QueueStore extends Omit<DeadLetters<AnyKey>, "editAndReplay"> {
+export interface QueueStore
+  extends Omit<DeadLetters<AnyKey>, "editAndReplay">,
+    Pick<OperatorReads<AnyKey>, "blockedPartitions"> {
   list(filter: ListFilter<string>): Promise<Page<AnyMessage>>;
-  replay(messages: readonly AnyKey[]): Promise<Settlement<unknown>>;
+  replay(messages: readonly AnyKey[], options: OperatorOptions): Promise<Settlement<unknown>>;
 }
 
 export interface QueueStores {

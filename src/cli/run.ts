@@ -14,10 +14,12 @@ import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { partitionsCommand } from "./partitions.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
+import { traceCommand } from "./trace.js";
 
 export const commands: readonly Command[] = [
   initCommand,
@@ -28,6 +30,8 @@ export const commands: readonly Command[] = [
   listCommand,
   showCommand,
   deadCommand,
+  traceCommand,
+  partitionsCommand,
   doctorCommand,
   dispatchCommand,
   reapCommand,

@@ -87,6 +87,51 @@ const byKey = (n: QueueNames) =>
 const ofSource = (n: QueueNames) =>
   n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
+const wantedMessage = (n: QueueNames) => `(:topic::text is null or m.topic = :topic)
+    and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+    and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
+
+const wantedState = (
+  lastError: string,
+) => `(:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
+    and (:error::text is null or position(:error in ${lastError}) > 0)
+    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)`;
+
+/**
+ * Of its two parts one is ruled out when the statement is planned, which is each time. A list of unfinished messages starts
+ * from their states, message by message, in order: joined as the planner likes, a page of dead messages read every Done message
+ * before them.
+ */
+const list = (n: QueueNames) => `(
+  select ${row(n)}
+  ${messages(n)}
+  where (:status::int is null or (:status::int = ${status.done} and s.seq is null))
+    and m.seq > :after_seq::bigint
+    and ${wantedMessage(n)}
+    and ${wantedState("coalesce(s.last_error, d.last_error)")}
+  order by m.seq
+  limit :limit::int
+)
+union all
+(
+  select ${row(n)}
+  from ${n.state} s
+  cross join lateral (
+    select m.* from ${n.message} m
+    where m.seq = s.seq
+      and ${wantedMessage(n)}
+    offset 0
+  ) m
+  left join ${doneTable(n)} d on false
+  where :status::int <> ${status.done}
+    and ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])}
+    and s.seq > :after_seq::bigint
+    and ${wantedState("s.last_error")}
+  order by s.seq
+  limit :limit::int
+)`;
+
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
   const hasLease = "s.locked_until is not null";
@@ -330,26 +375,7 @@ join ${n.message} m on m.id = i.id`,
 ${messages(n)}
 where ${byKey(n)}`,
     ),
-    list: {
-      ...statement(
-        "list",
-        `select ${row(n)}
-${messages(n)}
-where m.seq > :after_seq::bigint
-  and (:status::int is null
-    or case when :status::int = ${status.done} then s.seq is null else ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])} end)
-  and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
-  and (:topic::text is null or m.topic = :topic)
-  and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-  and (:error::text is null or position(:error in coalesce(s.last_error, d.last_error)) > 0)
-  and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
-  and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
-  and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})
-order by m.seq
-limit (select :limit::int)`,
-      ),
-      unprepared: true,
-    },
+    list: { ...statement("list", list(n)), unprepared: true },
     attempts: statement(
       "attempts",
       `select a.attempt, ${epoch("a.ended_at", "ended_at")}, a.worker, a.error
