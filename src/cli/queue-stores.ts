@@ -2,6 +2,7 @@ import type { App } from "../app/create-app.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
+import type { Controls } from "../queue/controls.js";
 import type { DeadLetters, OperatorOptions } from "../queue/dead-letters.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { OperatorReads } from "../queue/operator-reads.js";
@@ -16,7 +17,8 @@ export type AnyKey = InboxKey | OutboxKey;
 /** What the commands on messages need of an inbox or an outbox. */
 export interface QueueStore
   extends Omit<DeadLetters<AnyKey>, "editAndReplay">,
-    Pick<OperatorReads<AnyKey>, "blockedPartitions"> {
+    Pick<OperatorReads<AnyKey>, "blockedPartitions">,
+    Controls {
   list(filter: ListFilter<string>): Promise<Page<AnyMessage>>;
   replay(messages: readonly AnyKey[], options: OperatorOptions): Promise<Settlement<unknown>>;
 }

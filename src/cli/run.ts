@@ -10,11 +10,13 @@ import { dispatchCommand } from "./dispatch.js";
 import { doctorCommand } from "./doctor.js";
 import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
+import { limitCommand } from "./limit.js";
 import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
 import { partitionsCommand } from "./partitions.js";
+import { pauseCommand, resumeCommand } from "./pause.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
@@ -32,6 +34,9 @@ export const commands: readonly Command[] = [
   deadCommand,
   traceCommand,
   partitionsCommand,
+  pauseCommand,
+  resumeCommand,
+  limitCommand,
   doctorCommand,
   dispatchCommand,
   reapCommand,

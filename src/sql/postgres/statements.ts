@@ -12,7 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlled, isPaused, readControls } from "./controls.js";
+import { applyControls, controlVerdict, isPaused, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
@@ -78,6 +78,9 @@ function claimedRow(n: QueueNames): string {
   ${epoch("s.reclaimable_at", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
   case when not (${isPlain}) then json_build_object(${rareColumns})::text end as rare_columns`;
 }
+
+const claimedColumns = (n: QueueNames) =>
+  `seq, topic, payload, ${n.kind === "inbox" ? "source" : "id"}, message_id, ${bornAt(n)}, next_attempt_at, locked_until, rare_columns`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
@@ -160,13 +163,13 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
-      `with ${controlled(n)}, due as (
+      `with ${controlVerdict(n)}, due as (
   select s.ctid as row_id, s.visible_at, s.seq, s.attempt, s.locked_until, s.owner,
     s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
-  limit (select case when control.controlled = 2 then 0 else :limit::int end from control)
+  limit (select case when control.verdict = 'paused' then 0 else :limit::int end from control)
   for update skip locked
 ), picked as (
   select * from due
@@ -205,12 +208,12 @@ returning ${claimedRow(n)},
     }
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
-  end as verdict
+  end as death
 )
-select claimed.*, control.controlled
+select ${claimedColumns(n)}, coalesce(claimed.death, control.verdict) as verdict
 from control
 left join claimed on true
-where claimed.seq is not null or control.controlled is not null`,
+where claimed.seq is not null or control.verdict is not null`,
     ),
     applyControls: applyControls(n),
     controls: readControls(n),
