@@ -78,14 +78,15 @@ export const devCommand: Command = {
     });
     try {
       const sources = devSources(definition, environment);
+      const sample = values.try ? sampleOf(sources) : undefined;
       if (!values.json) {
         introduce(input, local, sources, firstTopic());
         if (local.app.service !== undefined)
           introduceService(terminal, local.url, shownToken(definition, environment));
         if (local.app.admin !== undefined)
-          terminal.out(`  the admin page    ${adminLink(local.url, admin.token)}`);
+          terminal.out(`  the admin page    ${adminLink(local.url, admin.token, sample)}`);
       }
-      if (values.try) await tryOut(terminal, local.url, sources, firstTopic());
+      if (sample !== undefined) await tryOut(terminal, local.url, sample, firstTopic());
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
       if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
     } finally {
@@ -142,8 +143,11 @@ function introduceService(terminal: Terminal, url: string, token: string | undef
 }
 
 /** The page takes the token out of the link, and no server sees what stands behind the #. */
-const adminLink = (url: string, token: string | undefined): string =>
-  `${url}/_oncebox${token === undefined ? "" : `#token=${token}`}`;
+/** A link with the token signs in, and the page then follows the example webhook. A token of the user's own is not printed. */
+const adminLink = (url: string, token: string | undefined, sample: Sample | undefined): string => {
+  const following = sample === undefined ? "" : `&sample=${sample.id}`;
+  return `${url}/_oncebox${token === undefined ? "" : `#token=${token}${following}`}`;
+};
 
 /** The options of `oncebox sign` for an event of this topic. */
 function eventOptions(scheme: WebhookScheme, topic: string): string {
@@ -156,16 +160,24 @@ function eventOptions(scheme: WebhookScheme, topic: string): string {
 
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 
-/** Sends a webhook and its duplicate. The log lines that follow show how it is handled. */
+/** The webhook that `--try` sends. */
+interface Sample {
+  readonly id: string;
+  readonly source: DevSource;
+}
+
+function sampleOf(sources: readonly DevSource[]): Sample | undefined {
+  const source = sources.find(({ secret }) => secret !== undefined);
+  return source && { id: exampleId(), source };
+}
+
+/** Sends a webhook and its duplicate. The log lines that follow, and the admin page, show how it is handled. */
 async function tryOut(
   terminal: Terminal,
   url: string,
-  sources: readonly DevSource[],
+  { id, source }: Sample,
   topic = "test",
 ): Promise<void> {
-  const source = sources.find(({ secret }) => secret !== undefined);
-  if (source === undefined) return;
-  const id = exampleId();
   const event = exampleEvent(source.scheme, id, topic);
   const request = signWebhook(source.scheme, {
     url: `${url}/webhooks/${encodeURIComponent(source.source)}`,

@@ -1,4 +1,4 @@
-import { type ChildProcess, exec, spawn } from "node:child_process";
+import { exec } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { request } from "node:http";
@@ -13,19 +13,12 @@ import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { readEnvironment } from "../../src/app/index.js";
 import { defined } from "../../src/base/defined.js";
 import { signWebhook } from "../../src/webhooks/index.js";
+import { cli, type Dev, startDev } from "../support/start-dev.js";
 import { startSecretsManager } from "./aws/secrets-manager-server.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
-
-interface Dev {
-  readonly child: ChildProcess;
-  readonly url: string;
-  output(): string;
-  /** Ctrl-C; returns the exit code. */
-  stop(): Promise<number | null>;
-}
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-dev-"));
@@ -33,44 +26,9 @@ async function newFolder(): Promise<string> {
   return folder;
 }
 
-/** The command line in a process of its own. */
-function cli(args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}) {
-  const tsx = join(root, "node_modules/tsx/dist/esm/index.mjs");
-  return spawn(process.execPath, ["--import", tsx, join(root, "src/cli/main.ts"), ...args], {
-    cwd,
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-}
-
-/** `oncebox dev` as a user would start it. */
-async function dev(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<Dev> {
-  const child = cli(["dev", "--port", "0", ...args], cwd ?? (await newFolder()), env);
-  let output = "";
-  child.stdout.on("data", (data) => {
-    output += data;
-  });
-  child.stderr.on("data", (data) => {
-    output += data;
-  });
-  const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
-  const url = await Promise.race([
-    ended.then(() => Promise.reject(new Error(output))),
-    expect
-      .poll(() => /listens at (\S+),/.exec(output)?.[1], { timeout: 30_000 })
-      .toBeDefined()
-      .then(() => /listens at (\S+),/.exec(output)![1]!),
-  ]);
-  return {
-    child,
-    url,
-    output: () => output,
-    stop() {
-      child.kill("SIGINT");
-      return ended;
-    },
-  };
-}
+/** `oncebox dev` as a user would start it, in a folder of its own by default. */
+const dev = async (args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<Dev> =>
+  startDev(args, cwd ?? (await newFolder()), env);
 
 const secret = "whsec_b25jZWJveC1sb2NhbC1kZXZlbG9wbWVudA==";
 const post = (url: string, id: string, secrets = secret) => {

@@ -96,6 +96,12 @@ describe("boundaries of the code", () => {
     expect(page).toContain(order.join(" ← "));
   });
 
+  it("ADD-02 the admin page runs in a browser: its files import each other and nothing else", () => {
+    const own = imports.filter(inFolder("admin/page"));
+    expect(own.length).toBeGreaterThan(50);
+    expect(own.filter((entry) => !target(entry).startsWith("admin/page/"))).toEqual([]);
+  });
+
   it("only client.ts files load a driver", () => {
     const drivers = ["pg", "mssql", "tedious", "@photostructure/sqlite", "node:sqlite", "better-sqlite3"];
     const loading = imports.filter((entry) => drivers.includes(entry.from) && !entry.typeOnly);

@@ -1,0 +1,62 @@
+/** A string becomes a text node, never markup. */
+export type Child = Node | string | number | null | undefined | false | readonly Child[];
+
+type Listeners = {
+  readonly [Name in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[Name]) => void;
+};
+
+export interface Attributes {
+  readonly on?: Listeners;
+  readonly [name: string]: string | number | boolean | undefined | Listeners;
+}
+
+/** Makes an element. `true` sets an attribute without a value; `false` and undefined leave it out. */
+export function element<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  const made = document.createElement(tag);
+  const { on = {}, ...plain } = attributes;
+  setAttributes(made, plain as Omit<Attributes, "on">);
+  for (const [name, listener] of Object.entries(on)) made.addEventListener(name, listener as EventListener);
+  append(made, children);
+  return made;
+}
+
+export function svgElement(
+  tag: keyof SVGElementTagNameMap,
+  attributes: Omit<Attributes, "on"> = {},
+  ...children: readonly Child[]
+): SVGElement {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  setAttributes(made, attributes);
+  append(made, children);
+  return made;
+}
+
+function setAttributes(target: Element, attributes: Omit<Attributes, "on">): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    target.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+export function append(parent: Node, children: readonly Child[]): void {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    if (Array.isArray(child)) append(parent, child);
+    else parent.appendChild(child instanceof Node ? child : document.createTextNode(String(child)));
+  }
+}
+
+/** Puts new content in place of the old. The focus stays where it was when the new content has an element of the same id. */
+export function replaceContent(parent: Element, ...children: readonly Child[]): void {
+  const focused = parent.contains(document.activeElement) ? document.activeElement?.id : undefined;
+  const open = new Set([...parent.querySelectorAll("details[open][id]")].map(({ id }) => id));
+  parent.replaceChildren();
+  append(parent, children);
+  for (const details of parent.querySelectorAll<HTMLDetailsElement>("details[id]"))
+    if (open.has(details.id)) details.open = true;
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}

@@ -1,0 +1,22 @@
+import type { Filter } from "../api.js";
+import { count, duration } from "../format.js";
+
+const names: Readonly<Record<keyof Filter, string>> = {
+  topic: "topic",
+  source: "source",
+  error: "error contains",
+  errorGroup: "group of errors",
+  olderThanMs: "older than",
+  newerThanMs: "newer than",
+};
+
+/** What a filter says, one text per condition. Records of operations also say which messages were named. */
+export const conditionTexts = (filter: Readonly<Record<string, unknown>>): readonly string[] =>
+  Object.entries(filter).map(([name, value]) => {
+    if (name === "keys") return count(Number(value), "selected message");
+    const text = name.endsWith("Ms") ? duration(Number(value)) : textOf(value);
+    return `${names[name as keyof Filter] ?? name}: ${text}`;
+  });
+
+const textOf = (value: unknown): string =>
+  typeof value === "object" && value !== null ? Object.values(value).join("/") : String(value);

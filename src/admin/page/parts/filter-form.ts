@@ -1,0 +1,59 @@
+import type { Filter } from "../api.js";
+import { element } from "../dom.js";
+import { duration } from "../format.js";
+import { linkTo, type Route } from "../routes.js";
+import { states } from "../wire.js";
+import { choice, field } from "./field.js";
+import { stateLabel } from "./state-badge.js";
+
+const minute = 60_000;
+const ages = [10 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute, 7 * 24 * 60 * minute];
+const ageOptions = ages.map((ms) => [String(ms), duration(ms)] as const);
+
+/** The part of the address that filters messages. */
+export const filterOf = ({ query }: Route): Filter => {
+  const { topic, source, error, errorGroup, olderThanMs, newerThanMs } = query;
+  const given = Object.entries({ topic, source, error, errorGroup, olderThanMs, newerThanMs });
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+};
+
+/** Puts its fields into the address, which shows the view again. */
+export function filterForm(route: Route, { withState = false } = {}): HTMLElement {
+  const { view, queue, query } = route;
+  const text = (name: string) =>
+    element("input", { id: name, name, value: query[name] ?? "", maxlength: 400 });
+  const any = ["", "any"] as const;
+  const form = element(
+    "form",
+    {
+      class: "filters",
+      "aria-label": "Filter",
+      on: {
+        submit(event) {
+          event.preventDefault();
+          const given = [...new FormData(form)].map(([name, value]) => [name, String(value).trim()]);
+          const { errorGroup } = query;
+          const fields = Object.fromEntries(given.filter(([, value]) => value !== ""));
+          location.hash = linkTo(view, queue, { errorGroup, ...fields });
+        },
+      },
+    },
+    withState &&
+      field(
+        "State",
+        choice("state", [any, ...states[queue].map((one) => [one, stateLabel(one)] as const)], query.state),
+      ),
+    field("Topic", text("topic")),
+    queue === "inbox" && field("Source", text("source")),
+    field("Error contains", text("error")),
+    field("Older than", choice("olderThanMs", [any, ...ageOptions], query.olderThanMs)),
+    field("Newer than", choice("newerThanMs", [any, ...ageOptions], query.newerThanMs)),
+    element(
+      "div",
+      { class: "actions" },
+      element("button", { type: "submit", class: "primary" }, "Filter"),
+      element("a", { href: linkTo(view, queue) }, "Clear"),
+    ),
+  );
+  return form;
+}

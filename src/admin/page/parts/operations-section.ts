@@ -1,0 +1,69 @@
+import { element } from "../dom.js";
+import { number } from "../format.js";
+import { isRunning, runOperation } from "../running-operations.js";
+import type { ViewContext } from "../view.js";
+import type { Operation } from "../wire.js";
+import { button } from "./button.js";
+import { conditionTexts } from "./conditions.js";
+import { table } from "./table.js";
+import { when } from "./time.js";
+
+const names: Readonly<Record<Operation["action"], string>> = {
+  replay: "Replay",
+  discard: "Discard",
+  archive: "Archive",
+  edit: "Edit and replay",
+};
+
+/** What was done to dead messages, by whom. Open when something is unfinished. */
+export function operationsSection(
+  context: ViewContext,
+  operations: readonly Operation[],
+): HTMLElement | null {
+  if (operations.length === 0) return null;
+  const unfinished = operations.filter(({ endedAt }) => endedAt === null).length;
+  return element(
+    "details",
+    { class: "card", id: "operations", open: unfinished > 0 },
+    element(
+      "summary",
+      {},
+      element(
+        "h2",
+        { class: "summary-title" },
+        unfinished === 0 ? "Operations" : `Operations: ${number(unfinished)} unfinished`,
+      ),
+    ),
+    table(
+      "Operations",
+      [
+        { name: "What", cell: ({ action }) => names[action] },
+        { name: "By", cell: ({ by }) => by },
+        { name: "Began", cell: ({ at }) => when(at) },
+        { name: "Which", class: "wide", cell: ({ filter }) => conditionTexts(filter).join(", ") || "all" },
+        {
+          name: "Done",
+          class: "number",
+          cell: ({ done, matched }) => `${number(done)} of ${number(matched)}`,
+        },
+        { name: "Ended", cell: (operation) => ending(context, operation) },
+      ],
+      operations,
+      "",
+    ),
+  );
+}
+
+function ending(context: ViewContext, operation: Operation): Node | string {
+  const { id, endedAt } = operation;
+  if (endedAt !== null) return when(endedAt);
+  if (isRunning(id)) return "running";
+  const resume = async () => {
+    await runOperation(context.route.queue, operation);
+    if (!context.signal.aborted) context.reload();
+  };
+  return button("Resume", resume, {
+    kind: "primary",
+    "aria-label": `Resume the ${operation.action} of ${operation.by}`,
+  });
+}

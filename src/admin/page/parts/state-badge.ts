@@ -1,0 +1,30 @@
+import { element } from "../dom.js";
+
+/** The sign says the same as the colour. */
+const looks: Readonly<Record<string, readonly [kind: string, sign: string, label: string]>> = {
+  Seen: ["waiting", "○", "Seen"],
+  Ready: ["waiting", "○", "Ready"],
+  Processing: ["running", "◐", "Processing"],
+  InProgress: ["running", "◐", "In progress"],
+  Done: ["done", "✓", "Done"],
+  Dead: ["dead", "✕", "Dead"],
+  Failed: ["dead", "✕", "Failed"],
+  paused: ["held", "‖", "Paused"],
+  limited: ["held", "⇣", "Limited"],
+  ended: ["waiting", "○", "Ended"],
+  active: ["done", "✓", "Active"],
+  quarantined: ["dead", "✕", "Quarantined"],
+  unreachable: ["dead", "✕", "Unreachable"],
+};
+
+export function stateBadge(state: string): HTMLElement {
+  const [kind, sign, label] = looks[state] ?? ["waiting", "○", state];
+  return element(
+    "span",
+    { class: `badge ${kind}` },
+    element("span", { "aria-hidden": "true" }, sign),
+    ` ${label}`,
+  );
+}
+
+export const stateLabel = (state: string): string => looks[state]?.[2] ?? state;

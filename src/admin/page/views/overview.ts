@@ -1,0 +1,154 @@
+import { announceFailure, isAbort } from "../announce.js";
+import { api } from "../api.js";
+import { chart } from "../charts.js";
+import { element, replaceContent } from "../dom.js";
+import { count, duration, number } from "../format.js";
+import { choice } from "../parts/field.js";
+import { sampleStory } from "../parts/sample-story.js";
+import { stateBadge } from "../parts/state-badge.js";
+import { repeat } from "../repeat.js";
+import { linkTo, type Queue, queueName, queues } from "../routes.js";
+import type { View } from "../view.js";
+import { type Activity, type Control, deadState, type Stats } from "../wire.js";
+
+const minute = 60_000;
+const ranges = [15 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute];
+const buckets = 30;
+const refreshMs = 3_000;
+let sinceMs = ranges[1]!;
+
+interface QueueNumbers {
+  readonly stats: Stats;
+  readonly activity: Activity;
+  readonly controls: readonly Control[];
+}
+
+export const overview: View = {
+  title: "Overview",
+  async show({ signal }) {
+    const sections = new Map(queues.map((queue) => [queue, section(queue)]));
+    const update = async () => {
+      try {
+        await Promise.all(
+          queues.map(async (queue) => fill(sections.get(queue)!, queue, await read(queue, signal))),
+        );
+      } catch (error) {
+        announceFailure(error);
+        if (!isAbort(error)) throw error;
+      }
+    };
+    const range = choice(
+      "range",
+      ranges.map((ms) => [String(ms), duration(ms)]),
+      String(sinceMs),
+    );
+    range.addEventListener("change", () => {
+      sinceMs = Number(range.value);
+      void update().catch(() => {});
+    });
+    await update();
+    void repeat(signal, refreshMs, () =>
+      update().then(
+        () => undefined,
+        () => undefined,
+      ),
+    );
+    return [
+      ...sampleStory(signal),
+      element("p", { class: "range" }, element("label", { for: "range" }, "Show the last"), range),
+      element("div", { class: "columns" }, [...sections.values()]),
+    ];
+  },
+};
+
+async function read(queue: Queue, signal: AbortSignal): Promise<QueueNumbers> {
+  const [stats, activity, controls] = await Promise.all([
+    api.stats(queue, { signal }),
+    api.activity(queue, { sinceMs, buckets }, { signal }),
+    api.controls(queue, { signal }),
+  ]);
+  return { stats, activity, controls };
+}
+
+const section = (queue: Queue): HTMLElement =>
+  element("section", { class: "card", id: queue, "aria-labelledby": `${queue}-title` });
+
+function fill(target: HTMLElement, queue: Queue, { stats, activity, controls }: QueueNumbers): void {
+  replaceContent(
+    target,
+    element("h2", { id: `${queue}-title` }, queueName[queue]),
+    figures(queue, stats),
+    controls.length > 0 && paused(controls),
+    charts(queue, activity),
+    activity.truncated &&
+      element("p", { class: "hint" }, "There is more than the charts can read: older numbers are too low."),
+  );
+}
+
+function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): HTMLElement {
+  const running = counts.Processing ?? counts.InProgress ?? 0;
+  const dead = counts[deadState[queue]] ?? 0;
+  const figure = (name: string, value: string, link?: string, kind?: string) =>
+    element(
+      "div",
+      { class: kind },
+      element("dt", {}, name),
+      element(
+        "dd",
+        {},
+        link === undefined ? value : element("a", { href: link, id: `${queue}-${name}` }, value),
+      ),
+    );
+  return element(
+    "dl",
+    { class: "figures" },
+    figure("Due now", number(due)),
+    figure("Oldest waits", oldestDueAgeMs === null ? "–" : duration(oldestDueAgeMs)),
+    figure("In progress", number(running)),
+    figure("Dead", number(dead), linkTo("dead", queue), dead > 0 ? "bad" : undefined),
+    parked > 0 && figure("Held back", number(parked), linkTo("pauses")),
+    figure("Done", number(counts.Done ?? 0), linkTo("messages", queue, { state: "Done" })),
+  );
+}
+
+const paused = (controls: readonly Control[]): HTMLElement =>
+  element(
+    "p",
+    { class: "controls" },
+    controls.map(({ scope, name, paused, perSecond }) => [
+      stateBadge(paused ? "paused" : perSecond === null ? "ended" : "limited"),
+      ` ${scope === "queue" ? "everything" : `${scope} ${name}`}${perSecond === null ? "" : `, ${perSecond} per second`} `,
+    ]),
+    element("a", { href: linkTo("pauses") }, "Pauses"),
+  );
+
+function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
+  if (buckets.length === 0) return [];
+  const times = [...buckets.map(({ from }) => new Date(from)), new Date(buckets.at(-1)!.until)];
+  const sum = (name: "enqueued" | "done" | "dead") => buckets.reduce((total, one) => total + one[name], 0);
+  const each = duration(times[1]!.getTime() - times[0]!.getTime());
+  const over = `in the last ${duration(sinceMs)}`;
+  const first = queue === "inbox" ? "Received" : "Enqueued";
+  const last = buckets.at(-1)!.backlog;
+  return [
+    chart({
+      id: `${queue}-throughput`,
+      title: `${queueName[queue]}: messages per ${each}`,
+      summary: `${number(sum("enqueued"))} ${first.toLowerCase()}, ${number(sum("done"))} done and ${number(sum("dead"))} dead ${over}.`,
+      times,
+      series: [
+        { name: first, kind: "arrived", values: buckets.map(({ enqueued }) => enqueued) },
+        { name: "Done", kind: "done", values: buckets.map(({ done }) => done) },
+        { name: "Dead", kind: "dead", values: buckets.map(({ dead }) => dead) },
+      ],
+    }),
+    chart({
+      id: `${queue}-backlog`,
+      title: `${queueName[queue]}: backlog`,
+      summary: `${count(last, "message")} not finished now; ${number(Math.max(...buckets.map(({ backlog }) => backlog)))} at most ${over}.`,
+      times,
+      filled: true,
+      series: [{ name: "Backlog", kind: "backlog", values: buckets.map(({ backlog }) => backlog) }],
+    }),
+  ];
+}

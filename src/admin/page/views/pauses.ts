@@ -1,0 +1,161 @@
+import { announce, announceFailure } from "../announce.js";
+import { api, type ControlTarget } from "../api.js";
+import { type Child, element } from "../dom.js";
+import { number } from "../format.js";
+import { button } from "../parts/button.js";
+import { choice, field } from "../parts/field.js";
+import { stateBadge } from "../parts/state-badge.js";
+import { table } from "../parts/table.js";
+import { when } from "../parts/time.js";
+import { type Queue, queueName, queues } from "../routes.js";
+import type { View, ViewContext } from "../view.js";
+import type { Control } from "../wire.js";
+
+interface QueueControl extends Control {
+  readonly queue: Queue;
+}
+
+export const pauses: View = {
+  title: "Pauses and limits",
+  async show(context) {
+    const { signal } = context;
+    const all = await Promise.all(
+      queues.map(async (queue) =>
+        (await api.controls(queue, { signal })).map((one): QueueControl => ({ ...one, queue })),
+      ),
+    );
+    return [controlsSection(context, all.flat()), pauseForm(context), limitForm(context)];
+  },
+};
+
+const nameOf = ({ scope, name }: ControlTarget): string =>
+  scope === "queue" ? "everything" : `${scope} ${name}`;
+
+function controlsSection(context: ViewContext, controls: readonly QueueControl[]): HTMLElement {
+  return element(
+    "section",
+    { class: "card", "aria-labelledby": "controls-title" },
+    element("h2", { id: "controls-title" }, "Held back now"),
+    table(
+      "Pauses and limits",
+      [
+        { name: "Queue", cell: ({ queue }) => queueName[queue] },
+        { name: "What", cell: nameOf },
+        { name: "How", cell: how },
+        { name: "Messages held back", class: "number", cell: ({ parked }) => number(parked) },
+        { name: "By", cell: ({ by }) => by },
+        { name: "Since", cell: ({ at }) => when(at) },
+        { name: "Action", cell: (control) => endings(context, control) },
+      ],
+      controls,
+      "Nothing is paused or limited.",
+    ),
+  );
+}
+
+function how({ paused, perSecond }: Control): Child {
+  if (!paused && perSecond === null) return stateBadge("ended");
+  return [
+    paused && stateBadge("paused"),
+    " ",
+    perSecond !== null && [stateBadge("limited"), ` ${number(perSecond)} per second`],
+  ];
+}
+
+function endings({ reload }: ViewContext, control: QueueControl): Child {
+  const { queue, paused, perSecond } = control;
+  const whose = `${nameOf(control)} of the ${queue}`;
+  const resume = async () => {
+    await api.resume(queue, control);
+    announce(`Resumed: ${whose}.`);
+    reload();
+  };
+  const removeLimit = async () => {
+    await api.limit(queue, control, null);
+    announce(`No limit any more: ${whose}.`);
+    reload();
+  };
+  return element(
+    "div",
+    { class: "actions" },
+    paused && button("Resume", resume, { "aria-label": `Resume ${whose}` }),
+    perSecond !== null && button("Remove limit", removeLimit, { "aria-label": `Remove limit of ${whose}` }),
+  );
+}
+
+/** Queue, scope and name, and what they say together. */
+function targetFields(prefix: string) {
+  const queue = choice(
+    `${prefix}-queue`,
+    queues.map((one) => [one, queueName[one]]),
+  );
+  const scope = choice(`${prefix}-scope`, [
+    ["topic", "a topic"],
+    ["source", "a source (inbox)"],
+    ["queue", "everything"],
+  ]);
+  const name = element("input", { id: `${prefix}-name`, required: true, maxlength: 400 });
+  scope.addEventListener("change", () => {
+    name.disabled = scope.value === "queue";
+  });
+  return {
+    nodes: [field("Queue", queue), field("What", scope), field("Its name", name)],
+    queue: () => queue.value as Queue,
+    target: (): ControlTarget => ({ scope: scope.value as Control["scope"], name: name.value.trim() }),
+  };
+}
+
+function form(label: string, submit: () => Promise<void>, ...children: readonly Node[]): HTMLElement {
+  return element(
+    "form",
+    {
+      class: "filters",
+      "aria-label": label,
+      on: {
+        submit(event) {
+          event.preventDefault();
+          submit().catch(announceFailure);
+        },
+      },
+    },
+    children,
+    element("div", { class: "actions" }, element("button", { type: "submit", class: "primary" }, label)),
+  );
+}
+
+function pauseForm({ reload }: ViewContext): HTMLElement {
+  const { nodes, queue, target } = targetFields("pause");
+  const submit = async () => {
+    await api.pause(queue(), target());
+    announce(`Paused: ${nameOf(target())}. Handlers that run finish; no new one starts.`);
+    reload();
+  };
+  return element(
+    "section",
+    { class: "card", "aria-labelledby": "pause-title" },
+    element("h2", { id: "pause-title" }, "Pause"),
+    form("Pause", submit, ...nodes),
+  );
+}
+
+function limitForm({ reload }: ViewContext): HTMLElement {
+  const { nodes, queue, target } = targetFields("limit");
+  const perSecond = element("input", {
+    id: "limit-rate",
+    type: "number",
+    min: 0.001,
+    step: "any",
+    required: true,
+  });
+  const submit = async () => {
+    await api.limit(queue(), target(), Number(perSecond.value));
+    announce(`Limited: ${nameOf(target())}, over all instances together.`);
+    reload();
+  };
+  return element(
+    "section",
+    { class: "card", "aria-labelledby": "limit-title" },
+    element("h2", { id: "limit-title" }, "Limit"),
+    form("Limit", submit, ...nodes, field("Messages per second", perSecond)),
+  );
+}

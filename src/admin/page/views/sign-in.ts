@@ -1,0 +1,67 @@
+import { reasonOf } from "../announce.js";
+import { ApiError, api } from "../api.js";
+import { element } from "../dom.js";
+import { field } from "../parts/field.js";
+import { remember } from "../session.js";
+
+/** Asks for the token. Resolves when the server accepts it; nothing else is shown before. */
+export function signIn(show: (content: HTMLElement) => void, firstProblem = ""): Promise<void> {
+  return new Promise((resolve) => {
+    const token = element("input", {
+      id: "token",
+      type: "password",
+      autocomplete: "current-password",
+      required: true,
+      maxlength: 1_000,
+    });
+    const by = element("input", { id: "by", autocomplete: "name", maxlength: 100 });
+    const problem = element("p", { class: "problem", role: "alert" }, firstProblem);
+    const submit = async () => {
+      problem.textContent = "";
+      remember("token", token.value.trim());
+      remember("by", by.value.trim());
+      try {
+        await checkToken();
+        resolve();
+      } catch (error) {
+        remember("token", "");
+        problem.textContent = reasonOf(error);
+        token.focus();
+      }
+    };
+    show(
+      element(
+        "form",
+        {
+          class: "card sign-in",
+          "aria-labelledby": "sign-in-title",
+          on: {
+            submit(event) {
+              event.preventDefault();
+              void submit();
+            },
+          },
+        },
+        element("h1", { id: "sign-in-title" }, "Sign in to oncebox"),
+        field("Admin token", token, "Of the form name:secret. It is kept until this tab is closed."),
+        field("Your name", by, "Recorded with what you do. Without it, the token's name is."),
+        problem,
+        element(
+          "div",
+          { class: "actions" },
+          element("button", { type: "submit", class: "primary" }, "Sign in"),
+        ),
+      ),
+    );
+    token.focus();
+  });
+}
+
+/** A database that is away is shown by the views; it is no reason to refuse a token. */
+export async function checkToken(): Promise<void> {
+  try {
+    await api.health();
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 503)) throw error;
+  }
+}

@@ -1,0 +1,67 @@
+import { api } from "../api.js";
+import { element } from "../dom.js";
+import { duration, number } from "../format.js";
+import { button } from "../parts/button.js";
+import { stateBadge } from "../parts/state-badge.js";
+import { table } from "../parts/table.js";
+import { linkTo, type Queue, queues } from "../routes.js";
+import { remember } from "../session.js";
+import type { View } from "../view.js";
+import type { QueueReport, Tenant } from "../wire.js";
+
+export const tenants: View = {
+  title: "Tenants",
+  async show({ route, signal }) {
+    const { after } = route.query;
+    const page = await api.tenants(after === undefined ? {} : { after }, { signal });
+    return [
+      element(
+        "section",
+        { class: "card", "aria-label": "Tenants" },
+        table(
+          "Tenants",
+          [
+            { name: "Tenant", cellClass: "key", cell: ({ tenant }) => tenant },
+            {
+              name: "State",
+              cell: ({ state, reason }) => [stateBadge(state), reason !== undefined && ` ${reason}`],
+            },
+            ...queues.map((queue) => queueColumn(queue)),
+            { name: "Action", cell: openButton },
+          ],
+          page.tenants,
+          "This app has one database and no tenants.",
+        ),
+        page.cursor !== null &&
+          element(
+            "p",
+            { class: "pages" },
+            element("a", { href: linkTo("tenants", undefined, { after: page.cursor }) }, "Next page"),
+          ),
+      ),
+    ];
+  },
+};
+
+const queueColumn = (queue: Queue) => ({
+  name: queue === "inbox" ? "Inbox" : "Outbox",
+  cell: (tenant: Tenant) => reportText(tenant[queue]),
+});
+
+function reportText(report: QueueReport | undefined): string {
+  if (report === undefined) return "–";
+  const { backlog, oldestAgeMs, dead } = report;
+  const age = oldestAgeMs === null ? "" : `, the oldest for ${duration(oldestAgeMs)}`;
+  return `${number(backlog)} due${age}; ${number(dead)} dead`;
+}
+
+const openButton = ({ tenant }: Tenant): HTMLElement =>
+  button(
+    "Open",
+    () => {
+      remember("tenant", tenant);
+      location.hash = linkTo("overview");
+      location.reload();
+    },
+    { "aria-label": `Open the tenant ${tenant}` },
+  );

@@ -1,0 +1,38 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { openPage } from "../support/browser/admin-page.js";
+import { describeInBrowser } from "../support/browser/use-browser.js";
+import { startDev } from "../support/start-dev.js";
+
+const app = fileURLToPath(new URL("../../functions/app.ts", import.meta.url));
+
+await describeInBrowser("what a newcomer sees", (browser) => {
+  it("FUN-11 the link of npm start shows the example webhook arrive, be handled, and its receipt leave", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "oncebox-newcomer-"));
+    const { url, output, stop } = await startDev(["--app", app, "--try"], folder); // as npm start does
+    const link = /the admin page +(\S+)/.exec(output())?.[1] ?? "";
+    expect(link).toMatch(/\/_oncebox#token=developer:\S+&sample=evt_\w+$/);
+    const { page, problems, close } = await openPage(browser, url, { link });
+    const story = page.getByRole("region", { name: "The sample webhook" });
+    await story
+      .getByText("arrived, was handled once although it was sent twice, and its receipt has left")
+      .waitFor();
+    const steps = await story.locator("ol > li").allInnerTexts();
+    expect(steps).toEqual([
+      expect.stringMatching(
+        /^Inbox\s+payment\.received\s+stripe\/evt_\w+\s+✓ Done[\s\S]+received.+[\s\S]+handled/,
+      ),
+      expect.stringMatching(/^Outbox\s+receipt\.send\s+[\w-]+\s+✓ Done[\s\S]+enqueued.+[\s\S]+published/),
+    ]);
+    await story.getByRole("button", { name: "Hide" }).click();
+    await story.waitFor({ state: "detached" });
+    expect(page.url()).toBe(`${url}/_oncebox#/`);
+    expect(problems).toEqual([]);
+    await close();
+    expect(await stop()).toBe(0);
+    await rm(folder, { recursive: true, force: true });
+  });
+});

@@ -1,0 +1,139 @@
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
+import { makeDead, walkDeadLetter } from "../support/browser/dead-letter-walk.js";
+import { describeInBrowser } from "../support/browser/use-browser.js";
+
+const idsOf = (name: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${name}_${index}`);
+
+await describeInBrowser("the admin page on SQLite", (browser) => {
+  let run: PageRun;
+  beforeEach(async () => {
+    run = await startPageRun({ database: "sqlite::memory:" });
+  });
+  afterEach(() => run.stop());
+
+  it("MSG-14 MSG-15 a dead letter is seen, inspected, replayed, and seen Done", () =>
+    walkDeadLetter(browser, run));
+
+  it("MSG-15 messages that match a filter are counted first, then replayed at a rate, with progress", async () => {
+    await makeDead(run, idsOf("evt", 12));
+    await makeDead(run, idsOf("other", 3), { topic: "invoice.paid", error: "no such customer" });
+    const { page, problems, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
+    await page.getByLabel("Topic").fill("payment.received");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.getByText("0 of 12 selected").waitFor();
+
+    await page.getByRole("button", { name: "Replay all…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Replay all that match" });
+    await dialog.getByText("12 messages match").waitFor();
+    expect(await dialog.innerText()).toContain("topic: payment.received");
+    await page.keyboard.press("Escape");
+    expect(await run.app.inbox.countDead()).toBe(15); // the dry run has changed nothing
+
+    await page.getByRole("button", { name: "Replay all…" }).click();
+    await dialog.getByLabel("Messages per second").fill("12");
+    await dialog.getByRole("button", { name: "Replay 12 messages" }).click();
+    const bar = page.getByRole("progressbar", { name: /Replaying dead messages: \d+ of 12/ });
+    await bar.waitFor();
+    expect(await bar.getAttribute("max")).toBe("12");
+    await page.getByText("12 messages replayed.").waitFor();
+    await expect.poll(() => run.handled.size).toBe(12);
+    expect(await run.app.inbox.countDead()).toBe(3);
+    const [operation] = await run.app.inbox.operations();
+    expect(operation).toMatchObject({ action: "replay", by: "alice", done: 12 });
+    await page.getByText("There are no dead messages here.").waitFor();
+    expect(problems).toEqual([]);
+    await close();
+  });
+
+  it("MSG-15 a replay that was interrupted is resumed, and each message is handled once", async () => {
+    await makeDead(run, idsOf("evt", 10));
+    const { page, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
+    await page.getByRole("button", { name: "Replay all…" }).click();
+    await page.getByLabel("Messages per second").fill("1");
+    await page.getByRole("button", { name: "Replay 10 messages" }).click();
+    await page.getByText(/Replaying dead messages: [1-9] of 10/).waitFor();
+    await page.reload(); // as if the tab had been closed half-way
+    await page.getByText("Operations: 1 unfinished").waitFor();
+    expect(await run.app.inbox.countDead()).toBeGreaterThan(0);
+    await page.getByRole("button", { name: "Resume the replay of alice" }).click();
+    await page.getByText("10 messages replayed.").waitFor();
+    await expect.poll(() => run.handled.size).toBe(10);
+    expect([...run.handled.values()].every((payloads) => payloads.length === 1)).toBe(true);
+    expect(await run.app.inbox.operations()).toMatchObject([{ done: 10, endedAt: expect.any(Date) }]);
+    await close();
+  });
+
+  it("MSG-15 selected messages are discarded and archived after a question, and by whom is recorded", async () => {
+    await makeDead(run, idsOf("evt", 3));
+    const { page, close } = await openPage(browser, run.url, { hash: "#/dead/inbox" });
+    for (const [id, action, word] of [
+      ["evt_0", "Discard", "discarded"],
+      ["evt_1", "Archive", "archived"],
+    ] as const) {
+      await page.getByLabel(`Select stripe/${id}`).check();
+      await page.getByRole("button", { name: action, exact: true }).click();
+      await page.getByRole("button", { name: `${action} 1 message` }).click();
+      await page.getByText(`1 message ${word}.`).waitFor();
+      await page.getByLabel(`Select stripe/${id}`).waitFor({ state: "detached" });
+    }
+    expect((await run.app.inbox.list({ state: "Dead" })).messages.map(({ messageId }) => messageId)).toEqual([
+      "evt_2",
+    ]);
+    const done = (await run.app.inbox.operations()).map(({ action, by }) => `${action} by ${by}`);
+    expect(done.sort()).toEqual(["archive by alice", "discard by alice"]);
+    await close();
+  });
+
+  it("MSG-15 a dead letter is edited and replayed as a new message", async () => {
+    await makeDead(run, ["evt_edit"]);
+    const { page, problems, close } = await openPage(browser, run.url, {
+      hash: "#/message/inbox?source=stripe&messageId=evt_edit",
+    });
+    await page.getByRole("button", { name: "Show payload" }).click();
+    await page.getByText("Edit and replay").click();
+    await page.getByLabel("Headers").fill("not JSON");
+    await page.getByRole("button", { name: "Enqueue the edited message" }).click();
+    await page.getByRole("alert").getByText("must be a JSON object").waitFor();
+    expect(await run.app.inbox.countDead()).toBe(1);
+    await page.getByLabel("Headers").fill('{"x-edited": "yes"}');
+    await page.locator("textarea#edit-payload").fill('{"id":"evt_edit","fixed":true}');
+    await page.getByRole("button", { name: "Enqueue the edited message" }).click();
+    await page.getByText("This is the new message.").waitFor();
+    await page
+      .getByRole("region", { name: /^stripe\// })
+      .getByText("Done", { exact: true })
+      .first()
+      .waitFor();
+    expect([...run.handled.values()]).toEqual([['{"id":"evt_edit","fixed":true}']]);
+    expect(await run.app.inbox.countDead()).toBe(0);
+    expect(problems).toEqual([]);
+    await close();
+  });
+
+  it("ADD-17 a topic is paused and resumed", async () => {
+    const { page, problems, close } = await openPage(browser, run.url, { hash: "#/pauses" });
+    await page.getByText("Nothing is paused or limited.").waitFor();
+    const form = page.getByRole("form", { name: "Pause" });
+    await form.getByLabel("Its name").fill("payment.received");
+    await form.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("row", { name: /Inbox topic payment.received.*Paused/ }).waitFor();
+    const message = { source: "stripe", topic: "payment.received", payload: "{}" };
+    await run.app.inbox.enqueue([{ ...message, messageId: "evt_held" }]);
+    await run.app.inbox.enqueue([{ ...message, messageId: "evt_free", topic: "invoice.paid" }]);
+    await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free"]);
+    await showView(page, "#/");
+    await page
+      .getByRole("region", { name: "Inbox", exact: true })
+      .getByText("topic payment.received")
+      .waitFor();
+
+    await showView(page, "#/pauses");
+    await page.getByRole("button", { name: "Resume topic payment.received of the inbox" }).click();
+    await page.getByText("Nothing is paused or limited.").waitFor();
+    await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free", "evt_held"]);
+    expect(problems).toEqual([]);
+    await close();
+  });
+});

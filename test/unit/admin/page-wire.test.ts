@@ -1,0 +1,37 @@
+import { describe, expectTypeOf, it } from "vitest";
+import type * as wire from "../../../src/admin/page/wire.js";
+import type { TenantReport } from "../../../src/admin/tenant-reports.js";
+import type { Control } from "../../../src/queue/controls.js";
+import type { DeadGroup, FailedAttempt, Operation } from "../../../src/queue/dead-letters.js";
+import type { InboxKey, InboxMessage, InboxState, OutboxMessage } from "../../../src/queue/message.js";
+import type { WayStep } from "../../../src/queue/message-way.js";
+import type { Activity, BlockedPartition } from "../../../src/queue/operator-reads.js";
+import type { QueueStats, Settlement } from "../../../src/queue/work-store.js";
+
+/** What a value is after JSON. */
+type Json<T> = T extends Date
+  ? string
+  : T extends Uint8Array
+    ? never
+    : T extends readonly (infer One)[]
+      ? readonly Json<One>[]
+      : T extends object
+        ? { [Name in keyof T]: Json<T[Name]> }
+        : T;
+
+describe("what the admin page reads", () => {
+  it("ADD-02 is what the API returns", () => {
+    expectTypeOf<Json<QueueStats<InboxState>>>().toExtend<wire.Stats>();
+    expectTypeOf<Json<Activity>>().toExtend<wire.Activity>();
+    expectTypeOf<Json<Omit<InboxMessage, "hash" | "payload" | "headers">>>().toExtend<wire.ListedMessage>();
+    expectTypeOf<Json<Omit<OutboxMessage, "payload" | "headers">>>().toExtend<wire.ListedMessage>();
+    expectTypeOf<Json<FailedAttempt>>().toExtend<wire.Attempt>();
+    expectTypeOf<Json<DeadGroup<InboxKey>>>().toExtend<wire.DeadGroup>();
+    expectTypeOf<Json<Operation>>().toExtend<wire.Operation>();
+    expectTypeOf<Json<Settlement<InboxKey>>>().toExtend<wire.Settlement>();
+    expectTypeOf<Json<BlockedPartition<InboxKey>>>().toExtend<wire.BlockedPartition>();
+    expectTypeOf<Json<Control>>().toExtend<wire.Control>();
+    expectTypeOf<Json<WayStep>>().toExtend<wire.WayStep>();
+    expectTypeOf<TenantReport["state"]>().toExtend<wire.Tenant["state"]>();
+  });
+});
