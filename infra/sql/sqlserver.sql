@@ -1720,7 +1720,7 @@ begin
   inner join [infra].[InboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
   inner join [infra].[InboxState] s on s.seq = q.seq
   inner join [infra].[Inbox] m on m.seq = q.seq
-  where s.status = 4 or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+  where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
   order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
   option (loop join, force order);
 end
@@ -4745,7 +4745,7 @@ begin
   inner join [infra].[OutboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
   inner join [infra].[OutboxState] s on s.seq = q.seq
   inner join [infra].[Outbox] m on m.seq = q.seq
-  where s.status = 4 or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+  where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
   order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
   option (loop join, force order);
 end

@@ -37,10 +37,10 @@ export interface BlockedPartition<Key> {
   readonly head: Key;
   readonly topic: string;
   /**
-   * Why it holds them up: it is dead and blocks its partition key, it is being handled, it waits for its next attempt, or its due
-   * time has not come.
+   * Why it holds them up: it is dead and blocks its partition key, it is being handled, a pause or a limit has parked it, it waits
+   * for its next attempt, or its due time has not come.
    */
-  readonly reason: "dead" | "leased" | "retrying" | "scheduled";
+  readonly reason: "dead" | "leased" | "parked" | "retrying" | "scheduled";
   /** Its failed attempts. */
   readonly attempt: number;
   readonly error: string | null;

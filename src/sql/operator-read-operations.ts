@@ -73,5 +73,6 @@ export function operatorReadOperations<
 function reasonOf(row: SqlRow): BlockedPartition<unknown>["reason"] {
   if (Number(row.status) === status.dead) return "dead";
   if (isTrue(row.leased)) return "leased";
+  if (Number(row.status) === status.parked) return "parked";
   return Number(row.attempt) > 0 ? "retrying" : "scheduled";
 }

@@ -112,7 +112,7 @@ export interface BlockedPartition {
   readonly partitionKey: string;
   readonly head: Key;
   readonly topic: string;
-  readonly reason: "dead" | "leased" | "retrying" | "scheduled";
+  readonly reason: "dead" | "leased" | "parked" | "retrying" | "scheduled";
   readonly attempt: number;
   readonly error: string | null;
   readonly nextAttemptAt: string | null;

@@ -73,7 +73,7 @@ left join lateral (
   limit 1
 ) b on true
 where s.status = ${status.dead} or (h.waiting > 0
-  and (s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
+  and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or coalesce(s.reclaimable_at, s.visible_at) > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit (select :limit::int)`,
   ),

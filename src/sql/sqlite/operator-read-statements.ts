@@ -68,7 +68,7 @@ from (
 cross join ${partitionQueue(n)} q on q.position = h.position
 cross join ${n.state} s on s.seq = q.seq
 cross join ${n.message} m on m.seq = q.seq
-where s.status = ${status.dead} or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > ${now}))
+where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > ${now}))
 order by s.status = ${status.dead} desc, h.waiting desc, h.partition_key
 limit ${limit}`,
   ),

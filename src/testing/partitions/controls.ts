@@ -25,6 +25,10 @@ export function partitionControlTests(database: () => TestDatabase): void {
       await put(key("a3"));
       expect(await claimed()).toEqual([]);
       expect((await store.stats()).parked).toBe(2);
+      expect(await store.blockedPartitions()).toMatchObject([
+        { partitionKey: "a", reason: "parked", waiting: 2 },
+        { partitionKey: "b", reason: "parked", waiting: 1 },
+      ]);
       await store.resume({ topic: "mail" }, by);
       expect(await claimed()).toEqual(["a1", "b2"]);
       await ack("a1", "b2");

@@ -73,7 +73,7 @@ from (
 inner join ${partitionQueueTable(n)} q on q.partition_key = h.partition_key and q.position = h.position
 inner join ${n.state} s on s.seq = q.seq
 inner join ${n.message} m on m.seq = q.seq
-where s.status = ${status.dead} or (h.waiting > 0 and (s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
+where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
 order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key
 ${seekEach};`;
 
