@@ -6,7 +6,7 @@ export async function keepToControls(functions: Outbox, operator: Outbox): Promi
   const owner = newOwnerToken();
   const by = { by: "alice" };
   const topic = "controlled";
-  await functions.enqueue(["1", "2", "3"].map((payload) => ({ topic, payload })));
+  for (const payload of ["1", "2", "3"]) await functions.enqueue({ topic, payload });
   await operator.pause({ topic }, by);
   const others = await functions.claim({ owner });
   expect(others.filter((message) => message.topic === topic)).toEqual([]);
