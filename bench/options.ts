@@ -17,6 +17,7 @@ export const scenarioNames = [
   "messaging",
   "inbox-service",
   "telemetry",
+  "dead-letters",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
@@ -40,6 +41,7 @@ export interface Sizes {
   /** Pending, and the same number of Done rows beside them. */
   readonly largeBacklog: number;
   readonly claimsPerRound: number;
+  readonly deadLetters: number;
   /** Runs of a dispatcher, each with a budget at random from a second on. */
   readonly budgets: number;
   readonly longestBudgetMs: number;
@@ -87,6 +89,7 @@ const full: Sizes = {
   smallBacklog: 10_000,
   largeBacklog: 1_000_000,
   claimsPerRound: 40,
+  deadLetters: 100_000,
   budgets: 200,
   longestBudgetMs: 10_000,
   neighbourRounds: 8,
@@ -108,6 +111,7 @@ const quick: Sizes = {
   smallBacklog: 10_000,
   largeBacklog: 50_000,
   claimsPerRound: 15,
+  deadLetters: 5_000,
   budgets: 10,
   longestBudgetMs: 3_000,
   neighbourRounds: 2,

@@ -5,6 +5,7 @@ import { formatTable, type ResultRow, writeJson } from "./report.js";
 import { backlog } from "./scenarios/backlog.js";
 import { batchIngest } from "./scenarios/batch-ingest.js";
 import { coldStart } from "./scenarios/cold-start.js";
+import { deadLetters } from "./scenarios/dead-letters.js";
 import { deadline } from "./scenarios/deadline.js";
 import { dispatch } from "./scenarios/dispatch.js";
 import { drain } from "./scenarios/drain.js";
@@ -37,6 +38,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   messaging,
   "inbox-service": inboxService,
   telemetry,
+  "dead-letters": deadLetters,
 };
 
 const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;

@@ -390,7 +390,7 @@ begin
 
   if exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1)
   begin
-    select cast(null as bigint) as seq, 2 as controlled;
+    select cast(null as bigint) as seq, 'paused' as verdict;
     return;
   end
 
@@ -412,7 +412,7 @@ begin
     status tinyint not null
   );
   declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
-  declare @controlled int;
+  declare @verdict varchar(10) = 'claimed';
 
   if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
 
@@ -549,11 +549,11 @@ begin
 
   if @outermost = 1 commit transaction;
 
-  if exists (select 1 from [infra].[InboxControls] k) set @controlled = 1;
+  if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 
-  if @controlled = 1 and not exists (select 1 from @claimed)
+  if @verdict = 'controlled' and not exists (select 1 from @claimed)
   begin
-    select cast(null as bigint) as seq, @controlled as controlled;
+    select cast(null as bigint) as seq, @verdict as verdict;
     return;
   end
 
@@ -561,11 +561,10 @@ begin
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
     case
-      when c.status = 2 then 'claimed'
+      when c.status = 2 then @verdict
       when c.expires_at <= @now then 'expired'
       else 'exhausted'
-    end as verdict,
-    @controlled as controlled
+    end as verdict
   from @claimed c
   inner join [infra].[InboxState] s on s.seq = c.seq
   inner join [infra].[Inbox] m on m.seq = c.seq
@@ -3421,7 +3420,7 @@ begin
 
   if exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1)
   begin
-    select cast(null as bigint) as seq, 2 as controlled;
+    select cast(null as bigint) as seq, 'paused' as verdict;
     return;
   end
 
@@ -3443,7 +3442,7 @@ begin
     status tinyint not null
   );
   declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
-  declare @controlled int;
+  declare @verdict varchar(10) = 'claimed';
 
   if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
 
@@ -3580,11 +3579,11 @@ begin
 
   if @outermost = 1 commit transaction;
 
-  if exists (select 1 from [infra].[OutboxControls] k) set @controlled = 1;
+  if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled';
 
-  if @controlled = 1 and not exists (select 1 from @claimed)
+  if @verdict = 'controlled' and not exists (select 1 from @claimed)
   begin
-    select cast(null as bigint) as seq, @controlled as controlled;
+    select cast(null as bigint) as seq, @verdict as verdict;
     return;
   end
 
@@ -3592,11 +3591,10 @@ begin
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
     case
-      when c.status = 2 then 'claimed'
+      when c.status = 2 then @verdict
       when c.expires_at <= @now then 'expired'
       else 'exhausted'
-    end as verdict,
-    @controlled as controlled
+    end as verdict
   from @claimed c
   inner join [infra].[OutboxState] s on s.seq = c.seq
   inner join [infra].[Outbox] m on m.seq = c.seq

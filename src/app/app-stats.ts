@@ -1,12 +1,22 @@
 import { defined } from "../base/defined.js";
 import { severalAtOnce } from "../base/several-at-once.js";
+import type { Control } from "../queue/controls.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { App } from "./create-app.js";
 
+/** A pause or a limit, and where it is. */
+export interface AppControl extends Control {
+  readonly queue: "inbox" | "outbox";
+  /** In an app with tenants. */
+  readonly tenant?: string;
+}
+
 export interface AppStats {
   readonly inbox: QueueStats<InboxState>;
   readonly outbox: QueueStats<OutboxState>;
+  /** All pauses and limits. */
+  readonly controls: readonly AppControl[];
   /** Tenants whose numbers could not be read; the sums are without them. */
   readonly failed?: readonly string[];
 }
@@ -14,15 +24,22 @@ export interface AppStats {
 /** Tenants that are read at once. */
 const atOnce = 8;
 
+async function statsOf({ inbox, outbox }: Pick<App, "inbox" | "outbox">, tenant?: string): Promise<AppStats> {
+  const controls: AppControl[] = [];
+  for (const [queue, store] of [["inbox", inbox] as const, ["outbox", outbox] as const])
+    for (const control of await store.controls())
+      controls.push({ queue, ...defined({ tenant }), ...control });
+  return { inbox: await inbox.stats(), outbox: await outbox.stats(), controls };
+}
+
 /** The numbers of both queues; for an app with many tenants, their sums. */
 export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStats> {
-  if (tenants === undefined) return { inbox: await inbox.stats(), outbox: await outbox.stats() };
+  if (tenants === undefined) return statsOf({ inbox, outbox });
   const all: AppStats[] = [];
   const failures = new Map<string, unknown>();
   await severalAtOnce(await tenants.distinctStores(), atOnce, async (id) => {
     try {
-      const stores = await tenants.stores(id);
-      all.push({ inbox: await stores.inbox.stats(), outbox: await stores.outbox.stats() });
+      all.push(await statsOf(await tenants.stores(id), id));
     } catch (error) {
       failures.set(id, error);
     }
@@ -39,6 +56,7 @@ export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStat
       outboxStates,
       all.map((one) => one.outbox),
     ),
+    controls: all.flatMap((one) => one.controls),
   };
 }
 

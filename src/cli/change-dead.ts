@@ -15,14 +15,14 @@ export const changeOptions = {
 } as const;
 
 export const changeHelp = {
-  all: "replay or discard without a condition",
+  all: "replay, discard or archive without a condition",
   "dry-run": "say how many messages it would be, and change none",
   rate: "the most messages per second",
   by: "who does it, for the record; the user of this process by default",
   resume: "go on with the operation of this id, as `dead operations` prints it",
 };
 
-/** Replays or discards the message that KEY names, those that the conditions find, or the rest of an operation. */
+/** Replays, discards or archives the message that KEY names, those that the conditions find, or the rest of an operation. */
 export async function changeDead(change: Change, input: CommandInput): Promise<number> {
   const { values, positionals } = input;
   const key = positionals[1];
@@ -58,7 +58,5 @@ function refuseWithKey(change: Change, values: Values): void {
   if (others.length > 0 || values.all || values.queue !== undefined)
     throw new UsageError("Give KEY, or conditions or --all, not both.");
   if (values["dry-run"] || values.rate !== undefined)
-    throw new UsageError(`--dry-run and --rate are for a ${change} by conditions.`);
-  if (change === "replay" && values.by !== undefined)
-    throw new UsageError("--by is for a replay by conditions: that of one message has no record.");
+    throw new UsageError(`dead ${change} takes --dry-run and --rate with conditions only.`);
 }

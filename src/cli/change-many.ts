@@ -6,7 +6,7 @@ import { deadFilterOf, queuesOf } from "./message-filter.js";
 import { operatorName } from "./operator-name.js";
 import { type QueueStores, storeOf } from "./queue-stores.js";
 
-/** Replays or discards the dead messages that match. */
+/** Replays, discards or archives the dead messages that match. */
 export async function changeMany(
   change: Change,
   input: CommandInput,
@@ -59,7 +59,9 @@ export async function resumeChange(
     const operation = records.find((record) => record.id === id);
     if (operation === undefined) continue;
     if (operation.action !== change)
-      throw new InvalidArgumentError(`The operation ${id} is a ${operation.action}, not a ${change}.`);
+      throw new InvalidArgumentError(
+        `The operation ${id} is of the action ${operation.action}, not ${change}.`,
+      );
     return finishOperations(change, input, stores, [{ queue, operation }], rate);
   }
   throw new InvalidArgumentError(

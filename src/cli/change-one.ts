@@ -5,7 +5,7 @@ import { formatKey, getMessage, type MessageKey } from "./message-key.js";
 import { operatorName } from "./operator-name.js";
 import { type AnyKey, type QueueStore, type QueueStores, storeOf } from "./queue-stores.js";
 
-/** Replays or discards one message. */
+/** Replays, discards or archives one message. */
 export async function changeOne(
   change: Change,
   { values, terminal }: CommandInput,
@@ -14,7 +14,7 @@ export async function changeOne(
 ): Promise<number> {
   const message = await getMessage(stores, key);
   const isDead = message?.state === deadState[key.queue];
-  if (isDead && (await settle(change, storeOf(stores, key.queue), key.key, () => operatorName(values)))) {
+  if (isDead && (await settle(change, storeOf(stores, key.queue), key.key, operatorName(values)))) {
     const result = { [pastOf[change]]: 1 };
     terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${formatKey(key.key)}.`);
     return exitCodes.ok;
@@ -25,8 +25,7 @@ export async function changeOne(
   return exitCodes.failed;
 }
 
-async function settle(change: Change, store: QueueStore, key: AnyKey, by: () => string): Promise<boolean> {
-  const { changed } =
-    change === "replay" ? await store.replay([key]) : await store.discard([key], { by: by() });
+async function settle(change: Change, store: QueueStore, key: AnyKey, by: string): Promise<boolean> {
+  const { changed } = await store[change]([key], { by });
   return changed.length === 1;
 }

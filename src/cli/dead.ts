@@ -13,7 +13,7 @@ const deadOptions = { ...filterOptions, ...groupOptions };
 
 /** What `oncebox dead` does, and the options that each takes besides those of the database. */
 const actions = {
-  list: { options: { ...filterOptions, ...pageOptions }, takesKey: false, run: listDead },
+  list: { options: { ...deadOptions, ...pageOptions }, takesKey: false, run: listDead },
   groups: { options: { ...deadOptions, limit }, takesKey: false, run: listDeadGroups },
   show: { options: showOptions, takesKey: true, run: (input) => showMessage(input, input.positionals[1]) },
   replay: {
@@ -25,6 +25,11 @@ const actions = {
     options: { ...deadOptions, ...changeOptions },
     takesKey: true,
     run: (input) => changeDead("discard", input),
+  },
+  archive: {
+    options: { ...deadOptions, ...changeOptions },
+    takesKey: true,
+    run: (input) => changeDead("archive", input),
   },
   operations: { options: { queue, limit }, takesKey: false, run: listOperations },
 } as const satisfies Record<string, Action>;
@@ -40,7 +45,7 @@ const actionNames = Object.keys(actions) as readonly ActionName[];
 
 export const deadCommand: Command = {
   name: "dead",
-  summary: "list, group, show, replay and discard dead messages",
+  summary: "list, group, show, replay, discard and archive dead messages",
   usage: `dead ${actionNames.join("|")} [KEY] [options]`,
   options: { ...deadOptions, ...pageOptions, ...showOptions, ...changeOptions, ...storeOptions },
   help: {
@@ -62,6 +67,7 @@ export const deadCommand: Command = {
     'oncebox dead replay --error "timed out" --dry-run',
     'oncebox dead replay --error "timed out" --rate 20',
     "oncebox dead discard --group 7a1c09be55d2f310 --by alice",
+    "oncebox dead archive --older-than 30d",
     "oncebox dead operations",
     "oncebox dead replay --resume 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d",
   ],

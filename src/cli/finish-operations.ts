@@ -1,6 +1,6 @@
 import type { Operation } from "../queue/dead-letters.js";
-import { discardDead, replayDead } from "../queue/replay-dead.js";
-import { type Change, pastOf, sentenceOf } from "./change.js";
+import { archiveDead, discardDead, replayDead } from "../queue/replay-dead.js";
+import { type Change, pastOf, progressOf, sentenceOf } from "./change.js";
 import { type CommandInput, exitCodes, type Terminal } from "./command.js";
 import type { QueueKind } from "./message-filter.js";
 import { progressBar } from "./progress.js";
@@ -11,7 +11,7 @@ export interface Begun {
   readonly operation: Operation;
 }
 
-const changeAll = { replay: replayDead, discard: discardDead } as const;
+const changeAll = { replay: replayDead, discard: discardDead, archive: archiveDead } as const;
 
 /** Does what is left of operations, and says how many messages they changed. */
 export async function finishOperations(
@@ -22,7 +22,7 @@ export async function finishOperations(
   ratePerSecond: number | undefined,
 ): Promise<number> {
   const { signal } = terminal;
-  const progress = progressOf(change, begun, terminal);
+  const progress = followed(change, begun, terminal);
   try {
     for (const { queue, operation } of begun) {
       const { id: resume, by } = operation;
@@ -42,7 +42,7 @@ export async function finishOperations(
   return progress.isComplete() ? exitCodes.ok : exitCodes.more;
 }
 
-function progressOf(change: Change, begun: readonly Begun[], terminal: Terminal) {
+function followed(change: Change, begun: readonly Begun[], terminal: Terminal) {
   const latest = new Map(begun.map(({ operation }) => [operation.id, operation]));
   const sum = (of: (operation: Operation) => number): number =>
     [...latest.values()].reduce((total, operation) => total + of(operation), 0);
@@ -50,7 +50,7 @@ function progressOf(change: Change, begun: readonly Begun[], terminal: Terminal)
   const unfinished = () => [...latest.values()].filter(({ endedAt }) => endedAt === null);
   const bar = progressBar(
     terminal,
-    `${change}ing`,
+    progressOf[change],
     sum(({ matched }) => matched),
   );
   return {

@@ -1,7 +1,7 @@
 import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
 import {
+  deadFilterOf,
   filterHelp,
-  filterOf,
   filterOptions,
   type QueueKind,
   type QueueState,
@@ -65,7 +65,7 @@ async function printPage(
   { queue, state }: QueueState,
   page: { readonly limit: number; readonly after: number },
 ): Promise<void> {
-  const filter = { ...filterOf(values), state, ...page, signal: terminal.signal };
+  const filter = { ...deadFilterOf(values), state, ...page, signal: terminal.signal };
   const { messages, cursor } = await storeOf(stores, queue).list(filter);
   if (values.json) for (const one of messages) terminal.out(JSON.stringify(shownMessage(queue, one, false)));
   else for (const line of table(queue, messages, terminal.columns)) terminal.out(line);

@@ -2,8 +2,10 @@ import type { App } from "../app/create-app.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import type { Outbox } from "../outbox/outbox.js";
-import type { DeadLetters } from "../queue/dead-letters.js";
+import type { Controls } from "../queue/controls.js";
+import type { DeadLetters, OperatorOptions } from "../queue/dead-letters.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
+import type { OperatorReads } from "../queue/operator-reads.js";
 import type { ListFilter, Page, Settlement } from "../queue/work-store.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
@@ -13,9 +15,12 @@ export type AnyMessage = InboxMessage | OutboxMessage;
 export type AnyKey = InboxKey | OutboxKey;
 
 /** What the commands on messages need of an inbox or an outbox. */
-export interface QueueStore extends Omit<DeadLetters<AnyKey>, "editAndReplay"> {
+export interface QueueStore
+  extends Omit<DeadLetters<AnyKey>, "editAndReplay">,
+    Pick<OperatorReads<AnyKey>, "blockedPartitions">,
+    Controls {
   list(filter: ListFilter<string>): Promise<Page<AnyMessage>>;
-  replay(messages: readonly AnyKey[]): Promise<Settlement<unknown>>;
+  replay(messages: readonly AnyKey[], options: OperatorOptions): Promise<Settlement<unknown>>;
 }
 
 export interface QueueStores {

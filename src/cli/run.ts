@@ -10,14 +10,18 @@ import { dispatchCommand } from "./dispatch.js";
 import { doctorCommand } from "./doctor.js";
 import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
+import { limitCommand } from "./limit.js";
 import { listCommand } from "./list.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
+import { partitionsCommand } from "./partitions.js";
+import { pauseCommand, resumeCommand } from "./pause.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
+import { traceCommand } from "./trace.js";
 
 export const commands: readonly Command[] = [
   initCommand,
@@ -28,6 +32,11 @@ export const commands: readonly Command[] = [
   listCommand,
   showCommand,
   deadCommand,
+  traceCommand,
+  partitionsCommand,
+  pauseCommand,
+  resumeCommand,
+  limitCommand,
   doctorCommand,
   dispatchCommand,
   reapCommand,

@@ -14,11 +14,12 @@ import {
   seconds,
   UsageError,
 } from "./command.js";
+import { controlLine } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 
 export const statusCommand: Command = {
   name: "status",
-  summary: "count the messages by state, and show the age of the oldest due message",
+  summary: "count the messages by state, and show the age of the oldest due message, pauses and limits",
   usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
   options: {
     ...databaseOptions,
@@ -84,12 +85,13 @@ async function repeat(
 
 async function printStatus({ values, terminal }: CommandInput, app: App, limits: Limits): Promise<number> {
   const stats = await appStats(app);
-  const { inbox, outbox, failed } = stats;
+  const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
-  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, failed }));
+  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     for (const [name, queue] of Object.entries({ inbox, outbox })) terminal.out(line(name, queue));
+    for (const control of controls) terminal.out(controlLine(control.queue, control));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
   terminal.err(`${failed.length} tenants did not respond and are not counted: ${failed.join(", ")}`);
@@ -101,8 +103,8 @@ function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits):
   return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
 }
 
-function line(name: string, { counts, due, oldestDueAgeMs }: QueueStats<string>): string {
+function line(name: string, { counts, due, parked, oldestDueAgeMs }: QueueStats<string>): string {
   const states = Object.entries(counts).map(([state, number]) => `${state} ${number}`);
   const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
-  return `${name.padEnd(7)} ${states.join("  ")}  (due now: ${due}${age})`;
+  return `${name.padEnd(7)} ${states.join("  ")}  (due now: ${due}${age}${parked === 0 ? "" : `, parked: ${parked}`})`;
 }

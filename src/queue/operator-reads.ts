@@ -79,7 +79,7 @@ export interface CorrelatedMessage<Key> {
 /** What operators read beside single messages and dead ones. */
 export interface OperatorReads<Key> {
   /**
-   * How many messages were enqueued, done and dead, over time. It reads up to 200,000 messages of each kind, the newest
+   * How many messages were enqueued, done and dead, over time. It reads up to 100,000 messages of each kind, the newest
    * first. A message that was replayed counts as if it had not died, a discarded one as if it had not existed.
    */
   activity(options?: ActivityOptions): Promise<Activity>;

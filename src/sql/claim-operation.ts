@@ -26,7 +26,8 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
     for (const row of rows) {
       if (row.seq === null) continue;
       const verdict = row.verdict ?? "claimed";
-      if (verdict === "claimed") claimed.push(shape.toMessage(row, db.dialect, owner));
+      if (verdict === "claimed" || verdict === "controlled")
+        claimed.push(shape.toMessage(row, db.dialect, owner));
       else announceDead([shape.keyOf(row)], reasonOf(verdict));
     }
     return claimed.sort((a, b) => a.seq - b.seq);
@@ -44,10 +45,9 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
       for (;;) {
         const rows = await runner.execute(statements.claim, { owner, lease_ms: leaseMs, limit }, claim);
         const claimed = messagesOf(rows, owner);
-        const control = controlOf(rows);
-        if (control === "paused") return [];
-        const applied =
-          control === "none" ? undefined : await applyControls(parts, owner, claimed, limit, claim);
+        if (rows[0]?.verdict === "paused") return [];
+        const isControlled = rows.some(({ verdict }) => verdict === "controlled");
+        const applied = isControlled ? await applyControls(parts, owner, claimed, limit, claim) : undefined;
         const kept = applied === undefined ? claimed : claimed.filter(({ seq }) => applied.kept.has(seq));
         options.logger.debug("claim", { claimed: kept.length });
         if (kept.length > 0 || rows.length === 0) return kept;
@@ -60,10 +60,4 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
       }
     },
   };
-}
-
-/** What the rows of a claim say of controls. See the statement `claim`. */
-function controlOf([row]: Rows): "none" | "some" | "paused" {
-  if (row === undefined || row.controlled === null || row.controlled === undefined) return "none";
-  return Number(row.controlled) === 2 ? "paused" : "some";
 }

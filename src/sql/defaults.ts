@@ -17,7 +17,7 @@ export const defaults = {
 /** What `activity` reads at most: beside the backlog, `most` rows each of messages, done messages and dead messages. */
 export const activityLimits = {
   window: 20_000,
-  most: 200_000,
+  most: 100_000,
   mostUnfinished: 1_000_000,
   buckets: 48,
   mostBuckets: 500,

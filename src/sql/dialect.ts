@@ -119,13 +119,13 @@ export interface OperatorReadStatements {
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
 export interface QueueStatements extends DeadStatements {
   /**
-   * → message rows, each with `verdict`: claimed (or none) | expired | exhausted (the latter two are dead now), and with
-   * `controlled`: null when the queue has no control. When it has, and nothing was claimed, one row without `seq`: its
-   * `controlled` is 2 when the whole queue is paused.
+   * → message rows, each with `verdict`: claimed (or none); controlled, that is claimed while the queue has controls; expired
+   * or exhausted, that is dead now. When nothing is claimed and the queue has controls, one row without `seq`: its verdict
+   * is controlled or, when the whole queue is paused, paused.
    */
   readonly claim: SqlStatement;
   /**
-   * After a claim that returned `controlled`. Of the claimed messages in `:items`, parks those that a control applies to;
+   * After a claim that returned the verdict controlled. Of the claimed messages in `:items`, parks those that a control applies to;
    * frees parked ones: of a limit as many as it has tokens, `:limit` at most, of a control that has ended a batch; and
    * deletes ended controls that have none left → one row: `kept`, a JSON array of the row numbers that `:owner` still
    * holds; `freed`; `returned`, the part of it whose control has ended; `ending`, the number of ended controls that are

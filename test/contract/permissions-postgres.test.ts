@@ -6,7 +6,7 @@ import { newOwnerToken } from "../../src/queue/owner-token.js";
 import type { Database } from "../../src/sql/dialect.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
-import { attemptsTable, doneTable } from "../../src/sql/postgres/names.js";
+import { attemptsTable, controlsTable, doneTable } from "../../src/sql/postgres/names.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 
@@ -29,6 +29,7 @@ async function loginRole(
   await admin.raw(`grant ${rights.state} on ${names.state} to ${role}`);
   await admin.raw(`grant ${rights.done} on ${doneTable(names)} to ${role}`);
   await admin.raw(`grant select, insert, delete on ${attemptsTable(names)} to ${role}`);
+  await admin.raw(`grant select, update, delete on ${controlsTable(names)} to ${role}`);
   const { hostname: host, port, pathname } = new URL(url);
   const config = { host, port: Number(port || 5432), database: pathname.slice(1), user: role, password };
   const db = openPostgres({ config, maxConnections: 2 });
@@ -64,7 +65,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     await admin?.close();
   });
 
-  it("IBX-126 a whole cycle of an inbox runs with rights on its four tables alone", async () => {
+  it("IBX-126 a whole cycle of an inbox runs with rights on its five tables alone", async () => {
     const { db, drop } = await loginRole(admin, "inbox", withPurge);
     try {
       const [user] = await run(
@@ -154,7 +155,7 @@ describe("inbox and outbox on PostgreSQL with a role that may only read and writ
     }
   });
 
-  it("OBX-104 a whole cycle of an outbox runs with rights on its four tables alone", async () => {
+  it("OBX-104 a whole cycle of an outbox runs with rights on its five tables alone", async () => {
     const { db, drop } = await loginRole(admin, "outbox", withPurge);
     try {
       const clock = testClock();

@@ -74,7 +74,7 @@ describe("the guides and the templates", () => {
     const guide = read("docs/deploy-aws.md");
     for (const param of found(guide, /--param="(\w+)=/g))
       expect(Object.keys(params.default)).toContain(param);
-    const templates = ["secrets", "tenants-catalogue", "service-true"]
+    const templates = ["secrets", "tenants-catalogue", "service-true", "admin-true"]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
     const secrets = found(guide, /--secret-id \$APP\/\$STAGE\/([\w/-]+)/g);
@@ -85,8 +85,9 @@ describe("the guides and the templates", () => {
 
   it("FUN-10 the concurrency and the connections that the AWS guide speaks of are those of the stack", () => {
     const { params, functions: all } = parse(read("serverless.yml"));
-    const { inboxService, ...functions } = all;
+    const { inboxService, admin, ...functions } = all;
     expect(inboxService).toContain("custom.inboxService.function");
+    expect(admin).toContain("custom.admin.function");
     const { function: service } = parse(read("infra/aws/service-true.yml"));
     const guide = read("docs/deploy-aws.md");
     const reserved = (stage: string, { reservedConcurrency }: { reservedConcurrency: unknown }): number => {

@@ -159,20 +159,27 @@ describe("the functions' user on PostgreSQL", () => {
     );
     const names = (rows: readonly Readonly<Record<string, unknown>>[]) =>
       rows.map((row) => String(Object.values(row)[0])).sort();
-    expect(names(granted)).toEqual(names(tables).filter((name) => !name.startsWith("oncebox_")));
+    const ofOperators = /^oncebox_|_archive$/;
+    expect(names(granted)).toEqual(names(tables).filter((name) => !ofOperators.test(name)));
   });
 
   it("ADD-02 ADD-17 leaves discarding, replaying by filter and pausing to operators, whose role may do it and nothing else", async () => {
     const inbox = createInbox(db);
-    const keys = ["1", "2", "3", "4"].map((messageId) => ({ source: "dead", messageId }));
+    const keys = ["1", "2", "3", "4", "5"].map((messageId) => ({ source: "dead", messageId }));
     await inbox.enqueue(
       keys.map((key, index) => ({ ...key, topic: "t", payload: "{", partitionKey: index < 2 ? "k" : null })),
     );
     for (const key of keys) await inbox.markDead(key, "410");
     const by = { by: "alice" };
     await expect(inbox.discard(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(inbox.archive(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(inbox.replay(keys, by)).rejects.toMatchObject({ code: "42501" });
     await expect(replayDead(inbox, {}, by)).rejects.toMatchObject({ code: "42501" });
-    expect(await inbox.countDead({ source: "dead" })).toBe(4);
+    expect(await inbox.countDead({ source: "dead" })).toBe(5);
+    const [lately] = (await inbox.activity({ sinceMs: 60_000, buckets: 1 })).buckets;
+    expect(lately!.dead).toBeGreaterThanOrEqual(5);
+    expect((await inbox.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
+    expect(await inbox.byCorrelation("1")).toMatchObject([{ key: keys[0] }]);
 
     await database.run(`create role ${operators}_alice login password 'alice' in role ${operators}`);
     const target = new URL(database.url);
@@ -182,16 +189,21 @@ describe("the functions' user on PostgreSQL", () => {
     try {
       const operated = createInbox(own);
       expect((await operated.discard([keys[0]!], by)).changed).toHaveLength(1);
+      expect((await operated.archive([keys[4]!], by)).changed).toHaveLength(1);
+      expect((await operated.activity()).truncated).toBe(false);
+      expect((await operated.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
+      expect(await operated.byCorrelation("2")).toMatchObject([{ key: keys[1] }]);
       expect(await operated.deadGroups({ source: "dead" })).toMatchObject([{ count: 3 }]);
       await operated.editAndReplay(keys[1]!, { payload: "{}" }, by);
       expect(await replayDead(operated, { source: "dead" }, by)).toMatchObject({ done: 2 });
-      expect(await operated.operations()).toHaveLength(3);
+      expect(await operated.operations()).toHaveLength(4);
       await keepToControls(createOutbox(db), createOutbox(own));
       await expect(inbox.pause("all", by)).rejects.toMatchObject({ code: "42501" });
       for (const sql of [
         "drop table infra.inbox",
         "delete from infra.oncebox_operations",
         "delete from infra.inbox_done",
+        "delete from infra.inbox_archive",
       ]) {
         await expect(query(own, sql), sql).rejects.toMatchObject({ code: "42501" });
       }

@@ -37,13 +37,15 @@ const proceduresOf = (statements: readonly SqlStatement[]): readonly string[] =>
 
 /** The procedures that any statement of the package calls, except for those of operators. */
 function calledProcedures(): readonly string[] {
-  const { receiving, inbox, keys, outbox, pollStatement } = sqlServerDialect;
+  const { receiving, inbox, keys, outbox, reads, pollStatement } = sqlServerDialect;
   const options = { reviveDead: false, blockOnDead: false };
   const statements = [
     receiving(inboxNames, options),
     inbox(inboxNames, options),
     keys(inboxNames),
     outbox(outboxNames, options),
+    reads(inboxNames),
+    reads(outboxNames),
     [pollStatement!(inboxNames, outboxNames)],
   ].flatMap((all) => Object.values(all) as SqlStatement[]);
   return proceduresOf(statements);
@@ -143,6 +145,7 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     for (const sql of [
       ...tables.flatMap((table) => [`select * from ${table}`, `delete from ${table}`]),
       `exec [${schema}].[Inbox_Discard] @items = N'[1]'`,
+      `exec [${schema}].[Inbox_Archive] @items = N'[1]', @who = N'x'`,
       `exec [${schema}].[Outbox_Operations] @limit = 1`,
       `create table [${schema}].[more] (n int)`,
       `exec('create procedure [${schema}].[more] as return 0')`,

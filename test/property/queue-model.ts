@@ -7,8 +7,9 @@ export interface ModelMessage {
   readonly key: string;
   readonly seq: number;
   readonly partitionKey: string | null;
-  /** `blocked`: in its partition queue, and not its head. */
-  status: "ready" | "held" | "done" | "dead" | "blocked";
+  readonly topic: string;
+  /** `blocked`: in its partition queue, and not its head. `parked`: claimed while its topic was paused. */
+  status: "ready" | "held" | "done" | "dead" | "blocked" | "parked";
   attempt: number;
   visibleAt: number;
   /** When it last became due. Leases, crashes and releases do not change it. */
@@ -25,6 +26,9 @@ export interface ModelMessage {
   processedAt: number | null;
 }
 
+export const topics = ["even", "odd"] as const;
+export const topicOf = (key: string): string => topics[Number(key.slice(1)) % 2]!;
+
 /**
  * The queue as a list and a few rules, simple enough to be believed. Every rule that the SQL follows in three
  * dialects stands here once.
@@ -34,6 +38,8 @@ export class QueueModel {
   messages: ModelMessage[] = [];
   /** How many messages were ever enqueued: no number is used twice. */
   enqueued = 0;
+  /** Topics, and "all". */
+  private readonly paused = new Set<string>();
   /** The messages of each partition key, the head first. */
   private readonly partitionQueues = new Map<string, ModelMessage[]>();
 
@@ -50,6 +56,7 @@ export class QueueModel {
     const message: ModelMessage = {
       key,
       partitionKey,
+      topic: topicOf(key),
       seq: ++this.enqueued,
       status: "ready",
       attempt: 0,
@@ -93,12 +100,34 @@ export class QueueModel {
   /** The keys that this claim must return, in order. */
   claim(owner: string, leaseMs: number, batchSize: number): string[] {
     for (;;) {
+      if (this.paused.has("all")) return [];
       const picked = this.pick(batchSize);
       for (const message of picked) this.lease(message, owner, leaseMs);
-      const claimed = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
-      // all of them died: the store claims again
+      const leased = picked.filter((message) => message.status === "held").sort((a, b) => a.seq - b.seq);
+      const claimed = leased.filter(({ topic }) => !this.paused.has(topic));
+      for (const message of leased) if (!claimed.includes(message)) this.park(message);
+      // all of them died or were parked: the store claims again
       if (claimed.length > 0 || picked.length === 0) return claimed.map((message) => message.key);
     }
+  }
+
+  pause(target: string): void {
+    this.paused.add(target);
+  }
+
+  resume(target: string): boolean {
+    for (const message of this.messages)
+      if (message.status === "parked" && message.topic === target)
+        message.status = message.crashes > 0 ? "held" : "ready";
+    return this.paused.delete(target);
+  }
+
+  /** It waits with the time from which it was due; where a lease overwrites that, a retry with the time of the pause. */
+  private park(message: ModelMessage): void {
+    const firstDue = message.attempt === 0 ? (message.sentDueAt ?? message.bornAt) : this.now;
+    message.visibleAt = this.returned === "in order" ? message.dueSince : firstDue;
+    message.status = "parked";
+    this.unlock(message);
   }
 
   private pick(batchSize: number): readonly ModelMessage[] {
@@ -201,7 +230,7 @@ export class QueueModel {
       const lost =
         message.status === "held" && message.lockedUntil !== null && message.lockedUntil < this.now;
       const stale =
-        ["ready", "held", "blocked"].includes(message.status) &&
+        ["ready", "held", "blocked", "parked"].includes(message.status) &&
         message.lockedUntil === null &&
         this.isExpired(message);
       if (!lost && !stale) continue;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
 import type { AnyMessage, AnyStore } from "../../src/testing/queue/support.js";
-import { policy, QueueModel } from "./queue-model.js";
+import { policy, QueueModel, topicOf, topics } from "./queue-model.js";
 
 /** The real store beside the model. A message's payload is its key. */
 interface Real {
@@ -61,6 +61,7 @@ type Step =
   | { readonly kind: "purge"; readonly retentionMs: number; readonly batchSize: number }
   | { readonly kind: "replay"; readonly which: readonly number[] }
   | { readonly kind: "reap"; readonly batchSize: number }
+  | { readonly kind: "pause" | "resume"; readonly target: string }
   | { readonly kind: "advance"; readonly ms: number };
 
 const owners: readonly OwnerToken[] = [newOwnerToken(), newOwnerToken(), newOwnerToken()];
@@ -137,6 +138,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant("reap" as const), batchSize: fc.integer({ min: 1, max: 3 }) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("pause", "resume", "resume"),
+      target: fc.constantFrom("all", ...topics),
+    }),
   },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant("advance" as const), ms: durations }) },
 );
@@ -234,6 +242,15 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
       expect({ reaped, dead, more }).toEqual({ ...model.reap(), more: false });
       return;
     }
+    case "pause":
+      await store.pause(targetOf(one.target), { by: "the model" });
+      model.pause(one.target);
+      return;
+    case "resume": {
+      const { wasPaused } = await store.resume(targetOf(one.target), { by: "the model" });
+      expect(wasPaused).toBe(model.resume(one.target));
+      return;
+    }
     case "advance":
       model.now += one.ms;
       real.setClock(model.now);
@@ -242,6 +259,8 @@ async function play(model: QueueModel, real: Real, one: Step): Promise<void> {
       await settle(one.kind, owners[one.owner]!, await messagesOf(keysAt(one.which)));
   }
 }
+
+const targetOf = (target: string) => (target === "all" ? "all" : { topic: target });
 
 /** Everything the store knows, beside everything the model knows. */
 async function compare(model: QueueModel, { store }: Real): Promise<void> {
@@ -312,13 +331,13 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
             ? inbox.receive({
                 source: "s",
                 messageId: key,
-                topic: "t",
+                topic: topicOf(key),
                 payload: key,
                 partitionKey,
                 dueAt,
                 expiresAt,
               })
-            : outbox.enqueue({ topic: "t", payload: key, partitionKey, dueAt, expiresAt }),
+            : outbox.enqueue({ topic: topicOf(key), payload: key, partitionKey, dueAt, expiresAt }),
         byKey:
           kind === "outbox"
             ? undefined
@@ -328,7 +347,14 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
                     ? inbox.markProcessed({ source: "s", messageId })
                     : inbox.markDead({ source: "s", messageId }, "by hand"),
                 redeliver: (messageId, dueAt, expiresAt) =>
-                  inbox.receive({ source: "s", messageId, topic: "t", payload: messageId, dueAt, expiresAt }),
+                  inbox.receive({
+                    source: "s",
+                    messageId,
+                    topic: topicOf(messageId),
+                    payload: messageId,
+                    dueAt,
+                    expiresAt,
+                  }),
               },
         batches: [],
       };

@@ -29,9 +29,9 @@ export const createControls = (n: QueueNames): readonly string[] => [
   `create index ${n.bare("_parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
 ];
 
-/** A CTE of one row. `controlled`: null without controls, 2 when the whole queue is paused. */
-export const controlled = (n: QueueNames): string => `control as materialized (
-  select case when bool_or(c.scope = 'queue' and c.paused) then 2 when count(*) > 0 then 1 end as controlled
+/** A CTE of one row: the verdict of a claim on messages that it leases. */
+export const controlVerdict = (n: QueueNames): string => `control as materialized (
+  select case when bool_or(c.scope = 'queue' and c.paused) then 'paused' when count(*) > 0 then 'controlled' end as verdict
   from ${controlsTable(n)} c
 )`;
 

@@ -12,7 +12,10 @@ import { leavePartitions } from "./partitions.js";
 /** The time to which ages refer: that of an operation's record, else now. */
 const at = `coalesce(:at::timestamptz, ${now})`;
 
-/** Dead messages `s` that match. A message's own row is read only where a condition needs it. */
+/**
+ * Dead messages `s` that match. A message's own row is read only where a condition needs it. With `offset 0` it is looked up by its
+ * number: a join would read the whole table, Done messages and all.
+ */
 const dead = (n: QueueNames) => `s.status = ${status.dead}
     and s.died_at <= ${at}
     and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
@@ -24,6 +27,7 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
         and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
         and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${at} - ${ms(":older_than_ms::float8")})
         and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${at} - ${ms(":newer_than_ms::float8")})
+      offset 0
     ))`;
 
 /** Planned for its own conditions each time. */

@@ -56,6 +56,7 @@ const tablePrivileges: Readonly<Record<string, readonly string[]>> = {
   _state: all,
   _done: withoutUpdate,
   _attempts: withoutUpdate,
+  _controls: ["select", "update", "delete"],
   _partition_queue: withoutUpdate,
   _partition_lock: all,
   _pending_arrivals: withoutUpdate,

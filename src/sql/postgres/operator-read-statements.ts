@@ -16,7 +16,7 @@ const byBucket = (name: string, rows: string): SqlStatement => ({
 from (
   select r.seq, case
       when r.happened_at < :since::timestamptz then -1
-      else floor(extract(epoch from r.happened_at - :since::timestamptz) * 1000 / :bucket_ms::float8)
+      else floor(${epochMs("(r.happened_at - :since::timestamptz)")} / :bucket_ms::float8)
     end as bucket
   from (
     ${rows}

@@ -12,7 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlled, isPaused, readControls } from "./controls.js";
+import { applyControls, controlVerdict, isPaused, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
@@ -79,6 +79,9 @@ function claimedRow(n: QueueNames): string {
   case when not (${isPlain}) then json_build_object(${rareColumns})::text end as rare_columns`;
 }
 
+const claimedColumns = (n: QueueNames) =>
+  `seq, topic, payload, ${n.kind === "inbox" ? "source" : "id"}, message_id, ${bornAt(n)}, next_attempt_at, locked_until, rare_columns`;
+
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
   n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id::uuid";
@@ -86,6 +89,51 @@ const byKey = (n: QueueNames) =>
 /** The condition of a purge on the messages of one source. */
 const ofSource = (n: QueueNames) =>
   n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
+
+const wantedMessage = (n: QueueNames) => `(:topic::text is null or m.topic = :topic)
+    and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
+    and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
+
+const wantedState = (
+  lastError: string,
+) => `(:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
+    and (:error::text is null or position(:error in ${lastError}) > 0)
+    and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)`;
+
+/**
+ * Of its two parts one is ruled out when the statement is planned, which is each time. A list of unfinished messages starts
+ * from their states, message by message, in order: joined as the planner likes, a page of dead messages read every Done message
+ * before them.
+ */
+const list = (n: QueueNames) => `(
+  select ${row(n)}
+  ${messages(n)}
+  where (:status::int is null or (:status::int = ${status.done} and s.seq is null))
+    and m.seq > :after_seq::bigint
+    and ${wantedMessage(n)}
+    and ${wantedState("coalesce(s.last_error, d.last_error)")}
+  order by m.seq
+  limit :limit::int
+)
+union all
+(
+  select ${row(n)}
+  from ${n.state} s
+  cross join lateral (
+    select m.* from ${n.message} m
+    where m.seq = s.seq
+      and ${wantedMessage(n)}
+    offset 0
+  ) m
+  left join ${doneTable(n)} d on false
+  where :status::int <> ${status.done}
+    and ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])}
+    and s.seq > :after_seq::bigint
+    and ${wantedState("s.last_error")}
+  order by s.seq
+  limit :limit::int
+)`;
 
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   // A claimable row with a lease was lost by its worker. That counts as an attempt, perhaps the last.
@@ -115,13 +163,13 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     // again by their ctid, which cannot change while they are locked.
     claim: statement(
       "claim",
-      `with ${controlled(n)}, due as (
+      `with ${controlVerdict(n)}, due as (
   select s.ctid as row_id, s.visible_at, s.seq, s.attempt, s.locked_until, s.owner,
     s.crashes + (${hasLease})::int >= ${crashesBeforeAlone} as alone
   from ${n.state} s
   where s.status = ${status.ready} and s.visible_at <= ${now} and (s.reclaimable_at is null or s.reclaimable_at <= ${now})
   order by s.visible_at, s.seq
-  limit (select case when control.controlled = 2 then 0 else :limit::int end from control)
+  limit (select case when control.verdict = 'paused' then 0 else :limit::int end from control)
   for update skip locked
 ), picked as (
   select * from due
@@ -160,12 +208,12 @@ returning ${claimedRow(n)},
     }
     when s.expires_at <= ${now} then 'expired'
     else 'exhausted'
-  end as verdict
+  end as death
 )
-select claimed.*, control.controlled
+select ${claimedColumns(n)}, coalesce(claimed.death, control.verdict) as verdict
 from control
 left join claimed on true
-where claimed.seq is not null or control.controlled is not null`,
+where claimed.seq is not null or control.verdict is not null`,
     ),
     applyControls: applyControls(n),
     controls: readControls(n),
@@ -330,26 +378,7 @@ join ${n.message} m on m.id = i.id`,
 ${messages(n)}
 where ${byKey(n)}`,
     ),
-    list: {
-      ...statement(
-        "list",
-        `select ${row(n)}
-${messages(n)}
-where m.seq > :after_seq::bigint
-  and (:status::int is null
-    or case when :status::int = ${status.done} then s.seq is null else ${hasStatus("s", [":status::int", ":status_2::int", ":status_3::int", ":status_4::int", ":status_5::int"])} end)
-  and (:leased::boolean is null or (s.locked_until is not null) = :leased::boolean)
-  and (:topic::text is null or m.topic = :topic)
-  and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-  and (:error::text is null or position(:error in coalesce(s.last_error, d.last_error)) > 0)
-  and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
-  and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
-  and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})
-order by m.seq
-limit (select :limit::int)`,
-      ),
-      unprepared: true,
-    },
+    list: { ...statement("list", list(n)), unprepared: true },
     attempts: statement(
       "attempts",
       `select a.attempt, ${epoch("a.ended_at", "ended_at")}, a.worker, a.error

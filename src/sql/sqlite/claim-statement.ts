@@ -4,7 +4,7 @@ import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { reasonGroups, reasons } from "../reasons.js";
-import { controlled, isPaused } from "./controls.js";
+import { controlVerdict, isPaused } from "./controls.js";
 import { backoff, isUnclaimed, lease, limit, now, stateColumns, unclaimed } from "./expressions.js";
 import { controlsTable, cursorTable } from "./names.js";
 import { removeDead } from "./partitions.js";
@@ -130,13 +130,12 @@ interface ClaimedColumns {
 
 const row = (n: QueueNames, columns: ClaimedColumns) => `select m.seq, m.topic, m.payload,
   ${n.kind === "inbox" ? "m.source" : "m.id"}, m.message_id, m.${bornAt(n)}, ${columns.visibleAt} as next_attempt_at,
-  ${columns.lockedUntil} as locked_until, ${columns.rareColumns} as rare_columns, ${columns.verdict} as verdict,
-  ${controlled(n)} as controlled`;
+  ${columns.lockedUntil} as locked_until, ${columns.rareColumns} as rare_columns, ${columns.verdict} as verdict`;
 
 /** A row that only says that there are controls, when nothing is due or the whole queue is paused. */
 const onlyControlled = (
   n: QueueNames,
-) => `select null, null, null, null, null, null, null, null, null, null, ${controlled(n)}
+) => `select null, null, null, null, null, null, null, null, null, ${controlVerdict(n)}
 where exists (select 1 from ${controlsTable(n)})
   and (${isPaused(n)} or (${onlyUnclaimed(n)} and not exists (select 1 ${unclaimed(n)})))`;
 
@@ -149,7 +148,7 @@ ${row(n, {
   visibleAt: `(select ${unclaimedVisibleAt})`,
   lockedUntil: `(select ${now} + ${lease})`,
   rareColumns: `case when not (${isPlain(n)}) then ${rareColumns(n)} end`,
-  verdict: "null",
+  verdict: controlVerdict(n),
 })}
 ${unclaimedIf(n, `not ${isPaused(n)} and ${onlyUnclaimed(n)}`)}
 )
@@ -164,7 +163,7 @@ ${row(n, {
     last_attempt_at: "s.last_attempt_at",
     expires_at: "s.expires_at",
   }),
-  verdict: `case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' end`,
+  verdict: `case when s.expires_at <= ${now} then 'expired' when ${dies} then 'exhausted' else ${controlVerdict(n)} end`,
 })}
 from json_each(${pickedSeqs(n)}) picked
 cross join ${n.message} m on m.seq = picked.value

@@ -28,9 +28,9 @@ export const createControls = (n: QueueNames): readonly string[] => [
   `create index ${n.bare("Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
 ];
 
-/** A value: null without controls, 2 when the whole queue is paused. */
-export const controlled = (n: QueueNames): string =>
-  `(select case when max(c.scope = 'queue' and c.paused) then 2 when count(*) > 0 then 1 end from ${controlsTable(n)} c)`;
+/** A value: the verdict of a claim on messages that it leases. */
+export const controlVerdict = (n: QueueNames): string =>
+  `(select case when max(c.scope = 'queue' and c.paused) then 'paused' when count(*) > 0 then 'controlled' end from ${controlsTable(n)} c)`;
 
 /** A condition: the whole queue is paused. */
 export const isPaused = (n: QueueNames): string =>

@@ -48,6 +48,7 @@ const notOfFunctions = [
     "_MoveOperation",
     "_Operations",
   ],
+  ...["_PutControl", "_EndControl"],
 ];
 
 function calledProcedures(queue: QueueNames): readonly string[] {

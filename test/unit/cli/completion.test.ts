@@ -26,7 +26,15 @@ describe("shell completion", () => {
   it("ADD-07 bash completes commands, their first words and their options", async () => {
     expect(await offered("")).toEqual(commands.map(({ name }) => name));
     expect(await offered("d")).toEqual(["dev", "dispatch", "dead", "doctor"].sort(byTable));
-    expect(await offered("dead", "")).toEqual(["list", "groups", "show", "replay", "discard", "operations"]);
+    expect(await offered("dead", "")).toEqual([
+      "list",
+      "groups",
+      "show",
+      "replay",
+      "discard",
+      "archive",
+      "operations",
+    ]);
     expect(await offered("dead", "re")).toEqual(["replay"]);
     expect(await offered("dead", "replay", "--dr")).toEqual(["--dry-run"]);
     expect(await offered("status", "--max")).toEqual(["--max-age", "--max-dead"]);

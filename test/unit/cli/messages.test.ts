@@ -117,8 +117,16 @@ describe("commands on messages", () => {
     };
     expect(await listed()).toEqual(["stripe/evt/1", "erp/2", failed]);
     expect((await dead("show", "erp/2")).out).toMatch(/^state +Dead$/m);
-    expect(await dead("replay", "erp/2")).toMatchObject({ code: exitCodes.ok, out: "Replayed erp/2." });
+    expect(await dead("replay", "erp/2", "--by", "alice")).toMatchObject({
+      code: exitCodes.ok,
+      out: "Replayed erp/2.",
+    });
     expect(await dead("replay", String(failed))).toMatchObject({ code: exitCodes.ok });
+    const records = jsonLines((await dead("operations", "--json")).out);
+    expect(records.map(({ action, by, done }) => ({ action, by, done }))).toEqual([
+      { action: "replay", by: userInfo().username, done: 1 },
+      { action: "replay", by: "alice", done: 1 },
+    ]);
     expect(await listed()).toEqual(["stripe/evt/1"]);
     expect(await dead("replay", "erp/2")).toMatchObject({
       code: exitCodes.failed,
@@ -172,6 +180,62 @@ describe("commands on messages", () => {
         done: 1,
       },
       { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: 1 }, done: 1 },
+    ]);
+  });
+
+  it("ADD-02 ADD-07 dead archive moves one by its key, or those that match, and says so", async () => {
+    const { url, failed } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    expect((await dead("archive", "--all", "--dry-run")).out).toBe("3 would be archived.");
+    expect((await dead("archive", String(failed), "--by", "alice")).out).toBe(`Archived ${failed}.`);
+    expect((await dead("archive", "--topic", "paid")).out).toBe("Archived 1.");
+    expect(jsonLines((await dead("list", "--json")).out).map(({ key }) => key)).toEqual(["erp/2"]);
+    expect((await cli("show", "stripe/evt/1", "--database", url)).out).toMatch(/^state +Done$/m);
+    const records = jsonLines((await dead("operations", "--json")).out);
+    expect(records).toMatchObject([
+      { action: "archive", done: 1 },
+      { action: "archive", by: "alice" },
+    ]);
+  });
+
+  it("MSG-14 ADD-07 trace shows the way of an event, found by any of its ids", async () => {
+    const file = join(folder, `${crypto.randomUUID()}.db`);
+    const db = openSqlite({ file });
+    await migrate(db);
+    const [inbox, outbox, owner] = [createInbox(db), createOutbox(db), newOwnerToken()];
+    await inbox.receive({ source: "stripe", messageId: "evt_1", topic: "paid", payload: "the secret" });
+    await inbox.ack(owner, await inbox.claim({ owner }));
+    const id = await outbox.enqueue({ topic: "receipt", payload: "the secret", correlationId: "evt_1" });
+    await outbox.fail(owner, await outbox.claim({ owner }), "410 Gone");
+    await db.close();
+    const trace = (...args: string[]) => cli("trace", ...args, "--database", `sqlite:${file}`);
+    const { code, out } = await trace("evt_1");
+    expect(code).toBe(exitCodes.ok);
+    expect(out).toMatch(
+      /^QUEUE .*\ninbox +stripe\/evt_1 +paid +Done .*\noutbox +\S+ +receipt +Failed .* 410 Gone$/,
+    );
+    expect(out).not.toContain("secret");
+    expect(jsonLines((await trace(id, "--json")).out)).toMatchObject([
+      { queue: "inbox", key: "stripe/evt_1", doneAt: expect.any(String) },
+      { queue: "outbox", key: id, state: "Failed", diedAt: expect.any(String) },
+    ]);
+    expect(await trace("evt_2")).toMatchObject({ code: exitCodes.failed, out: "" });
+  });
+
+  it("ADD-01 ADD-07 partitions lists the keys that are held up", async () => {
+    const file = join(folder, `${crypto.randomUUID()}.db`);
+    const db = openSqlite({ file });
+    await migrate(db);
+    const [outbox, owner] = [createOutbox(db, { deadInPartition: "block" }), newOwnerToken()];
+    await outbox.enqueue(["1", "2"].map((payload) => ({ topic: "mail", payload, partitionKey: "order 7" })));
+    await outbox.fail(owner, await outbox.claim({ owner }), "410 Gone");
+    await db.close();
+    const partitions = (...args: string[]) => cli("partitions", ...args, "--database", `sqlite:${file}`);
+    const { code, out } = await partitions();
+    expect(code).toBe(exitCodes.ok);
+    expect(out).toMatch(/^inbox: no partition key is held up\nOUTBOX KEY .*\norder 7 +dead +1 .* 410 Gone$/);
+    expect(jsonLines((await partitions("--queue", "outbox", "--json")).out)).toMatchObject([
+      { queue: "outbox", partitionKey: "order 7", reason: "dead", waiting: 1, head: expect.any(String) },
     ]);
   });
 
@@ -247,7 +311,7 @@ describe("commands on messages", () => {
     const ids = out.slice(0, 2).map((line) => line.slice("Operation ".length, line.indexOf(":")));
     expect(await dead("discard", "--resume", ids[0]!)).toMatchObject({
       code: exitCodes.usage,
-      err: expect.stringMatching(/is a replay, not a discard/),
+      err: expect.stringMatching(/is of the action replay, not discard/),
     });
     expect((await dead("replay", "--resume", ids[1]!)).out).toBe("Replayed 1.");
     const [first, second] = jsonLines((await dead("operations", "--json")).out);
@@ -293,16 +357,19 @@ describe("commands on messages", () => {
     [["list", "--tenant", "a"], /an app with tenants/],
     [["show"], /KEY is missing/],
     [["show", "nokey"], /"nokey" is not a key/],
-    [["dead"], /must be list or groups or show or replay or discard or operations/],
+    [["dead"], /must be list or groups or show or replay or discard or archive or operations/],
     [["dead", "list", "erp/2"], /takes no KEY/],
     [["dead", "list", "--dry-run"], /dead list has no option --dry-run/],
     [["dead", "replay", "--limit", "5"], /dead replay has no option --limit/],
     [["dead", "replay"], /needs KEY, a condition/],
     [["dead", "replay", "erp/2", "--topic", "t"], /not both/],
-    [["dead", "replay", "erp/2", "--dry-run"], /for a replay by conditions/],
+    [["dead", "replay", "erp/2", "--dry-run"], /with conditions only/],
     [["dead", "replay", "--all", "--rate", "0"], /--rate must be 1 or more/],
     [["dead", "replay", "--queue", "inbox"], /needs KEY, a condition/],
-    [["dead", "replay", "erp/2", "--by", "alice"], /has no record/],
+    [["dead", "archive"], /dead archive needs KEY, a condition/],
+    [["dead", "list", "--group", ""], /--group is empty/],
+    [["trace"], /ID is missing/],
+    [["partitions", "--limit", "0"], /limit must be/],
     [["dead", "discard"], /dead discard needs KEY, a condition/],
     [["dead", "discard", "--queue", "outbox"], /dead discard needs KEY, a condition/],
     [["dead", "discard", "--error", ""], /--error is empty/],

@@ -68,7 +68,7 @@ ${seekEach};`;
   const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
   return `if ${isPaused(n)}
 begin
-  select cast(null as bigint) as seq, 2 as controlled;
+  select cast(null as bigint) as seq, 'paused' as verdict;
   return;
 end
 
@@ -76,7 +76,7 @@ ${prepareLease}
 ${prepareBackoff}
 ${claimedTable}
 ${lostTable}
-declare @controlled int;
+declare @verdict varchar(10) = 'claimed';
 
 if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
 
@@ -108,21 +108,20 @@ ${recordLost(n, "@claimed")}
 
 ${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
 
-if exists (select 1 from ${controlsTable(n)} k) set @controlled = 1;
+if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
 
-if @controlled = 1 and not exists (select 1 from @claimed)
+if @verdict = 'controlled' and not exists (select 1 from @claimed)
 begin
-  select cast(null as bigint) as seq, @controlled as controlled;
+  select cast(null as bigint) as seq, @verdict as verdict;
   return;
 end
 
 select ${row(n, "c")},
   case
-    when c.status = ${status.held} then 'claimed'
+    when c.status = ${status.held} then @verdict
     when c.expires_at <= @now then 'expired'
     else 'exhausted'
-  end as verdict,
-  @controlled as controlled
+  end as verdict
 from @claimed c
 inner join ${n.state} s on s.seq = c.seq
 inner join ${n.message} m on m.seq = c.seq

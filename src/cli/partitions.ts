@@ -1,0 +1,60 @@
+import type { BlockedPartition } from "../queue/operator-reads.js";
+import { type Command, type CommandInput, count, exitCodes } from "./command.js";
+import { filterHelp, filterOptions, type QueueKind, queuesOf } from "./message-filter.js";
+import { formatKey } from "./message-key.js";
+import {
+  type AnyKey,
+  type QueueStores,
+  storeHelp,
+  storeOf,
+  storeOptions,
+  withStores,
+} from "./queue-stores.js";
+import { tableLines } from "./table.js";
+
+const { queue } = filterOptions;
+
+export const partitionsCommand: Command = {
+  name: "partitions",
+  summary: "list partition keys whose first message holds up the others",
+  usage: "partitions [--queue inbox|outbox] [options]",
+  options: { queue, limit: { type: "string" }, ...storeOptions },
+  help: {
+    queue: filterHelp.queue,
+    limit: "the most partition keys of each queue; 50 by default, 1000 at most",
+    ...storeHelp,
+    json: "print one JSON object per line",
+  },
+  examples: ["oncebox partitions", "oncebox partitions --queue outbox --limit 10 --json"],
+  run: (input) =>
+    withStores(input, async (stores) => {
+      for (const kind of queuesOf(input.values)) await printBlocked(input, stores, kind);
+      return exitCodes.ok;
+    }),
+};
+
+async function printBlocked(
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  kind: QueueKind,
+): Promise<void> {
+  const limit = count(values, "limit") ?? 50;
+  const found = await storeOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
+  if (values.json)
+    for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: formatKey(one.head) }));
+  else if (found.length === 0) terminal.out(`${kind}: no partition key is held up`);
+  else {
+    const head = [`${kind.toUpperCase()} KEY`, "REASON", "WAITING", "SINCE", "NEXT ATTEMPT", "HEAD", "ERROR"];
+    for (const line of tableLines(head, found.map(row), terminal.columns)) terminal.out(line);
+  }
+}
+
+const row = (one: BlockedPartition<AnyKey>): readonly string[] => [
+  one.partitionKey,
+  one.reason,
+  String(one.waiting),
+  one.since.toISOString(),
+  one.nextAttemptAt?.toISOString() ?? "",
+  formatKey(one.head),
+  one.error ?? "",
+];

@@ -1,0 +1,64 @@
+import { type Command, exitCodes } from "./command.js";
+import { chosenControl, controlHelp, controlOptions, inQueues } from "./control-options.js";
+import { controlLine } from "./control-output.js";
+import { operatorName } from "./operator-name.js";
+import { storeOf, withStores } from "./queue-stores.js";
+import { printable } from "./table.js";
+
+export const pauseCommand: Command = {
+  name: "pause",
+  summary: "stop claiming the messages of a topic, a source or a whole queue, in every process",
+  usage: "pause --topic TOPIC | --source SOURCE | --all [--queue inbox|outbox] [options]",
+  options: controlOptions,
+  help: controlHelp,
+  examples: [
+    "oncebox pause --topic mail.welcome --queue outbox",
+    "oncebox pause --source stripe --by alice",
+    "oncebox pause --all --app dist/app.js --tenant acme",
+  ],
+  run(input) {
+    const { values, terminal } = input;
+    const { target, queues } = chosenControl(values);
+    const options = { by: operatorName(values), signal: terminal.signal };
+    return withStores(input, async (stores) => {
+      for (const queue of queues) {
+        const control = await storeOf(stores, queue).pause(target, options);
+        terminal.out(values.json ? JSON.stringify({ queue, ...control }) : controlLine(queue, control));
+      }
+      return exitCodes.ok;
+    });
+  },
+};
+
+export const resumeCommand: Command = {
+  name: "resume",
+  summary: "end a pause, and return the messages that waited for it",
+  usage: "resume --topic TOPIC | --source SOURCE | --all [--queue inbox|outbox] [options]",
+  options: controlOptions,
+  help: controlHelp,
+  examples: [
+    "oncebox resume --topic mail.welcome --queue outbox",
+    "oncebox resume --source stripe",
+    "oncebox resume --all --app dist/app.js --tenant acme --json",
+  ],
+  run(input) {
+    const { values, terminal } = input;
+    const { target, queues, what } = chosenControl(values);
+    const options = { by: operatorName(values), signal: terminal.signal };
+    return withStores(input, async (stores) => {
+      let wasPaused = false;
+      for (const queue of queues) {
+        const resumed = await storeOf(stores, queue).resume(target, options);
+        wasPaused ||= resumed.wasPaused;
+        if (values.json) terminal.out(JSON.stringify({ queue, ...resumed }));
+        else if (resumed.wasPaused || resumed.returned > 0)
+          terminal.out(
+            `${queue.padEnd(7)} resumed ${printable(what)}; ${resumed.returned} parked messages are claimable again`,
+          );
+      }
+      if (wasPaused) return exitCodes.ok;
+      terminal.err(`There was no pause of ${printable(what)} in ${inQueues(queues)}.`);
+      return exitCodes.failed;
+    });
+  },
+};
