@@ -1,5 +1,5 @@
 // Alerts for the operators. The queries read the functions' own log lines (JSON) and the failed requests. host.json lets
-// these through, and nothing else.
+// these through, and nothing else. The runbook (docs/runbook.md of oncebox) has a section for each rule.
 param name string
 param location string
 param tags object
@@ -23,7 +23,7 @@ var lines = 'traces | where message startswith "{" | extend line = parse_json(me
 var rules = [
   {
     name: 'dead-letters'
-    description: 'Messages used up their attempts. oncebox status counts them, replay gives them another chance.'
+    description: 'Messages used up their attempts. Run: oncebox dead groups'
     query: '${lines} | where line.message == "message is dead"'
     operator: 'GreaterThan'
     threshold: 0
@@ -31,7 +31,7 @@ var rules = [
   }
   {
     name: 'oldest-age'
-    description: 'Messages wait for too long. Handlers are too slow, too few, or fail.'
+    description: 'Messages wait for too long. Handlers are too slow, too few, or fail. Run: oncebox status'
     query: '${lines} | where line.message == "queue" and toint(line.oldestDueAgeMs) > ${oldestAgeMs}'
     operator: 'GreaterThan'
     threshold: 2
@@ -39,7 +39,7 @@ var rules = [
   }
   {
     name: 'no-reap'
-    description: 'The reap function does not run, so the age of the oldest message is unknown.'
+    description: 'The reap function does not run, so the age of the oldest message is unknown. Run: oncebox reap --time 300'
     query: '${lines} | where line.message == "queue"'
     operator: 'LessThan'
     threshold: 1
@@ -47,7 +47,7 @@ var rules = [
   }
   {
     name: 'failures'
-    description: 'A function failed, or was killed at its time-out.'
+    description: 'A function failed, or was killed at its time-out. Run: oncebox doctor'
     query: 'requests | where success == false'
     operator: 'GreaterThan'
     threshold: 0
@@ -55,7 +55,7 @@ var rules = [
   }
   {
     name: 'webhook-failures'
-    description: 'Senders are answered 5xx. They retry, but not for ever.'
+    description: 'Senders are answered 5xx. They retry, but not for ever. Run: oncebox doctor'
     query: '${lines} | where line.message == "webhook" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
@@ -63,7 +63,7 @@ var rules = [
   }
   {
     name: 'at-limit'
-    description: 'The maximum number of instances receive webhooks. The platform answers further requests with 429.'
+    description: 'The maximum number of instances receive webhooks. The platform answers further requests with 429. Run: oncebox status --watch'
     query: 'customMetrics | where name == "webhook Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
     operator: 'GreaterThan'
     threshold: 1
@@ -75,7 +75,7 @@ var rules = [
 var serviceRules = [
   {
     name: 'inbox-service-failures'
-    description: 'Consumers that ask the inbox service are answered 5xx. They wait, and ask again.'
+    description: 'Consumers that ask the inbox service are answered 5xx. They wait, and ask again. Run: oncebox doctor'
     query: '${lines} | where line.message == "inbox service" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
@@ -83,7 +83,7 @@ var serviceRules = [
   }
   {
     name: 'inbox-service-slow'
-    description: 'A request to the inbox service took more than 8 s. The database is slow, or away.'
+    description: 'A request to the inbox service took more than 8 s. The database is slow, or away. Run: oncebox doctor'
     query: 'customMetrics | where name == "inbox-service MaxDurationMs" and value > 8000'
     operator: 'GreaterThan'
     threshold: 0
@@ -91,7 +91,7 @@ var serviceRules = [
   }
   {
     name: 'inbox-service-at-limit'
-    description: 'The maximum number of instances answer for the inbox service. The platform answers further requests with 429.'
+    description: 'The maximum number of instances answer for the inbox service. The platform answers further requests with 429. Run: oncebox status --watch'
     query: 'customMetrics | where name == "inbox-service Count" | summarize instances = dcount(cloud_RoleInstance) by bin(timestamp, 1m) | where instances >= ${maximumInstanceCount}'
     operator: 'GreaterThan'
     threshold: 1
@@ -103,7 +103,7 @@ var serviceRules = [
 var adminRules = [
   {
     name: 'admin-failures'
-    description: 'Operators are answered 5xx by the diagnostics API. The database is slow, or away.'
+    description: 'Operators are answered 5xx by the diagnostics API. The database is slow, or away. Run: oncebox doctor'
     query: '${lines} | where line.message == "admin" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
@@ -111,7 +111,7 @@ var adminRules = [
   }
   {
     name: 'admin-refused'
-    description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing.'
+    description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing. Run: oncebox dead operations'
     query: '${lines} | where line.message == "admin" and toint(line.status) in (401, 429)'
     operator: 'GreaterThan'
     threshold: 20

@@ -1,4 +1,4 @@
-import { type Command, exitCodes, oneOf } from "./command.js";
+import { type Command, exitCodes, oneOf, UsageError } from "./command.js";
 import { quoted } from "./quoted.js";
 
 const shells = ["bash", "zsh", "fish"] as const;
@@ -7,21 +7,36 @@ const shells = ["bash", "zsh", "fish"] as const;
 export const completionCommand = (commands: () => readonly Command[]): Command => ({
   name: "completion",
   summary: "print a script that completes commands and options in a shell",
-  usage: `completion ${shells.join("|")}`,
-  options: {},
-  help: {},
+  usage: `completion ${shells.join("|")} | --json`,
+  options: { json: { type: "boolean" } },
+  help: { json: "print the commands with their options as JSON, for another shell or program" },
   examples: [
     'eval "$(oncebox completion bash)"      # in ~/.bashrc',
     'eval "$(oncebox completion zsh)"       # in ~/.zshrc, after compinit',
     "oncebox completion fish > ~/.config/fish/completions/oncebox.fish",
+    "oncebox completion --json",
   ],
   positionals: 1,
   words: shells,
-  async run({ positionals, terminal }) {
+  async run({ values, positionals, terminal }) {
+    if (values.json) {
+      if (positionals.length > 0) throw new UsageError("Name a shell, or give --json, not both.");
+      terminal.out(JSON.stringify({ commands: commands().map(described) }));
+      return exitCodes.ok;
+    }
     const shell = oneOf(shells, positionals[0], "The shell");
     terminal.out(scripts[shell](commands()));
     return exitCodes.ok;
   },
+});
+
+const described = ({ name, summary, usage, options, help, examples, words = [] }: Command): object => ({
+  name,
+  summary,
+  usage: `oncebox ${usage}`,
+  words,
+  options: Object.entries(options).map(([option, { type }]) => ({ name: option, type, help: help[option] })),
+  examples,
 });
 
 const flagsOf = ({ options }: Command): readonly string[] =>
@@ -52,14 +67,14 @@ const bashCase = (command: Command): string =>
   `    ${command.name}) flags=${quoted(flagsOf(command).join(" "))} words=${quoted((command.words ?? []).join(" "))} ;;`;
 
 /** `_describe` separates a word from its description by a colon. */
-const described = (word: string, description: string): string =>
+const withColon = (word: string, description: string): string =>
   quoted(`${word}:${description.replaceAll(":", "\\:")}`);
 
 const zsh = (commands: readonly Command[]): string => `#compdef oncebox
 _oncebox() {
   local -a found flags
   if (( CURRENT == 2 )); then
-    found=(${commands.map(({ name, summary }) => described(name, summary)).join(" ")})
+    found=(${commands.map(({ name, summary }) => withColon(name, summary)).join(" ")})
     _describe command found
     return
   fi
@@ -77,7 +92,7 @@ ${commands.map(zshCase).join("\n")}
 if [[ $funcstack[1] == _oncebox ]]; then _oncebox "$@"; else compdef _oncebox oncebox; fi`;
 
 const zshCase = (command: Command): string => {
-  const flags = flagsOf(command).map((flag) => described(flag, helpOf(command, flag)));
+  const flags = flagsOf(command).map((flag) => withColon(flag, helpOf(command, flag)));
   return `    ${command.name}) flags=(${flags.join(" ")}) found=(${(command.words ?? []).join(" ")}) ;;`;
 };
 

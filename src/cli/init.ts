@@ -6,12 +6,18 @@ import { scaffoldClouds, scaffoldDatabases, writeScaffold } from "./scaffold.js"
 export const initCommand: Command = {
   name: "init",
   summary: "create a new app that is ready to deploy",
-  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin]`,
-  options: { database: { type: "string" }, service: { type: "boolean" }, admin: { type: "boolean" } },
+  usage: `init ${scaffoldClouds.join("|")} [FOLDER] [--database NAME] [--service] [--admin] [--json]`,
+  options: {
+    database: { type: "string" },
+    service: { type: "boolean" },
+    admin: { type: "boolean" },
+    json: { type: "boolean" },
+  },
   help: {
     database: `${scaffoldDatabases.join(" or ")}; postgres for aws and sqlserver for azure by default`,
     service: "the app has the inbox service, /v1/inbox, for consumers in other processes",
     admin: "the app has the diagnostics API and the admin page, /_oncebox",
+    json: "print JSON",
   },
   examples: ["oncebox init aws orders", "oncebox init azure orders --database postgres"],
   positionals: 2,
@@ -27,7 +33,12 @@ export const initCommand: Command = {
     }
     const asked = { service: values.service === true, admin: values.admin === true };
     const files = await writeScaffold({ cloud, database, ...asked, folder, name: packageName(folder) });
-    for (const file of files) terminal.out(relative(folder, file));
+    const names = files.map((file) => relative(folder, file));
+    if (values.json) {
+      terminal.out(JSON.stringify({ folder, files: names }));
+      return exitCodes.ok;
+    }
+    for (const name of names) terminal.out(name);
     const enter = folder === resolve(".") ? "" : `cd ${relative("", folder)} && `;
     terminal.out(`\nNext: ${enter}npm install && npm run package:${cloud}`);
     return exitCodes.ok;

@@ -17,7 +17,8 @@ export const migrateCommand: Command = {
     withApp(input, async (app) => {
       const { values, terminal } = input;
       if (values.print) {
-        terminal.out(await schemaOf(app));
+        const sql = await schemaOf(app);
+        terminal.out(values.json ? JSON.stringify({ sql }) : sql);
         return exitCodes.ok;
       }
       const { applied } = await withProgress(terminal, "migrating", () => app.migrate());

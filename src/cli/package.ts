@@ -13,7 +13,7 @@ const otherwise = {
 export const packageCommand: Command = {
   name: "package",
   summary: "make the archives to deploy from the functions in the current folder",
-  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra|--no-entra]`,
+  usage: `package ${scaffoldClouds.join("|")} [--database NAMES] [--app FILE] [--out FOLDER] [--service] [--admin] [--entra|--no-entra] [--json]`,
   options: {
     database: { type: "string" },
     app: { type: "string" },
@@ -22,6 +22,7 @@ export const packageCommand: Command = {
     admin: { type: "boolean" },
     entra: { type: "boolean" },
     "no-entra": { type: "boolean" },
+    json: { type: "boolean" },
   },
   help: {
     database: `${scaffoldDatabases.join(" or ")}, or both with a comma for tenants on both; postgres for aws and sqlserver for azure by default`,
@@ -31,6 +32,7 @@ export const packageCommand: Command = {
     admin: "aws: make the archive of the diagnostics API too; on azure the app's definition decides",
     entra: "include the packages for SQL Server sign-in with Microsoft Entra; the default for azure",
     "no-entra": "leave those packages out; the default for aws",
+    json: "print JSON",
   },
   examples: ["oncebox package aws", "oncebox package azure --database postgres"],
   positionals: 1,
@@ -61,9 +63,10 @@ export const packageCommand: Command = {
       admin,
       entra: values.entra === true || (values["no-entra"] !== true && otherwise[cloud].entra),
     });
-    for (const { file, bytes } of archives) {
-      terminal.out(`${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);
-    }
+    if (values.json) terminal.out(JSON.stringify({ archives }));
+    else
+      for (const { file, bytes } of archives)
+        terminal.out(`${relative("", file)}  ${Math.ceil(bytes / 1024)} KB`);
     return exitCodes.ok;
   },
 };

@@ -7,6 +7,7 @@ import type { DeadLetters, OperatorOptions } from "../queue/dead-letters.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage } from "../queue/message.js";
 import type { OperatorReads } from "../queue/operator-reads.js";
 import type { ListFilter, Page, Settlement } from "../queue/work-store.js";
+import type { Database } from "../sql/dialect.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 import type { QueueKind } from "./message-filter.js";
@@ -24,6 +25,7 @@ export interface QueueStore
 }
 
 export interface QueueStores {
+  readonly db: Database;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
 }

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { backupCommand } from "./backup.js";
+import { benchCommand } from "./bench.js";
 import { type Command, exitCodes, type Terminal, UsageError, type Values } from "./command.js";
 import { completionCommand } from "./completion.js";
 import { deadCommand } from "./dead.js";
@@ -32,12 +33,13 @@ export const commands: readonly Command[] = [
   listCommand,
   showCommand,
   deadCommand,
-  traceCommand,
-  partitionsCommand,
   pauseCommand,
   resumeCommand,
   limitCommand,
+  traceCommand,
+  partitionsCommand,
   doctorCommand,
+  benchCommand,
   dispatchCommand,
   reapCommand,
   cleanupCommand,

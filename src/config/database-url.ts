@@ -11,7 +11,7 @@ export interface OpenDatabaseOptions {
 export interface DatabaseOpeners<Opened> {
   readonly sqlserver: Opener<OpenDatabaseOptions & { url?: string; connectionString?: string }, Opened>;
   readonly postgres: Opener<OpenDatabaseOptions & { url: string }, Opened>;
-  readonly sqlite: Opener<{ file: string }, Opened>;
+  readonly sqlite: Opener<{ file: string; synchronous?: "normal" | "full" }, Opened>;
 }
 type Opener<Options, Opened> = () => Promise<(options: Options) => Opened>;
 

@@ -179,7 +179,7 @@ describe("the functions' user on PostgreSQL", () => {
     const [lately] = (await inbox.activity({ sinceMs: 60_000, buckets: 1 })).buckets;
     expect(lately!.dead).toBeGreaterThanOrEqual(5);
     expect((await inbox.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
-    expect(await inbox.byCorrelation("1")).toMatchObject([{ key: keys[0] }]);
+    expect(await inbox.byCorrelation("1")).toContainEqual(expect.objectContaining({ key: keys[0] }));
 
     await database.run(`create role ${operators}_alice login password 'alice' in role ${operators}`);
     const target = new URL(database.url);
@@ -192,7 +192,7 @@ describe("the functions' user on PostgreSQL", () => {
       expect((await operated.archive([keys[4]!], by)).changed).toHaveLength(1);
       expect((await operated.activity()).truncated).toBe(false);
       expect((await operated.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
-      expect(await operated.byCorrelation("2")).toMatchObject([{ key: keys[1] }]);
+      expect(await operated.byCorrelation("2")).toContainEqual(expect.objectContaining({ key: keys[1] }));
       expect(await operated.deadGroups({ source: "dead" })).toMatchObject([{ count: 3 }]);
       await operated.editAndReplay(keys[1]!, { payload: "{}" }, by);
       expect(await replayDead(operated, { source: "dead" }, by)).toMatchObject({ done: 2 });

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
+import { dropSchema } from "../../src/cli/bench/scratch-database.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
@@ -58,30 +59,8 @@ async function open(url: string): Promise<TestDatabase> {
       };
     },
     async close() {
-      for (const statement of await dropStatements(raw, schema)) await raw(statement);
+      await dropSchema(db, schema);
       await Promise.all(opened.map((one) => one.close()));
     },
   };
-}
-
-const dropWords = {
-  P: "procedure",
-  FN: "function",
-  IF: "function",
-  TF: "function",
-  V: "view",
-  U: "table",
-} as const;
-
-/** SQL Server drops a schema only when it is empty: procedures, functions and views first, then the tables, then itself. */
-async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise<readonly string[]> {
-  const rows = await raw(`select rtrim(o.type) as type, o.name as name
-from sys.objects o
-inner join sys.schemas s on s.schema_id = o.schema_id
-where s.name = '${schema}' and o.type in ('P', 'FN', 'IF', 'TF', 'V', 'U')
-order by o.object_id desc`); // on Babelfish the newest first: a view on another one goes before it
-  const drops = Object.entries(dropWords).flatMap(([type, word]) =>
-    rows.filter((row) => row.type === type).map((row) => `drop ${word} [${schema}].[${String(row.name)}]`),
-  );
-  return [...drops, `drop schema if exists [${schema}]`];
 }

@@ -1,8 +1,11 @@
 import type { WrongSetting } from "../../sql/inspection.js";
 
+/** What `doctor` compares. */
+export const checks = ["schema", "permissions", "settings", "clock", "retention"] as const;
+
 /** Something that `doctor` found. */
 export interface Finding {
-  readonly check: "schema" | "permissions" | "settings" | "clock" | "retention";
+  readonly check: (typeof checks)[number];
   /** A note says what could be better, or what could not be checked. */
   readonly level: "problem" | "note";
   readonly message: string;

@@ -28,6 +28,17 @@ const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
   and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
   and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)`;
 
+/** Messages with a state. */
+const listStates = (n: QueueNames, index: string, condition: string) => `select ${row(n, "s.seq")}
+from ${n.state} s${index}
+cross join ${n.message} m on m.seq = s.seq
+where s.seq > :after_seq
+  and ${condition}
+  and (:leased is null or (s.locked_until is not null) = :leased)
+  and (:error is null or instr(s.last_error, :error) > 0)
+  and (:error_group is null or coalesce(s.error_group, '') = :error_group)
+  and ${wanted(n)}`;
+
 const oldestUnclaimedMs = (n: QueueNames) =>
   `(select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
 
@@ -58,19 +69,14 @@ join ${attemptsTable(n)} a on a.seq = m.seq
 where ${byKey(n)}
 order by a.number`,
   ),
-  // SQLite merges two walks by row number and stops at the limit: a page of dead letters does not read the messages that
-  // wait. The first is in the order of the state's own number: by the message's number SQLite would sort all of them.
+  // SQLite merges the walks by row number and stops at the limit: a page of dead letters reads neither the messages that
+  // wait nor, by the index of dead messages, those that are done. Those of states are in the order of the state's own number: by
+  // the message's number SQLite would sort all of them.
   list: steps(
     "list",
-    `select ${row(n, "s.seq")}
-from ${n.state} s
-cross join ${n.message} m on m.seq = s.seq
-where s.seq > :after_seq
-  and (:status is null or ${hasStatus("s", listed)})
-  and (:leased is null or (s.locked_until is not null) = :leased)
-  and (:error is null or instr(s.last_error, :error) > 0)
-  and (:error_group is null or coalesce(s.error_group, '') = :error_group)
-  and ${wanted(n)}
+    `${listStates(n, "", `:status is not ${status.dead} and (:status is null or ${hasStatus("s", listed)})`)}
+union all
+${listStates(n, ` indexed by ${n.bare("Dead")}`, `:status = ${status.dead} and s.died_at is not null`)}
 union all
 select ${row(n)}
 ${messages(n)}

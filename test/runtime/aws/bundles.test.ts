@@ -24,7 +24,13 @@ describe("bundles for Lambda", () => {
     for (const database of databases) {
       built.set(
         database,
-        await bundleFunctions({ cloud: "aws", database, service: true, outFolder: join(folder, database) }),
+        await bundleFunctions({
+          cloud: "aws",
+          database,
+          service: true,
+          admin: true,
+          outFolder: join(folder, database),
+        }),
       );
     }
   });
@@ -42,7 +48,7 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
+    const names = ["admin", "cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
     expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
   });
 
@@ -67,7 +73,7 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service"]) {
+      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service", "admin"]) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {
@@ -114,6 +120,18 @@ describe("bundles for Lambda", () => {
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
     expect(size).toBeLessThanOrEqual(245 * kilobyte);
+  });
+
+  it("MSG-14 FUN-09 only its own function holds the diagnostics API, which holds neither dispatcher nor webhooks", () => {
+    for (const metafile of built.values()) {
+      const adminIn = (name: string) =>
+        contentsOf(metafile, name).filter((file) => /src\/(admin\/|app\/admin)/.test(file));
+      const others = ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service"];
+      expect(others.flatMap(adminIn)).toEqual([]);
+      expect(adminIn("admin")).toContain("src/admin/create-admin.ts");
+      const foreign = /src\/(dispatch\/dispatch-run|webhooks\/route|app\/(dispatch|webhook|consume)-job)\.ts/;
+      expect(contentsOf(metafile, "admin").filter((file) => foreign.test(file))).toEqual([]);
+    }
   });
 
   it("FUN-09 a webhook's function holds the receiver, and neither the rest of the inbox nor the schema", () => {
@@ -203,6 +221,14 @@ describe("bundles for Lambda", () => {
       headers: { "retry-after": "1", "oncebox-auth": "bearer" },
     });
     expect(logged).toContain("This app has no service. Add one");
+  });
+
+  it("MSG-14 FUN-09 the function of an app without admin answers 503, and says what to add in the log alone", async () => {
+    const event = httpEvent({ method: "GET", rawPath: "/_oncebox/health" });
+    const { answer, logged } = await invoke(["postgres", "admin"], nowhere, event);
+    expect(answer).toMatchObject({ statusCode: 503, headers: { "retry-after": "1" } });
+    expect(JSON.stringify(answer)).not.toContain("defineApp");
+    expect(logged).toContain("This app has no diagnostics API. Add one");
   });
 
   it("SVC-07 FUN-09 the function of the inbox service does not load Node's fetch", async () => {

@@ -79,6 +79,22 @@ describe("oncebox init", () => {
     expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
   });
 
+  it.each([
+    { cloud: "aws", added: ["aws/admin.ts"], script: "package aws --database postgres --admin" },
+    { cloud: "azure", added: [], script: "package azure --database sqlserver" },
+  ])("MSG-14 FUN-10 --admin: an app for $cloud has the diagnostics API", async ({ cloud, added, script }) => {
+    const [without, folder] = [join(parent, `${cloud}-closed`), join(parent, `${cloud}-admin`)];
+    expect((await cli("init", cloud, without)).code).toBe(0);
+    expect((await cli("init", cloud, folder, "--admin")).code).toBe(0);
+    const [before, after] = [await filesIn(without), await filesIn(folder)];
+    expect(after.filter((name) => !before.includes(name))).toEqual(added.map((name) => `functions/${name}`));
+    const admin = 'admin: { tokens: { from: "env", name: "ONCEBOX_ADMIN_TOKENS" } },';
+    expect(await readFile(join(folder, "functions/app.ts"), "utf8")).toContain(`\n  ${admin}\n`);
+    expect(await readFile(join(without, "functions/app.ts"), "utf8")).not.toContain("admin:");
+    const { scripts } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+    expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
+  });
+
   it("overwrites nothing, and refuses an unknown cloud or database", async () => {
     expect(await cli("init", "aws", root)).toMatchObject({
       code: 2,

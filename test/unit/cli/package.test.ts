@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import { cli as runScripted } from "../../support/cli.js";
 
-describe("oncebox package and the inbox service", () => {
+describe("oncebox package and the optional functions", () => {
   let parent: string;
   beforeAll(async () => {
     parent = await mkdtemp(join(tmpdir(), "oncebox-package-"));
@@ -18,7 +18,10 @@ describe("oncebox package and the inbox service", () => {
   };
 
   /** Bundles two functions, or those of them that `names` names, and returns the bundles' names. */
-  const bundled = async (names: readonly string[], service?: boolean) => {
+  const bundled = async (
+    names: readonly string[],
+    asked: { readonly service?: boolean; readonly admin?: boolean } = {},
+  ) => {
     const folder = await mkdtemp(join(parent, "app-"));
     const functions = join(folder, "functions/aws");
     await mkdir(functions, { recursive: true });
@@ -26,7 +29,6 @@ describe("oncebox package and the inbox service", () => {
       await writeFile(join(functions, `${name}.ts`), "export const handler = () => undefined;\n");
     }
     const outFolder = join(folder, "build");
-    const asked = service === undefined ? {} : { service };
     await bundleFunctions({ cloud: "aws", database: "postgres", folder, outFolder, ...asked });
     return (await readdir(outFolder)).filter((name) => name.endsWith(".mjs")).sort();
   };
@@ -34,12 +36,21 @@ describe("oncebox package and the inbox service", () => {
   it("SVC-03 FUN-10 on AWS its function is bundled only when it is asked for", async () => {
     const all = ["webhook", "inbox-service"];
     expect(await bundled(all)).toEqual(["webhook.mjs"]);
-    expect(await bundled(all, false)).toEqual(["webhook.mjs"]);
-    expect(await bundled(all, true)).toEqual(["inbox-service.mjs", "webhook.mjs"]);
+    expect(await bundled(all, { service: false })).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, { service: true })).toEqual(["inbox-service.mjs", "webhook.mjs"]);
+  });
+
+  it("MSG-14 FUN-10 on AWS that of the diagnostics API is bundled only when it is asked for", async () => {
+    const all = ["webhook", "inbox-service", "admin"];
+    expect(await bundled(all)).toEqual(["webhook.mjs"]);
+    expect(await bundled(all, { admin: true })).toEqual(["admin.mjs", "webhook.mjs"]);
+    await expect(bundled(["webhook"], { admin: true })).rejects.toThrow(
+      /functions.aws has no admin\.ts\. oncebox init aws --admin writes one\.$/,
+    );
   });
 
   it("FUN-10 on AWS it is refused when the app has no file for it", async () => {
-    await expect(bundled(["webhook"], true)).rejects.toThrow(
+    await expect(bundled(["webhook"], { service: true })).rejects.toThrow(
       /functions.aws has no inbox-service\.ts\. oncebox init aws --service writes one\.$/,
     );
   });
@@ -48,6 +59,10 @@ describe("oncebox package and the inbox service", () => {
     expect(await cli("package", "azure", "--service", "--out", join(parent, "azure"))).toMatchObject({
       code: 2,
       text: expect.stringContaining("--service is for aws."),
+    });
+    expect(await cli("package", "azure", "--admin", "--out", join(parent, "azure"))).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("--admin is for aws."),
     });
     expect(await readdir(parent)).not.toContain("azure");
   });

@@ -1,0 +1,169 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Command, exitCodes } from "../../../src/cli/command.js";
+import { commands, runCli } from "../../../src/cli/run.js";
+import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { cli } from "../../support/cli.js";
+import { commandLinesIn, problemOf } from "../../support/command-lines.js";
+
+let folder: string;
+let database: readonly string[];
+let app: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "oncebox-commands-"));
+  database = ["--database", `sqlite:${join(folder, "app.db")}`];
+  app = join(folder, "app.mjs");
+  await writeFile(app, "export default { handlers: { t() {} } };\n");
+  const db = openSqlite({ file: join(folder, "app.db") });
+  await migrate(db);
+  const inbox = createInbox(db);
+  await inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "" });
+  const owner = newOwnerToken();
+  await inbox.fail(owner, await inbox.claim({ owner }), "no");
+  await db.close();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const deadArguments: Readonly<Record<string, readonly string[]>> = {
+  list: [],
+  groups: [],
+  show: ["s/1"],
+  operations: [],
+};
+const { words: deadActions = [] } = commands.find(({ name }) => name === "dead")!;
+
+/** For each command, command lines that succeed, with --json. */
+const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
+  init: () => [["aws", join(folder, "new-app")]],
+  package: () => [["aws", "--out", join(folder, "archives")]],
+  dev: () => [["--port", "0", "--app", app, ...database]],
+  migrate: () => [database, ["--print", ...database]],
+  status: () => [database],
+  list: () => [database],
+  show: () => [["s/1", ...database]],
+  dead: () =>
+    deadActions.map((action) => [
+      action,
+      ...(deadArguments[action] ?? ["--dry-run", "--topic", "t"]),
+      ...database,
+    ]),
+  trace: () => [["1", ...database]],
+  partitions: () => [database],
+  pause: () => [["--topic", "t", ...database]],
+  resume: () => [["--topic", "t", ...database]], // which has been paused
+  limit: () => [["--topic", "t", "--per-second", "5", ...database]],
+  doctor: () => [database],
+  bench: () => [["--seconds", "0.1", "--concurrency", "1", ...database]],
+  dispatch: () => [["--once", "--app", app, ...database]],
+  reap: () => [database],
+  cleanup: () => [database],
+  backup: () => [["--to", join(folder, "backups"), ...database]],
+  restore: () => [["--from", join(folder, "app.db"), "--to", join(folder, "restored.db")]],
+  sign: () => [["stripe", "--secret", "whsec_x"]],
+  completion: () => [[]],
+};
+
+/** Runs the command until its first line. `dev` stays until it is stopped. */
+async function firstLines(args: readonly string[]): Promise<{ code: number; lines: readonly string[] }> {
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const code = await runCli(args, {
+    env: {},
+    isInteractive: false,
+    out: (line) => {
+      lines.push(line);
+      if (args[0] === "dev") stop.abort();
+    },
+    err: () => {},
+    signal: stop.signal,
+  });
+  return { code, lines };
+}
+
+describe.each(commands.map((command): [string, Command] => [command.name, command]))(
+  "oncebox %s",
+  (name, command) => {
+    it("ADD-07 --json prints JSON and nothing else to the standard output, and the exit code is 0", async () => {
+      expect(command.options.json).toEqual({ type: "boolean" });
+      expect(runs[name], "a command line for the table above").toBeDefined();
+      for (const args of runs[name]!()) {
+        const { code, lines } = await firstLines([name, ...args, "--json"]);
+        expect({ args, code }).toEqual({ args, code: exitCodes.ok });
+        for (const line of lines) expect(() => JSON.parse(line), line).not.toThrow();
+        if (!["list", "partitions"].includes(name) && args[0] !== "operations")
+          expect(lines.length).toBeGreaterThan(0);
+      }
+    });
+
+    it("ADD-07 --help has every option with a description, exit codes, and examples that it accepts", async () => {
+      const { out } = await cli(name, "--help");
+      for (const option of Object.keys(command.options)) {
+        expect(command.help[option], option).toMatch(/\w/);
+        expect(out).toContain(command.help[option]);
+      }
+      for (const code of Object.values(exitCodes))
+        expect(out).toMatch(new RegExp(`^ {2}${code} {2}\\w`, "m"));
+      expect(command.examples.length).toBeGreaterThan(0);
+      for (const example of command.examples) {
+        expect(out).toContain(example);
+        const [line, ...more] = commandLinesIn(example);
+        expect([line?.[0], more]).toEqual([name, []]);
+        expect(await problemOf(line!), example).toBeUndefined();
+      }
+    });
+
+    it("ADD-07 an unknown option and an argument too many are refused with exit code 2", async () => {
+      for (const args of [
+        ["--no-such-option"],
+        ...(Number.isFinite(command.positionals ?? 0) ? [tooMany()] : []),
+      ]) {
+        const { code, out, err } = await cli(name, ...args);
+        expect([code, out]).toEqual([exitCodes.usage, ""]);
+        expect(err).toContain(`Try: oncebox ${name} --help`);
+      }
+    });
+    const tooMany = () => Array.from({ length: (command.positionals ?? 0) + 1 }, () => "x");
+
+    it("ADD-07 every shell completes it, its first words and its options", async () => {
+      for (const shell of ["bash", "zsh", "fish"]) {
+        const { out } = await cli("completion", shell);
+        const own = out
+          .split("\n")
+          .filter((line) => new RegExp(`^ {4}${name}\\) |_is ${name}' |-a ${name} `).test(line));
+        for (const word of [...(command.words ?? []), ...Object.keys(command.options)])
+          expect(own.join("\n"), shell).toMatch(new RegExp(`(--|-l |[ (']|\\b)${word}\\b`));
+      }
+      const { out } = await cli("completion", "--json");
+      const { options } = JSON.parse(out).commands.find((one: { name: string }) => one.name === name);
+      expect(options.map((option: { name: string }) => option.name)).toEqual(Object.keys(command.options));
+    });
+  },
+);
+
+it("ADD-07 completion takes a shell or --json, not both", async () => {
+  const { code, err } = await cli("completion", "bash", "--json");
+  expect(code).toBe(exitCodes.usage);
+  expect(err).toContain("not both");
+});
+
+it("ADD-07 a database that does not respond is exit code 1, and its password is not printed", async () => {
+  const away = ["--database", "postgres://nobody:hunter2@127.0.0.1:1/x"];
+  const withDatabase = commands.filter(
+    ({ name, options }) =>
+      "database" in options && "schema" in options && !["dev", "dispatch", "backup"].includes(name),
+  );
+  expect(withDatabase.length).toBeGreaterThan(6);
+  const tried = withDatabase.map(async ({ name }) => {
+    const own = runs[name]!()[0]!.filter((word) => !database.includes(word));
+    const yes = name === "bench" ? ["--yes"] : [];
+    return { name, ...(await cli(name, ...own, ...yes, ...away)) };
+  });
+  for (const { name, code, out, err } of await Promise.all(tried)) {
+    expect({ name, code, out }).toEqual({ name, code: exitCodes.failed, out: "" });
+    expect(err).toContain("does not respond");
+    expect(err).not.toContain("hunter2");
+  }
+});
