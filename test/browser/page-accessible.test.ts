@@ -93,6 +93,30 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
     await close();
   });
 
+  it("ADD-02 the overview is refreshed, but what has the focus or is read stays", async () => {
+    const { page, close } = await openPage(browser, run.url);
+    await page.clock.install();
+    await showView(page, "#/");
+    const inbox = page.getByRole("region", { name: "Inbox", exact: true });
+    /** One more message dies, and the page shows the new number at its next refresh. */
+    const seeOneMore = async (id: string, dead: string) => {
+      await makeDead(run, [id]);
+      await page.clock.fastForward(3_100);
+      await inbox.getByRole("link", { name: dead, exact: true }).waitFor();
+    };
+    await inbox.getByRole("link", { name: "3", exact: true }).focus();
+    await seeOneMore("evt_more", "4");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("4");
+    await page.getByText("As a table").first().focus();
+    await page.keyboard.press("Enter");
+    await seeOneMore("evt_again", "5");
+    expect(
+      await page.getByRole("region", { name: "Inbox: messages per 2 min, as a table" }).isVisible(),
+    ).toBe(true);
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("As a table");
+    await close();
+  });
+
   it("ADD-02 a dead letter is replayed by keyboard alone, with the focus in sight", async () => {
     await makeDead(run, ["evt_keys"]);
     const { page, close } = await openPage(browser, run.url);

@@ -5,7 +5,7 @@ import { createOutbox } from "../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../src/queue/owner-token.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
-import { type StartedAdmin, startAdmin } from "../support/admin/start-admin.js";
+import { adminToken, type StartedAdmin, startAdmin } from "../support/admin/start-admin.js";
 import { openPage, showView } from "../support/browser/admin-page.js";
 import { describeInBrowser } from "../support/browser/use-browser.js";
 
@@ -115,14 +115,29 @@ await describeInBrowser("the safety of the admin page", (browser) => {
   });
 
   it("ADD-02 who signs in by name is recorded, the token leaves the address, and signing out forgets it", async () => {
-    const signedIn = await openPage(browser, admin.url);
-    expect(signedIn.page.url()).not.toContain("token");
-    await signedIn.page.getByRole("button", { name: "Sign out" }).click();
-    await signedIn.page.getByRole("heading", { name: "Sign in to oncebox" }).waitFor();
-    expect(
-      await signedIn.page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]"),
-    ).toEqual([0, 0, ""]);
-    await signedIn.close();
+    const { page, close } = await openPage(browser, admin.url);
+    expect(page.url()).not.toContain("token");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in to oncebox" }).waitFor();
+    expect(await page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]")).toEqual([
+      0,
+      0,
+      "",
+    ]);
+    await page.getByLabel("Admin token").fill(adminToken);
+    await page.getByLabel("Your name").fill("Ada Løve");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: /^Open the tenant/ }).click();
+    await page.getByRole("link", { name: "Pauses", exact: true }).first().click();
+    const form = page.getByRole("form", { name: "Limit" });
+    await form.getByLabel("Its name").fill("mail.send");
+    await form.getByLabel("Messages per second").fill("0.5");
+    await form.getByRole("button", { name: "Limit" }).click();
+    await page.getByText("Limited: topic mail.send").waitFor();
+    expect(await inbox.controls()).toContainEqual(
+      expect.objectContaining({ name: "mail.send", perSecond: 0.5, by: "alice (Ada Løve)" }),
+    );
+    await close();
   });
 
   it("ADD-02 a token that is no longer accepted leads back to signing in", async () => {

@@ -48,7 +48,7 @@ export function chart(options: ChartOptions): HTMLElement {
     element(
       "details",
       { id: `${id}-table` },
-      element("summary", {}, "As a table"),
+      element("summary", { id: `${id}-summary` }, "As a table"),
       element(
         "div",
         { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` },

@@ -153,7 +153,7 @@ export interface QueueReport {
 /** The reports are there when the tenant's database could be read. */
 export interface Tenant {
   readonly tenant: string;
-  readonly state: "active" | "unreachable" | "quarantined";
+  readonly state: "active" | "paused" | "unreachable" | "quarantined";
   readonly reason?: string;
   readonly inbox?: QueueReport;
   readonly outbox?: QueueReport;

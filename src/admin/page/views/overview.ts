@@ -56,7 +56,11 @@ export const overview: View = {
     return [
       ...sampleStory(signal),
       element("p", { class: "range" }, element("label", { for: "range" }, "Show the last"), range),
-      element("div", { class: "columns" }, [...sections.values()]),
+      element(
+        "div",
+        { class: "columns" },
+        [...sections.values()].map(({ node }) => node),
+      ),
     ];
   },
 };
@@ -70,15 +74,25 @@ async function read(queue: Queue, signal: AbortSignal): Promise<QueueNumbers> {
   return { stats, activity, controls };
 }
 
-const section = (queue: Queue): HTMLElement =>
-  element("section", { class: "card", id: queue, "aria-labelledby": `${queue}-title` });
+/** The parts of a queue's section that change. */
+function section(queue: Queue) {
+  const numbers = element("div");
+  const drawings = element("div");
+  const title = element("h2", { id: `${queue}-title` }, queueName[queue]);
+  const attributes = { class: "card", id: queue, "aria-labelledby": title.id };
+  return { numbers, drawings, node: element("section", attributes, title, numbers, drawings) };
+}
 
-function fill(target: HTMLElement, queue: Queue, { stats, activity, controls }: QueueNumbers): void {
+function fill(
+  { numbers, drawings }: ReturnType<typeof section>,
+  queue: Queue,
+  { stats, activity, controls }: QueueNumbers,
+): void {
+  replaceContent(numbers, figures(queue, stats), controls.length > 0 && paused(queue, controls));
+  // numbers that somebody reads hold still
+  if (drawings.querySelector("details[open]") !== null) return;
   replaceContent(
-    target,
-    element("h2", { id: `${queue}-title` }, queueName[queue]),
-    figures(queue, stats),
-    controls.length > 0 && paused(controls),
+    drawings,
     charts(queue, activity),
     activity.truncated &&
       element("p", { class: "hint" }, "There is more than the charts can read: older numbers are too low."),
@@ -111,7 +125,7 @@ function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): 
   );
 }
 
-const paused = (controls: readonly Control[]): HTMLElement =>
+const paused = (queue: Queue, controls: readonly Control[]): HTMLElement =>
   element(
     "p",
     { class: "controls" },
@@ -119,7 +133,7 @@ const paused = (controls: readonly Control[]): HTMLElement =>
       stateBadge(paused ? "paused" : perSecond === null ? "ended" : "limited"),
       ` ${scope === "queue" ? "everything" : `${scope} ${name}`}${perSecond === null ? "" : `, ${perSecond} per second`} `,
     ]),
-    element("a", { href: linkTo("pauses") }, "Pauses"),
+    element("a", { href: linkTo("pauses"), id: `${queue}-pauses` }, "Pauses"),
   );
 
 function charts(queue: Queue, { buckets }: Activity): readonly HTMLElement[] {
