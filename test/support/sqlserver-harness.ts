@@ -42,11 +42,14 @@ async function open(url: string): Promise<TestDatabase> {
       const transaction = pool.transaction();
       await transaction.begin();
       const end = async (how: "commit" | "rollback") => {
-        await transaction[how]().catch((error) => {
-          // an error may have made the server roll back already
-          if (how === "commit" || error.code !== "EABORT") throw error;
-        });
-        await pool.close();
+        try {
+          await transaction[how]().catch((error) => {
+            // an error may have made the server roll back already
+            if (how === "commit" || error.code !== "EABORT") throw error;
+          });
+        } finally {
+          await pool.close();
+        }
       };
       return {
         tx: fromMssql(transaction),
@@ -64,6 +67,17 @@ async function open(url: string): Promise<TestDatabase> {
   };
 }
 
+/** No server, or a stand-in for one, on which nothing should be timed. */
+export async function isSlowServer(url: string): Promise<boolean> {
+  if (url === "") return true;
+  const db = openSqlServer({ url, config: patient });
+  try {
+    return await isBabelfish({ db, raw: (text) => db.driver.query({ name: "raw", text }, {}) });
+  } finally {
+    await db.close();
+  }
+}
+
 const dropWords = {
   P: "procedure",
   FN: "function",
@@ -74,7 +88,7 @@ const dropWords = {
 } as const;
 
 /** SQL Server drops a schema only when it is empty: procedures, functions and views first, then the tables, then itself. */
-async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise<readonly string[]> {
+export async function dropStatements(raw: TestDatabase["raw"], schema: string): Promise<readonly string[]> {
   const rows = await raw(`select rtrim(o.type) as type, o.name as name
 from sys.objects o
 inner join sys.schemas s on s.schema_id = o.schema_id
