@@ -20,10 +20,11 @@ export const migrateCommand: Command = {
         terminal.out(await schemaOf(app));
         return exitCodes.ok;
       }
-      const { applied } = await withProgress(terminal, "migrating", () => app.migrate());
-      if (values.json) terminal.out(JSON.stringify({ applied }));
+      const { applied, warnings } = await withProgress(terminal, "migrating", () => app.migrate());
+      if (values.json) terminal.out(JSON.stringify({ applied, warnings }));
       else
         terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);
+      for (const warning of warnings) terminal.err(`Warning: ${warning}`);
       return exitCodes.ok;
     }),
 };
