@@ -1,9 +1,12 @@
-import { setImmediate as nextTick } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { skipUnless } from "../harness.js";
 import type { QueueContext, TestQueue } from "./support.js";
 
 const one = { topic: "t", payload: "" };
+
+/** Turns of the event loop before the transaction ends: the calls are then queued, started or sent. */
+const turnsBefore = [0, 1, 4];
 
 /** Calls in a transaction of the caller's that ends, or has ended. */
 export function endedTransactionTests({ database, queue }: QueueContext): void {
@@ -49,12 +52,12 @@ export function endedTransactionTests({ database, queue }: QueueContext): void {
 
     it("OBX-003 ADD-06 calls that still run when the caller rolls back leave nothing", async () => {
       const made = await withOrders();
-      for (let attempt = 0; attempt < 6; attempt++) {
+      for (const turns of turnsBefore) {
         const caller = await database().begin();
         const pending = [0, 1, 2].map(() => made.store.addOne(one, { tx: caller.tx }));
         const failed = Promise.all([...pending, Promise.reject(new Error("the business says no"))]);
         await expect(failed).rejects.toThrow("the business says no");
-        for (let ticks = 0; ticks < attempt; ticks++) await nextTick();
+        for (let turn = 0; turn < turns; turn++) await nextTurn();
         await caller.rollback();
         await Promise.allSettled(pending);
       }
@@ -64,11 +67,11 @@ export function endedTransactionTests({ database, queue }: QueueContext): void {
     it("OBX-003 ADD-06 calls that still run when the caller commits are stored, or reject", async () => {
       const made = await withOrders();
       let resolved = 0;
-      for (let attempt = 0; attempt < 6; attempt++) {
+      for (const turns of turnsBefore) {
         const caller = await database().begin();
         const pending = [0, 1, 2].map(() => made.store.addOne(one, { tx: caller.tx }));
         const settled = Promise.allSettled(pending);
-        for (let ticks = 0; ticks < attempt; ticks++) await nextTick();
+        for (let turn = 0; turn < turns; turn++) await nextTurn();
         await caller.commit();
         resolved += (await settled).filter(({ status }) => status === "fulfilled").length;
       }
@@ -78,16 +81,19 @@ export function endedTransactionTests({ database, queue }: QueueContext): void {
     it("OBX-003 ADD-06 an aborted call has ended when it rejects: the caller can roll back at once", async (test) => {
       skipUnless(test, database(), "severalConnections");
       const made = await withOrders();
-      for (let attempt = 0; attempt < 6; attempt++) {
+      for (const turns of turnsBefore) {
         const caller = await database().begin();
         await caller.run(`insert into ${business(made)} (id) values (1)`);
         const controller = new AbortController();
         const call = made.store.addOne(one, { tx: caller.tx, signal: controller.signal });
         const ended = call.catch(() => {});
-        for (let ticks = 0; ticks < attempt; ticks++) await nextTick();
+        for (let turn = 0; turn < turns; turn++) await nextTurn();
         controller.abort(new Error("the host is shutting down"));
         await ended;
-        await caller.rollback();
+        await caller.rollback().catch((error: unknown) => {
+          // A driver closes the connection of a server that does not answer a cancel in time, which rolls back too.
+          if (!/Final state/.test(String(error))) throw error;
+        });
       }
       expect([await orders(made), await stored(made)]).toEqual([0, 0]);
     });
