@@ -21,7 +21,7 @@ export const scenarioNames = [
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
 
-export const databaseNames = ["sqlite", "postgres"] as const;
+export const databaseNames = ["sqlite", "postgres", "sqlserver"] as const;
 export type DatabaseName = (typeof databaseNames)[number];
 
 /** How much of everything: enough rounds for a steady median, or few enough for a minute. */
@@ -81,8 +81,8 @@ const slowHandlers: KilledWhile = {
 const full: Sizes = {
   rounds: 25,
   maxMs: 60_000,
-  receivesPerRound: { sqlite: 4_000, postgres: 600 },
-  batchesPerRound: { sqlite: 20, postgres: 10 },
+  receivesPerRound: { sqlite: 4_000, postgres: 600, sqlserver: 600 },
+  batchesPerRound: { sqlite: 20, postgres: 10, sqlserver: 10 },
   drained: 50_000,
   warmUps: 4,
   idleTenants: 20,
@@ -96,15 +96,15 @@ const full: Sizes = {
   quickMessages: 100,
   kills: 3,
   killedWhile: [quickHandlers, slowHandlers],
-  messagesPerRound: { sqlite: 1_000, postgres: 600 },
+  messagesPerRound: { sqlite: 1_000, postgres: 600, sqlserver: 600 },
   singleMessages: 100,
 };
 
 const quick: Sizes = {
   rounds: 9,
   maxMs: 1_500,
-  receivesPerRound: { sqlite: 1_000, postgres: 100 },
-  batchesPerRound: { sqlite: 8, postgres: 4 },
+  receivesPerRound: { sqlite: 1_000, postgres: 100, sqlserver: 100 },
+  batchesPerRound: { sqlite: 8, postgres: 4, sqlserver: 4 },
   drained: 5_400,
   warmUps: 1,
   idleTenants: 4,
@@ -118,7 +118,7 @@ const quick: Sizes = {
   quickMessages: 20,
   kills: 1,
   killedWhile: [quickHandlers],
-  messagesPerRound: { sqlite: 400, postgres: 200 },
+  messagesPerRound: { sqlite: 400, postgres: 200, sqlserver: 200 },
   singleMessages: 40,
 };
 
@@ -127,13 +127,27 @@ export interface BenchOptions {
   readonly databases: readonly DatabaseName[];
   readonly sizes: Sizes;
   readonly jsonFile: string | undefined;
+  /** Of SQL Server, which is measured only where it is given. */
+  readonly url: string | undefined;
 }
 
-export const usage = `usage: npm run bench -- [--quick] [--only NAME] [--database NAME] [--json FILE]
+/** The others compare with programs, or in ways, that exist for PostgreSQL or SQLite alone. */
+export const sqlServerScenarios: readonly ScenarioName[] = [
+  "receive",
+  "batch-ingest",
+  "drain",
+  "dispatch",
+  "partitions",
+  "backlog",
+  "round-trips",
+];
+
+export const usage = `usage: npm run bench -- [--quick] [--only NAME] [--database NAME] [--url URL] [--json FILE]
 
   --quick          smaller numbers and fewer rounds: the whole run in three minutes
   --only NAME      one scenario: ${scenarioNames.join(", ")}
   --database NAME  one database: ${databaseNames.join(", ")}
+  --url URL        mssql://…: measures SQL Server there, in the scenarios ${sqlServerScenarios.join(", ")}
   --json FILE      also write [{ name, database, rate, ratio, ratioTo, spread }]`;
 
 /** Throws an error whose message is for the person at the keyboard. */
@@ -144,13 +158,21 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       quick: { type: "boolean", default: false },
       only: { type: "string" },
       database: { type: "string" },
+      url: { type: "string" },
       json: { type: "string" },
     },
   });
   if (values.json === "") throw new Error("--json needs the name of a file.");
+  if (values.url !== undefined && !values.url.startsWith("mssql://"))
+    throw new Error("--url must be the URL of a SQL Server: mssql://user:password@host:1433/database.");
+  if (values.database === "sqlserver" && values.url === undefined)
+    throw new Error("--database sqlserver needs --url mssql://user:password@host:1433/database.");
   return {
+    url: values.url,
     scenarios: chosen(values.only, scenarioNames, "--only"),
-    databases: chosen(values.database, databaseNames, "--database"),
+    databases: chosen(values.database, databaseNames, "--database").filter(
+      (name) => name !== "sqlserver" || values.url !== undefined,
+    ),
     sizes: values.quick ? quick : full,
     jsonFile: values.json,
   };

@@ -1,6 +1,14 @@
 import { openPostgresBench } from "./databases/postgres.js";
 import { openSqliteBench } from "./databases/sqlite.js";
-import { type BenchOptions, type DatabaseName, parseOptions, type ScenarioName, usage } from "./options.js";
+import { openSqlServerBench } from "./databases/sqlserver.js";
+import {
+  type BenchOptions,
+  type DatabaseName,
+  parseOptions,
+  type ScenarioName,
+  sqlServerScenarios,
+  usage,
+} from "./options.js";
 import { formatTable, type ResultRow, writeJson } from "./report.js";
 import { backlog } from "./scenarios/backlog.js";
 import { batchIngest } from "./scenarios/batch-ingest.js";
@@ -41,7 +49,11 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "dead-letters": deadLetters,
 };
 
-const databases = { sqlite: openSqliteBench, postgres: openPostgresBench } as const;
+const databases = {
+  sqlite: openSqliteBench,
+  postgres: openPostgresBench,
+  sqlserver: openSqlServerBench,
+} as const;
 
 async function run(options: BenchOptions): Promise<void> {
   const rows: ResultRow[] = [];
@@ -52,12 +64,13 @@ async function run(options: BenchOptions): Promise<void> {
 
 async function runOn(
   databaseName: DatabaseName,
-  { scenarios: chosen, sizes }: BenchOptions,
+  { scenarios: chosen, sizes, url = "" }: BenchOptions,
 ): Promise<readonly ResultRow[]> {
-  const database = await databases[databaseName]();
+  const database = await databases[databaseName](url);
   const rows: ResultRow[] = [];
   try {
     for (const name of chosen) {
+      if (databaseName === "sqlserver" && !sqlServerScenarios.includes(name)) continue;
       // Beside the results, so that `> file` holds the table alone; a run that is broken off has still said something.
       console.error(`${database.title}: ${name} …`);
       for (const row of await scenarios[name]({ database, databaseName, sizes })) {

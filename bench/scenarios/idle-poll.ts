@@ -115,6 +115,7 @@ interface Variant {
 }
 
 const variants: Readonly<Record<DatabaseName, readonly Variant[]>> = {
+  sqlserver: [],
   sqlite: [{ name: "a poll of an idle tenant", open: sqliteSubject }],
   postgres: [
     { name: "a poll of an idle tenant", open: (ids) => postgresSubject(ids, false) },

@@ -3,6 +3,7 @@
 param serverName string
 param databaseName string
 param skuName string
+param autoPauseMinutes int
 param location string
 param tags object
 param administratorName string
@@ -29,7 +30,7 @@ resource server 'Microsoft.Sql/servers@2023-08-01' = {
   }
 }
 
-// No serverless tier that pauses: the timers poll every minute.
+// Only the serverless tier (GP_S_…) pauses. A call that finds it paused waits until it has resumed.
 resource database 'Microsoft.Sql/servers/databases@2023-08-01' = {
   parent: server
   name: databaseName
@@ -37,7 +38,7 @@ resource database 'Microsoft.Sql/servers/databases@2023-08-01' = {
   tags: tags
   sku: { name: skuName }
   properties: {
-    autoPauseDelay: startsWith(skuName, 'GP_S_') ? -1 : null
+    autoPauseDelay: startsWith(skuName, 'GP_S_') ? autoPauseMinutes : null
     requestedBackupStorageRedundancy: 'Local'
   }
 }

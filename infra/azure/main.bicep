@@ -45,6 +45,9 @@ param alwaysReadyCount int = 0
 @description('The size of the database: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
 param databaseSku string = 'S0'
 
+@description('A serverless database (GP_S_…) pauses after so many minutes without a session; -1 for never. It can only pause when no timer polls it meanwhile: docs/deploy-azure.md has the schedules for it.')
+param databaseAutoPauseMinutes int = -1
+
 @description('Between two reaps. With thousands of tenants 10: docs/scale.md has the cost of each value.')
 @allowed([1, 5, 10, 15, 30])
 param reapMinutes int = 1
@@ -125,6 +128,7 @@ module database 'database.bicep' = {
     serverName: 'sql-${applicationName}-${suffix}'
     databaseName: 'oncebox'
     skuName: databaseSku
+    autoPauseMinutes: databaseAutoPauseMinutes
     location: location
     tags: tags
     administratorName: sqlAdministratorName

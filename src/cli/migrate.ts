@@ -21,10 +21,11 @@ export const migrateCommand: Command = {
         terminal.out(values.json ? JSON.stringify({ sql }) : sql);
         return exitCodes.ok;
       }
-      const { applied } = await withProgress(terminal, "migrating", () => app.migrate());
-      if (values.json) terminal.out(JSON.stringify({ applied }));
+      const { applied, warnings } = await withProgress(terminal, "migrating", () => app.migrate());
+      if (values.json) terminal.out(JSON.stringify({ applied, warnings }));
       else
         terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);
+      for (const warning of warnings) terminal.err(`Warning: ${warning}`);
       return exitCodes.ok;
     }),
 };

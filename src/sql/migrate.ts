@@ -1,8 +1,11 @@
+import { InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database, Dialect, LedgerEntry, Migration } from "./dialect.js";
 import { type SqlExecutor, statement } from "./driver.js";
+import type { WrongSetting } from "./inspection.js";
 import { readLedger, requireDistinct, withoutCollisions } from "./name-collisions.js";
 import { type QueueNames, queueId, requireIdentifier } from "./names.js";
+import { wrongSettings } from "./wrong-settings.js";
 
 export interface MigrateOptions {
   readonly schema?: string;
@@ -14,6 +17,8 @@ export interface MigrateOptions {
 export interface MigrateResult {
   /** The migrations that this call applied, such as `inbox 1 inbox`. Empty when the schema was up to date. */
   readonly applied: readonly string[];
+  /** Settings of the database that oncebox works with, though less well, and what changes them. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -26,13 +31,24 @@ export interface MigrateResult {
 export async function migrate(db: Database, options: MigrateOptions = {}): Promise<MigrateResult> {
   const queues = chosenQueues(db.dialect, options);
   const schema = queues[0]?.schema ?? db.dialect.defaults.schema;
+  const warnings = await checkSettings(db);
   return db.exclusively(schema, async (tx) => {
     await runBatches(tx, db.dialect.ledger.prepare(schema));
     const applied: string[] = [];
     for (const queue of queues) applied.push(...(await migrateQueue(db.dialect, tx, queue)));
-    return { applied };
+    return { applied, warnings };
   });
 }
+
+/** Refuses a database that oncebox cannot work with, before anything is created in it. Returns what could be better. */
+async function checkSettings(db: Database): Promise<readonly string[]> {
+  const wrong = await wrongSettings(db);
+  const fatal = wrong.filter(({ tolerable }) => !tolerable).map(describe);
+  if (fatal.length > 0) throw new InvalidOperationError(`${db.id} cannot be migrated. ${fatal.join(" ")}`);
+  return wrong.map(describe);
+}
+
+const describe = ({ message, run }: WrongSetting): string => `${message} Run: ${run}`;
 
 const entryOf = (queue: QueueNames, { number, name }: Migration): LedgerEntry => ({
   queue: queueId(queue),

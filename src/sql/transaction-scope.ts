@@ -11,8 +11,7 @@ export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor
     tx: {
       pipelines: inner.pipelines ?? false,
       async query(statement, params, options) {
-        if (ended)
-          throw new InvalidOperationError("This transaction has ended: no more statements can run in it.");
+        if (ended) throw endedError();
         return inner.query(statement, params, options);
       },
     },
@@ -21,5 +20,12 @@ export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor
     },
   };
 }
+
+/** Of a caller's transaction it is not always known whether it ever began. */
+export const endedError = (cause?: unknown): InvalidOperationError =>
+  new InvalidOperationError(
+    "This transaction has ended, or never began: no statement can run in it, and nothing was written.",
+    cause === undefined ? {} : { cause },
+  );
 
 export const closedError = (): InvalidOperationError => new InvalidOperationError("The database was closed.");

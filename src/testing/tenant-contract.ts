@@ -4,9 +4,12 @@ import { migrate } from "../sql/migrate.js";
 import type { ContractHarness, TestDatabase } from "./harness.js";
 import { catalogueTests } from "./tenants/catalogue.js";
 import { pollTests } from "./tenants/poll.js";
+import { tenantStoreTests } from "./tenants/stores.js";
+import { strategyTests } from "./tenants/strategies.js";
 
 /**
- * What a dispatcher of many tenants needs of a database: a poll in one round trip, and a catalogue of tenants.
+ * What a dispatcher of many tenants needs of a database: a poll in one round trip, a catalogue of tenants, stores for each
+ * (IBX-085 … IBX-097, OBX-066 … OBX-079), and turns in the order of a strategy.
  *
  * @example
  * tenantContract({ name: "MyDatabase", open: () => openTestDatabase() });
@@ -22,5 +25,7 @@ export function tenantContract(harness: ContractHarness): void {
     afterAll(() => opened?.close());
     pollTests(() => opened!);
     catalogueTests(() => opened!);
+    tenantStoreTests(() => opened!);
+    strategyTests(() => opened!);
   });
 }

@@ -6,7 +6,9 @@ import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineApp } from "../../src/app/index.js";
 
-const { SCENARIO_LOG: log = "", SCENARIO_SCHEMA: schema = "" } = process.env;
+const { SCENARIO_LOG: log = "", SCENARIO_SCHEMA: schema = "", SCENARIO_PATIENT: patient } = process.env;
+/** For a server that needs long for the first statements of each session. */
+const patientTimes = { leaseMs: 60_000, settleTimeoutMs: 60_000 };
 const write = (word: string, id: string) => appendFileSync(log, `${word} ${id} ${process.pid}\n`);
 
 export default defineApp({
@@ -34,7 +36,7 @@ export default defineApp({
   publishers: { receipt: ({ correlationId }) => write("published", correlationId!) },
   inbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },
   outbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },
-  dispatch: { leaseMs: 2_000, batchSize: 10, concurrency: 4 },
-  webhooks: { maxBodyBytes: 64 * 1024 },
+  dispatch: { leaseMs: 2_000, batchSize: 10, concurrency: 4, ...(patient ? patientTimes : {}) },
+  webhooks: { maxBodyBytes: 64 * 1024, ...(patient ? { receiveMs: 60_000 } : {}) },
   retentionMs: 1,
 });

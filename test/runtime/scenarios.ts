@@ -11,6 +11,7 @@ import { rowCount } from "../../src/testing/support/database.js";
 import { signWebhook, webhookBody } from "../../src/webhooks/index.js";
 import { type CuttableProxy, startProxy } from "../support/cuttable-proxy.js";
 import { postgresHarness } from "../support/postgres-harness.js";
+import { sqlServerHarness } from "../support/sqlserver-harness.js";
 import { handshakeRequests, handshakeSources } from "./handshakes.js";
 
 /** An app's functions in a cloud's runtime, in a process of their own. */
@@ -25,12 +26,15 @@ export interface CloudRuntime {
   readonly name: string;
   /** False where it cannot be had. */
   readonly available?: boolean;
-  /** Starts test/runtime/scenario-app.ts, bundled for PostgreSQL. The function's time is up after `timeoutMs`. */
+  /** The database that the app is bundled for: PostgreSQL by default. */
+  readonly database?: ScenarioDatabase;
+  /** Starts test/runtime/scenario-app.ts, bundled for that database. The function's time is up after `timeoutMs`. */
   start(env: Readonly<Record<string, string>>, timeoutMs: number): Promise<RunningFunctions>;
 }
 
 export const scenarioApp = fileURLToPath(new URL("scenario-app.ts", import.meta.url));
-const secret = "whsec_scenarios";
+export const scenarioSecret = "whsec_scenarios";
+const secret = scenarioSecret;
 
 /** A request that Stripe would send. */
 export function stripeWebhook(id: string, type = "payment.received", content: object = {}): Request {
@@ -53,11 +57,19 @@ export interface Scenario {
   close(): Promise<void>;
 }
 
-export async function openScenario(): Promise<Scenario> {
-  const url = new URL(inject("postgresUrl"));
-  const admin = await postgresHarness(url.href).open();
+export type ScenarioDatabase = keyof typeof servers;
+
+const servers = {
+  postgres: { url: () => inject("postgresUrl"), harness: postgresHarness, port: 5432 },
+  sqlserver: { url: () => inject("sqlServerUrl"), harness: sqlServerHarness, port: 1433 },
+};
+
+export async function openScenario(database: ScenarioDatabase = "postgres"): Promise<Scenario> {
+  const server = servers[database];
+  const url = new URL(server.url());
+  const admin = await server.harness(url.href).open();
   await migrate(admin.db, { schema: admin.schema! });
-  const line = await startProxy(url.hostname, Number(url.port || 5432));
+  const line = await startProxy(url.hostname, Number(url.port || server.port));
   url.hostname = "127.0.0.1";
   url.port = String(line.port);
   const folder = await mkdtemp(join(tmpdir(), "oncebox-scenario-"));
@@ -78,7 +90,11 @@ export async function openScenario(): Promise<Scenario> {
     inbox,
     outbox: createOutbox(admin.db, { schema: admin.schema! }),
     line,
-    rows: () => rowCount(admin, admin.db.dialect.names("inbox", admin.schema!, "inbox").message),
+    rows: () =>
+      rowCount(
+        admin,
+        admin.db.dialect.names("inbox", admin.schema!, admin.db.dialect.defaults.inbox).message,
+      ),
     log: async (word) => (await lines()).filter(([first]) => first === word).map(([, id]) => id!),
     processes: async () => new Set((await lines()).map(([, , pid]) => pid!)),
     async close() {
@@ -105,7 +121,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
     });
 
     const opened = async (): Promise<Scenario> => {
-      const scenario = await openScenario();
+      const scenario = await openScenario(runtime.database);
       closing.push(() => scenario.close());
       return scenario;
     };

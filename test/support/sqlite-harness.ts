@@ -55,8 +55,11 @@ async function openMemory(): Promise<TestDatabase> {
 
 function callerTransaction(connection: SqliteHandle, closing: boolean): CallerTransaction {
   const end = async (how: "commit" | "rollback") => {
-    connection.exec(how);
-    if (closing) connection.close();
+    try {
+      connection.exec(how);
+    } finally {
+      if (closing) connection.close();
+    }
   };
   return {
     tx: fromSqlite(connection),

@@ -43,11 +43,14 @@ async function open(url: string): Promise<TestDatabase> {
       const transaction = pool.transaction();
       await transaction.begin();
       const end = async (how: "commit" | "rollback") => {
-        await transaction[how]().catch((error) => {
-          // an error may have made the server roll back already
-          if (how === "commit" || error.code !== "EABORT") throw error;
-        });
-        await pool.close();
+        try {
+          await transaction[how]().catch((error) => {
+            // an error may have made the server roll back already
+            if (how === "commit" || error.code !== "EABORT") throw error;
+          });
+        } finally {
+          await pool.close();
+        }
       };
       return {
         tx: fromMssql(transaction),
@@ -63,4 +66,15 @@ async function open(url: string): Promise<TestDatabase> {
       await Promise.all(opened.map((one) => one.close()));
     },
   };
+}
+
+/** No server, or a stand-in for one, on which nothing should be timed. */
+export async function isSlowServer(url: string): Promise<boolean> {
+  if (url === "") return true;
+  const db = openSqlServer({ url, config: patient });
+  try {
+    return await isBabelfish({ db, raw: (text) => db.driver.query({ name: "raw", text }, {}) });
+  } finally {
+    await db.close();
+  }
 }

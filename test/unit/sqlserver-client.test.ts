@@ -3,16 +3,16 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../src/errors.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { toVariables } from "../../src/sql/named-parameters.js";
-import {
-  type MssqlRequest,
-  type MssqlTransaction,
-  transactionExecutor,
-} from "../../src/sql/sqlserver/client.js";
 import { describeConnectionString, parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/dialect.js";
 import { addMs, backoffSql, differs, unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { parameterKind, parameterValue } from "../../src/sql/sqlserver/parameters.js";
+import {
+  type MssqlRequest,
+  type MssqlTransaction,
+  transactionExecutor,
+} from "../../src/sql/sqlserver/transaction.js";
 
 const select: SqlStatement = { name: "select", text: "select @a as a" };
 
@@ -215,14 +215,17 @@ describe("SQL Server faults", () => {
 function fakeTransaction() {
   let active = 0;
   const pending: (() => void)[] = [];
+  const failures: ((error: Error) => void)[] = [];
   const cancelled: number[] = [];
   const inputs: unknown[][] = [];
   const request = (): MssqlRequest => ({
     input: (...given: unknown[]) => inputs.push(given),
     query: async () => {
       if (active++ > 0) throw new Error("There is another request in progress.");
-      await new Promise<void>((resolve) => pending.push(resolve));
-      active--;
+      await new Promise<void>((resolve, reject) => {
+        pending.push(resolve);
+        failures.push(reject);
+      }).finally(() => active--);
       return { recordset: [{ a: 1 }] };
     },
     batch: async () => ({}),
@@ -232,7 +235,8 @@ function fakeTransaction() {
   const settled = async () => {
     for (let tick = 0; tick < 10; tick++) await Promise.resolve();
   };
-  return { transaction, pending, cancelled, inputs, settled };
+  const fail = (error: Error) => failures.at(-1)!(error);
+  return { transaction, pending, cancelled, inputs, settled, fail };
 }
 
 describe("a caller's mssql transaction", () => {
@@ -258,20 +262,26 @@ describe("a caller's mssql transaction", () => {
     expect(inputs).toEqual([["a", Buffer.from([7])]]);
   });
 
-  it("gives up with the signal's reason, cancels the request, and waits for it before the next", async () => {
-    const { transaction, pending, cancelled, settled } = fakeTransaction();
+  it("gives up with the signal's reason when the cancelled request has ended, and then starts the next", async () => {
+    const { transaction, pending, cancelled, settled, fail } = fakeTransaction();
     const executor = transactionExecutor(transaction);
     const controller = new AbortController();
     const given = executor.query(select, { a: 1 }, { signal: controller.signal });
     await settled();
+    let hasEnded = false;
+    given.catch(() => {
+      hasEnded = true;
+    });
     controller.abort(new Error("out of time"));
-    await expect(given).rejects.toThrow("out of time");
+    await settled();
     expect(cancelled).toHaveLength(1);
-
     const next = executor.query(select, { a: 2 });
     await settled();
+    expect(hasEnded).toBe(false);
     expect(pending).toHaveLength(1);
-    pending[0]!();
+
+    fail(new Error("Canceled."));
+    await expect(given).rejects.toThrow("out of time");
     await settled();
     pending[1]!();
     expect(await next).toEqual([{ a: 1 }]);

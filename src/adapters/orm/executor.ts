@@ -1,15 +1,19 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Dialect } from "../../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlRow } from "../../sql/driver.js";
+import type { SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../../sql/driver.js";
 import { type PositionalText, toOccurrences, toPositional, toVariables } from "../../sql/named-parameters.js";
 import { runStepsAsync } from "../../sql/sqlite/steps.js";
+import { isEnded, whileOpen } from "../../sql/sqlserver/open-transaction.js";
 import { parameterKind, parameterValue } from "../../sql/sqlserver/parameters.js";
+import { endedError } from "../../sql/transaction-scope.js";
 
 /** How a library runs a text, with the values in the order of its placeholders. */
 export interface TextRunner {
   run(text: string, values: readonly unknown[]): Promise<readonly SqlRow[]>;
   /** The library's own placeholders for PostgreSQL and SQL Server, where these are not `$1` and `@p1`. */
   readonly placeholder?: (index: number, dialect: Dialect["name"]) => string;
+  /** The library notices itself that SQLite has ended the transaction. */
+  readonly refusesWhenEnded?: boolean;
 }
 
 /** A caller's transaction in another library, as the executor that stores take. */
@@ -17,21 +21,50 @@ export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExe
   return {
     async query(statement, params) {
       try {
-        if (dialect === "sqlite")
-          return await runStepsAsync(statement, params, ({ text, values }) => runner.run(text, values));
-        const { text, order } =
-          dialect === "postgres"
-            ? postgresText(statement.text, runner)
-            : sqlServerText(statement.text, params, runner);
-        return await runner.run(
-          text,
-          order.map((name) => parameterValue(params[name] ?? null)),
-        );
+        return await runOn(dialect, runner, statement, params);
       } catch (error) {
+        if (error instanceof TransactionEnded || isEnded(driverError(error))) throw endedError();
         throw withoutValues(error, statement.name);
       }
     },
   };
+}
+
+async function runOn(
+  dialect: Dialect["name"],
+  runner: TextRunner,
+  statement: SqlStatement,
+  params: SqlParams,
+): Promise<readonly SqlRow[]> {
+  if (dialect === "sqlite") {
+    if (!runner.refusesWhenEnded) await requireOpenSqlite(runner);
+    return runStepsAsync(statement, params, ({ text, values }) => runner.run(text, values));
+  }
+  const { text, order } =
+    dialect === "postgres"
+      ? postgresText(statement.text, runner)
+      : sqlServerText(whileOpen(statement).text, params, runner);
+  return runner.run(
+    text,
+    order.map((name) => parameterValue(params[name] ?? null)),
+  );
+}
+
+class TransactionEnded extends Error {}
+
+/**
+ * SQLite ends a transaction by itself on some errors, the library does not notice, and what it sends afterwards is committed
+ * on its own. SQLite has no question for it; but a `begin` fails exactly inside of a transaction, and changes nothing there.
+ */
+async function requireOpenSqlite(runner: TextRunner): Promise<void> {
+  const isOpen = await runner.run("begin", []).then(
+    () => false,
+    (error: unknown) =>
+      /within a transaction/.test(String(driverError(error).message)) || Promise.reject(error),
+  );
+  if (isOpen) return;
+  await runner.run("rollback", []);
+  throw new TransactionEnded();
 }
 
 /** Some libraries write the values into their errors, and a payload must not get into a caller's log with them. */
@@ -48,6 +81,7 @@ function withoutValues(error: unknown, what: string): Error {
 }
 
 interface DriverError {
+  readonly message?: unknown;
   readonly code?: unknown;
   readonly errcode?: unknown;
   readonly number?: unknown;

@@ -32,6 +32,7 @@ export function fromPrisma(tx: PrismaTransaction): SqlExecutor {
   }
   const dialect = requireDialect(dialects[client._activeProvider ?? ""], "fromPrisma");
   return executorOf(dialect, {
+    refusesWhenEnded: true,
     placeholder: (index, name) => (name === "sqlserver" ? `@P${index}` : `$${index}`),
     run: async (text, values) =>
       (await client.$queryRawUnsafe(text, ...(values as never[]))) as readonly SqlRow[],

@@ -4,6 +4,7 @@ import { createOutbox } from "../../outbox/outbox.js";
 import type { Database } from "../../sql/dialect.js";
 import { chosenQueues, type MigrateOptions } from "../../sql/migrate.js";
 import type { QueueNames } from "../../sql/names.js";
+import { wrongSettings } from "../../sql/wrong-settings.js";
 import { checkClock } from "./check-clock.js";
 import { checkPermissions, type InspectedUser, inspectUser } from "./check-permissions.js";
 import { checkRetention } from "./check-retention.js";
@@ -32,13 +33,6 @@ export async function examine(given: Database, options: ExamineOptions): Promise
   } finally {
     if (db !== given) await db.close();
   }
-}
-
-async function wrongSettings({ dialect, driver }: Database) {
-  const { settings, wrongSettings: wrong } = dialect.inspection;
-  if (settings === undefined) return [];
-  const [row] = await driver.query(settings, {});
-  return row === undefined ? [] : wrong(row);
 }
 
 interface QueueContext extends ExamineOptions {

@@ -2,11 +2,13 @@ import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
+import { endedError } from "../transaction-scope.js";
 import { postgresDialect } from "./dialect.js";
 import { wakeUpOnNotify } from "./listen.js";
 import { enableNotify } from "./notify.js";
 import { connectPostgres, type PostgresOptions } from "./open.js";
 import { type PgQueryable, pgQuery } from "./pg-query.js";
+import { isOutside } from "./transaction.js";
 
 export type { NotifyQueue } from "../dialect.js";
 export { postgresDialect } from "./dialect.js";
@@ -55,5 +57,10 @@ export function fromPg(client: PgQueryable): SqlExecutor {
       "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
     );
   }
-  return { query: (statement, params) => pgQuery(client, statement, params) };
+  return {
+    async query(statement, params) {
+      if (isOutside(client)) throw endedError();
+      return pgQuery(client, statement, params);
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import type { PoolClient } from "pg";
 import { InvalidOperationError } from "../../errors.js";
 import type { SqlExecutor } from "../driver.js";
-import { transactionScope } from "../transaction-scope.js";
+import { endedError, transactionScope } from "../transaction-scope.js";
 import { pgClientQuery } from "./pg-query.js";
 
 /**
@@ -19,6 +19,7 @@ export async function runTransaction<T>(
     // be dropped, and the rest committed without it.
     pipelines: client.pipeline === true,
     async query(statement, params) {
+      if (begun && isOutside(client)) throw endedError();
       const begin = begun ? undefined : client.query("begin");
       begun = true;
       const [rows] = await Promise.all([pgClientQuery(client, statement, params, prepare), begin]);
@@ -43,4 +44,17 @@ async function commit(client: PoolClient): Promise<void> {
   if (command !== "COMMIT") {
     throw new InvalidOperationError("The transaction was rolled back, because a statement in it had failed.");
   }
+}
+
+/** What newer versions of pg know of their connection. */
+interface TransactionStatus {
+  /** No statement is under way. */
+  readonly readyForQuery?: boolean;
+  getTransactionStatus?(): string | null;
+}
+
+/** No transaction is open. A `begin` that is still under way counts as open. */
+export function isOutside(client: object): boolean {
+  const { readyForQuery } = client as TransactionStatus;
+  return readyForQuery === true && (client as TransactionStatus).getTransactionStatus?.() === "I";
 }

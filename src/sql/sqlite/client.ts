@@ -4,13 +4,19 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import { DriverMissingError, InvalidOperationError } from "../../errors.js";
 import type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
-import { type PreparedText, type RunStatement, type SqliteConnection, statementsOn } from "./connection.js";
+import {
+  type PreparedText,
+  type RunStatement,
+  requireOpen,
+  type SqliteTransactionConnection,
+  statementsOn,
+} from "./connection.js";
 import { damagedError, isDamaged } from "./faults.js";
 import { oneAtATime } from "./one-at-a-time.js";
 import { needsTransaction } from "./steps.js";
 import { whenFree } from "./when-free.js";
 
-export interface SqliteHandle extends SqliteConnection {
+export interface SqliteHandle extends SqliteTransactionConnection {
   exec(text: string): void;
   function(name: string, call: (value: unknown) => null): void;
   close(): void;
@@ -110,7 +116,12 @@ async function runTransaction<T>(
   signal: AbortSignal | undefined,
 ): Promise<T> {
   const inside = { open: true };
-  const scope = transactionScope({ query: async (statement, params) => run(statement, params) });
+  const scope = transactionScope({
+    async query(statement, params) {
+      requireOpen(handle);
+      return run(statement, params);
+    },
+  });
   const end = (): void => {
     scope.end();
     inside.open = false;

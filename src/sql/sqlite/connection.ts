@@ -1,4 +1,5 @@
 import type { SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import { endedError } from "../transaction-scope.js";
 import { type BoundText, runSteps } from "./steps.js";
 
 /** The part of `node:sqlite`'s API that is used; `@photostructure/sqlite` and better-sqlite3 have it too. */
@@ -13,6 +14,17 @@ export interface PreparedText {
 
 export interface SqliteConnection {
   prepare(text: string): PreparedText;
+}
+
+/** What a connection says of its transaction; node:sqlite, @photostructure/sqlite and better-sqlite3 do. */
+export interface SqliteTransactionConnection extends SqliteConnection {
+  readonly isTransaction?: boolean;
+  readonly inTransaction?: boolean;
+}
+
+/** SQLite ends a transaction by itself on some errors. What runs after it would be committed on its own. */
+export function requireOpen({ isTransaction, inTransaction }: SqliteTransactionConnection): void {
+  if (isTransaction === false || inTransaction === false) throw endedError();
 }
 
 export type RunStatement = (statement: SqlStatement, params: SqlParams) => readonly SqlRow[];

@@ -1,7 +1,12 @@
-import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import type { SqlExecutor } from "../driver.js";
-import { type RunStatement, type SqliteConnection, statementsOn } from "./connection.js";
+import {
+  type RunStatement,
+  requireOpen,
+  type SqliteTransactionConnection,
+  statementsOn,
+} from "./connection.js";
 import { sqliteDialect } from "./dialect.js";
 import { connectSqlite, type SqliteOptions } from "./open.js";
 
@@ -14,6 +19,7 @@ export {
   type MadeBackup,
 } from "./backup/create-backup.js";
 export { type RestoreOptions, type RestoreResult, restoreBackup } from "./backup/restore-backup.js";
+export type { SqliteTransactionConnection } from "./connection.js";
 export { sqliteDialect } from "./dialect.js";
 export type { SqliteOptions } from "./open.js";
 
@@ -31,12 +37,6 @@ export function openSqlite(options: SqliteOptions): Database {
     // begin immediate is the lock: one writer at a time among all processes on the file
     exclusively: (_schema, work) => opened.driver.transaction(work),
   };
-}
-
-/** What a caller's own connection must have; node:sqlite, @photostructure/sqlite and better-sqlite3 do. */
-export interface SqliteTransactionConnection extends SqliteConnection {
-  readonly isTransaction?: boolean;
-  readonly inTransaction?: boolean;
 }
 
 /** One for each connection, so that its prepared texts are kept from call to call. */
@@ -58,11 +58,7 @@ export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor
   runners.set(connection, run);
   return {
     async query(statement, params) {
-      if (connection.isTransaction === false || connection.inTransaction === false) {
-        throw new InvalidOperationError(
-          "fromSqlite: no transaction is open on this connection. Begin one first.",
-        );
-      }
+      requireOpen(connection);
       return run(statement, params);
     },
   };

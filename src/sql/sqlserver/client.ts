@@ -3,86 +3,25 @@ import { abortable } from "../../base/abortable.js";
 import { defined } from "../../base/defined.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { DriverMissingError } from "../../errors.js";
-import type { QueryOptions, SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
-import { toVariables } from "../named-parameters.js";
+import type { QueryOptions, SqlDriver, SqlExecutor } from "../driver.js";
 import { closedError, transactionScope } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
-import { type ParameterKind, parameterKind, parameterValue } from "./parameters.js";
+import { classify } from "./faults.js";
+import { openPool } from "./pool.js";
+import { startRequest, type Types, transactionExecutor } from "./transaction.js";
+import { type Wait, whenResumed } from "./when-resumed.js";
 
 export type { MssqlConfig };
 
-/** The part of mssql's Request that is used. */
-export interface MssqlRequest {
-  input(name: string, value: unknown): unknown;
-  input(name: string, type: never, value: unknown): unknown;
-  query(text: string): Promise<{ recordset?: unknown }>;
-  batch(text: string): Promise<{ recordset?: unknown }>;
-  cancel(): unknown;
-}
-
-/** What an mssql Transaction has; a caller's own comes as one. */
-export interface MssqlTransaction {
-  request(): MssqlRequest;
-  commit(): Promise<void>;
-  rollback(): Promise<void>;
-}
-
 type MssqlModule = typeof import("mssql");
-type Types = Readonly<Record<ParameterKind, unknown>>;
-
-interface Started {
-  /** Settles when the server is done with it, aborted or not. */
-  readonly running: Promise<readonly SqlRow[]>;
-  cancel(): void;
-}
-
-/** Without `types` mssql derives them from the values: a caller's transaction may belong to another copy of mssql. */
-function start(request: MssqlRequest, statement: SqlStatement, params: SqlParams, types?: Types): Started {
-  const { text, order } = toVariables(statement.text, params);
-  for (const name of order) {
-    const value = params[name] ?? null;
-    if (types === undefined) request.input(name, parameterValue(value));
-    else request.input(name, types[parameterKind(value)] as never, parameterValue(value));
-  }
-  // A batch of its own, not a call of sp_executesql: some DDL must be alone in its batch.
-  const running = statement.unprepared ? request.batch(text) : request.query(text);
-  return {
-    running: running.then(({ recordset }) => (recordset ?? []) as readonly SqlRow[]),
-    cancel: () => void request.cancel(),
-  };
-}
-
-export interface TransactionExecutor extends SqlExecutor {
-  /** Resolves when nothing runs on the connection any more. */
-  idle(): Promise<void>;
-}
-
-/** One statement after the other: mssql refuses a second one on a transaction while the first still runs. */
-export function transactionExecutor(transaction: MssqlTransaction, types?: Types): TransactionExecutor {
-  let last: Promise<unknown> = Promise.resolve();
-  return {
-    idle: async () => {
-      await last;
-    },
-    query(statement, params, options) {
-      let cancel = (): void => {};
-      const running = last.then(() => {
-        options?.signal?.throwIfAborted();
-        const started = start(transaction.request(), statement, params, types);
-        cancel = started.cancel;
-        return started.running;
-      });
-      last = running.catch(() => {});
-      return abortable(running, options?.signal, { cancel: () => cancel() });
-    },
-  };
-}
 
 export interface MssqlClientOptions {
   /** ADO.NET style, read by mssql itself. */
   readonly connectionString?: string | undefined;
   readonly config: Partial<MssqlConfig>;
   readonly maxConnections?: number | undefined;
+  /** How it waits for a database that resumes. */
+  readonly wait?: Wait;
 }
 
 export interface MssqlTransactionOptions extends QueryOptions {
@@ -103,7 +42,7 @@ interface Opened {
 export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   let opening: Promise<Opened> | undefined;
   let closed = false;
-  const { maxConnections, config } = options;
+  const { maxConnections, config, wait } = options;
   const slots = transactionSlots(maxConnections ?? config.pool?.max ?? 10); // mssql's own default
 
   const connectPool = memoisePromise(() => connect(options));
@@ -113,14 +52,31 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     return opening;
   };
 
+  const beginOnce = (signal: AbortSignal | undefined, requestTimeoutMs: number | undefined) =>
+    whenResumed(
+      async () => {
+        const { pool, types } = await abortable(open(), signal);
+        const transaction = beginnable(pool, requestTimeoutMs);
+        await transaction.begin();
+        return { transaction, types };
+      },
+      signal,
+      wait,
+    );
+
+  /** A connection that died while idle is noticed here at the latest. Nothing has run, so another one is taken. */
+  const begin = (signal: AbortSignal | undefined, requestTimeoutMs: number | undefined) =>
+    beginOnce(signal, requestTimeoutMs).catch((error: unknown) => {
+      if (signal?.aborted || classify(error) !== "unknown") throw error;
+      return beginOnce(signal, requestTimeoutMs);
+    });
+
   const inTransaction = async <T>(
     work: (tx: SqlExecutor) => Promise<T>,
     signal: AbortSignal | undefined,
     requestTimeoutMs: number | undefined,
   ): Promise<T> => {
-    const { pool, types } = await abortable(open(), signal);
-    const transaction = beginnable(pool, requestTimeoutMs);
-    await transaction.begin();
+    const { transaction, types } = await begin(signal, requestTimeoutMs);
     const tx = transactionExecutor(transaction, types);
     const scope = transactionScope({ query: (s, p, o) => tx.query(s, p, { signal, ...o }) });
     try {
@@ -141,9 +97,15 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
   return {
     async query(statement, params, { signal } = {}) {
       signal?.throwIfAborted();
-      const { pool, types } = await abortable(open(), signal);
-      const { running, cancel } = start(pool.request(), statement, params, types);
-      return abortable(running, signal, { cancel });
+      return whenResumed(
+        async () => {
+          const { pool, types } = await abortable(open(), signal);
+          const { running, cancel } = startRequest(pool.request(), statement, params, types);
+          return abortable(running, signal, { cancel });
+        },
+        signal,
+        wait,
+      );
     },
 
     async transaction<T>(
@@ -160,7 +122,7 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
     },
 
     async open() {
-      await open();
+      await whenResumed(open, undefined, wait);
     },
 
     async close() {
@@ -185,10 +147,7 @@ async function connect(options: MssqlClientOptions): Promise<Opened> {
   const { connectionString } = options;
   const parsed =
     connectionString === undefined ? {} : mssql.ConnectionPool.parseConnectionString(connectionString);
-  const pool = new mssql.ConnectionPool(merged(options, parsed));
-  // A connection that breaks while idle is dropped by the pool; unheard, the event would end the process.
-  pool.on("error", () => {});
-  await pool.connect();
+  const pool = await openPool(mssql, merged(options, parsed));
   return { pool, types: parameterTypes(mssql) };
 }
 
@@ -198,7 +157,12 @@ function merged({ config, maxConnections }: MssqlClientOptions, parsed: Partial<
     ...config,
     ...parsed,
     pool: { ...config.pool, ...parsed.pool, ...defined({ max: maxConnections }) },
-    options: { ...config.options, ...parsed.options, useUTC: true },
+    options: {
+      maxRetriesOnTransientErrors: 0, // tedious knows six of the faults, and not how long a call may take
+      ...config.options,
+      ...parsed.options,
+      useUTC: true,
+    },
   } as MssqlConfig;
 }
 

@@ -2,11 +2,16 @@ import type { Fault } from "../transient-retry.js";
 
 /** The server refused the work or undid it. */
 const rolledBack = new Set([
+  701, // not enough memory for the statement
+  921, // the database has not been recovered yet
+  976, // the replica does not take connections
+  983, // the replica changes its role
   1204, // no lock resources left
   1205, // deadlock victim
   1222, // lock timeout
   2601, // duplicate key in a unique index: another call inserted the key meanwhile, and a repeated call finds it
   2627, // the same in a constraint
+  3906, // the database is read-only: this was the primary until a fail-over
   3960, // snapshot isolation: another transaction changed the row
   4060, // the database cannot be opened; in Azure while it moves to another node
   4221, // the readable secondary is not ready for logins
@@ -14,8 +19,12 @@ const rolledBack = new Set([
   10060, // timeout while connecting
   10928, // Azure: resource limit reached
   10929, // Azure: too busy for more than the guaranteed minimum
+  10936, // Azure: resource limit of an elastic pool reached
+  18401, // the server upgrades itself
   40501, // Azure: the service is busy
   40613, // Azure: the database is not available
+  42108, // Azure: the SQL pool is paused
+  42109, // Azure: the SQL pool is warming up
   49918, // Azure: not enough resources for the request
   49919, // Azure: too many create or update operations
   49920, // Azure: too many operations in the subscription
@@ -40,14 +49,15 @@ interface MssqlFault {
   readonly code?: unknown;
   readonly number?: unknown;
   readonly message?: string;
-  readonly originalError?: { readonly isTransient?: boolean };
+  /** Of a failed login: pool.ts writes the server's number into it. */
+  readonly originalError?: { readonly isTransient?: boolean; readonly number?: unknown };
   /** One statement may report several errors; mssql throws the last and keeps the others here. */
   readonly precedingErrors?: readonly { readonly number?: unknown }[];
 }
 
 const numbersOf = (error: MssqlFault): readonly number[] =>
-  [error, ...(error.precedingErrors ?? [])]
-    .map((one) => one.number)
+  [error, error.originalError, ...(error.precedingErrors ?? [])]
+    .map((one) => one?.number)
     .filter((number) => typeof number === "number");
 
 /** Nothing was sent, and the next attempt may connect: the server is starting, moving or out of reach. A wrong password stays wrong. */
@@ -61,13 +71,22 @@ const neverConnected = ({ name, code, message = "", originalError }: MssqlFault)
 export function classify(error: unknown): Fault {
   const fault = (error ?? {}) as MssqlFault;
   const numbers = numbersOf(fault);
-  if (numbers.some((number) => connectionLost.has(number))) return "unknown";
+  const isLogin = fault.name === "ConnectionError";
+  if (numbers.some((number) => connectionLost.has(number))) return isLogin ? "rolledBack" : "unknown";
   if (numbers.some((number) => rolledBack.has(number))) return "rolledBack";
   if (neverConnected(fault)) return "rolledBack";
   // mssql drops the code of a socket error during a request; the text remains.
   const isLost = lostCodes.has(String(fault.code)) || /^Connection lost\b/.test(fault.message ?? "");
   // A request timeout is permanent: the repeated request would wait as long again.
   return isLost ? "unknown" : "permanent";
+}
+
+/** At login: 40613 while a serverless database resumes or a database moves, 42109 while a SQL pool warms up. */
+const resumingErrors = new Set([40613, 42109]);
+
+export function isResuming(error: unknown): boolean {
+  const fault = (error ?? {}) as MssqlFault;
+  return fault.name === "ConnectionError" && numbersOf(fault).some((number) => resumingErrors.has(number));
 }
 
 /**

@@ -1,9 +1,9 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Database } from "../dialect.js";
 import { type SqlExecutor, statement } from "../driver.js";
-import { type MssqlTransaction, type TransactionExecutor, transactionExecutor } from "./client.js";
 import { sqlServerDialect } from "./dialect.js";
 import { connectSqlServer, type SqlServerOptions } from "./open.js";
+import { callersTransaction, type MssqlTransaction } from "./transaction.js";
 
 export { sqlServerDialect } from "./dialect.js";
 export type { SqlServerOptions } from "./open.js";
@@ -48,10 +48,11 @@ const notLocked = (schema: string, result: number) =>
     `Another process has been migrating the schema "${schema}" for five minutes (sp_getapplock: ${result}). Try again when it has finished.`,
   );
 
-const executors = new WeakMap<MssqlTransaction, TransactionExecutor>();
+const executors = new WeakMap<MssqlTransaction, SqlExecutor>();
 
 /**
- * A caller's own mssql Transaction that has begun.
+ * A caller's own mssql Transaction that has begun. From now on its `commit` waits for the statements that were given before
+ * it, and its `rollback` for the one that runs; the others are refused.
  *
  * @example
  * const transaction = pool.transaction();
@@ -70,8 +71,8 @@ export function fromMssql(transaction: MssqlTransaction): SqlExecutor {
   }
   let executor = executors.get(transaction);
   if (executor === undefined) {
-    executor = transactionExecutor(transaction);
+    executor = callersTransaction(transaction);
     executors.set(transaction, executor);
   }
-  return { query: executor.query };
+  return executor;
 }

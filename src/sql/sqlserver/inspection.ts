@@ -62,6 +62,8 @@ function calledProcedures(queue: QueueNames): readonly string[] {
 
 /** OPENJSON needs it. */
 const leastCompatibility = 130;
+/** SQL Server 2017 has STRING_AGG and TRIM. */
+const leastVersion = 14;
 
 /** Babelfish stores names in lower case, and appends the table and a hash to the name of an index. */
 function isName(live: string, given: string): boolean {
@@ -97,14 +99,25 @@ export const inspection: Inspection = {
     `grant execute on ${quote(schema)}.${quote(object)} to ${quote(user)}`,
   settings: statement(
     "inspect settings",
-    // Babelfish has a fixed level that says nothing
+    // Babelfish has a fixed level and version that say nothing; of Azure SQL and Fabric (from edition 5) the version does not
     `select is_read_committed_snapshot_on as snapshot,
-  case when serverproperty('BabelfishVersion') is null then compatibility_level else 130 end as compatibility
+  case when serverproperty('BabelfishVersion') is null then compatibility_level else ${leastCompatibility} end as compatibility,
+  case
+    when serverproperty('BabelfishVersion') is null and cast(serverproperty('EngineEdition') as int) < 5
+      then cast(parsename(cast(serverproperty('ProductVersion') as nvarchar(128)), 4) as int)
+    else ${leastVersion}
+  end as version
 from sys.databases
 where name = db_name()`,
   ),
-  wrongSettings({ snapshot, compatibility }) {
+  wrongSettings({ snapshot, compatibility, version }) {
     const wrong: WrongSetting[] = [];
+    if (Number(version) < leastVersion)
+      wrong.push({
+        message: `The server's version is ${Number(version)}; it must be ${leastVersion} (SQL Server 2017) or newer.`,
+        run: "select serverproperty('ProductVersion')",
+        tolerable: false,
+      });
     if (Number(compatibility) < leastCompatibility)
       wrong.push({
         message: `The compatibility level is ${Number(compatibility)}; it must be ${leastCompatibility} or more.`,

@@ -13,18 +13,20 @@ export async function migrateTenants(
   tenants: Pick<TenantStoreProvider, "distinctStores" | "stores">,
 ): Promise<MigrateResult> {
   const ids = await tenants.distinctStores();
-  const applied = new Map<string, readonly string[]>();
+  const results = new Map<string, MigrateResult>();
   const failures = new Map<string, unknown>();
   await severalAtOnce(ids, atOnce, async (id) => {
     try {
       const { db, tables } = await tenants.stores(id);
-      applied.set(id, (await migrate(db, defined(tables))).applied);
+      results.set(id, await migrate(db, defined(tables)));
     } catch (error) {
       failures.set(id, error);
     }
   });
   if (failures.size > 0) throw notMigrated(failures, ids.length);
-  return { applied: ids.flatMap((id) => applied.get(id)!.map((step) => `${id}: ${step}`)) };
+  const collect = (of: (result: MigrateResult) => readonly string[]) =>
+    ids.flatMap((id) => of(results.get(id)!).map((text) => `${id}: ${text}`));
+  return { applied: collect((result) => result.applied), warnings: collect((result) => result.warnings) };
 }
 
 function notMigrated(failures: ReadonlyMap<string, unknown>, all: number): InvalidOperationError {

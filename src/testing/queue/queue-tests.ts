@@ -11,6 +11,7 @@ import { correlationTests } from "../operator-reads/correlation.js";
 import { claimTests } from "./claim.js";
 import { cleanUpTests } from "./clean-up.js";
 import { concurrencyTests } from "./concurrency.js";
+import { endedTransactionTests } from "./ended-transaction.js";
 import { enqueueTests } from "./enqueue.js";
 import { faultTests } from "./faults.js";
 import { leaseTests } from "./lease.js";
@@ -30,6 +31,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   optionTests(context);
   enqueueTests(context);
   transactionTests(context);
+  endedTransactionTests(context);
   claimTests(context);
   settleTests(context);
   leaseTests(context);

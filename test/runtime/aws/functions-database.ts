@@ -8,6 +8,7 @@ import type { BundledDatabase } from "../../../src/packaging/databases.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type CuttableProxy, startProxy } from "../../support/cuttable-proxy.js";
+import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 import { webhookSecret } from "./http-events.js";
 
 /** A database for the functions under test, and the test's own connection to it. */
@@ -58,6 +59,47 @@ export async function postgresForFunctions(url: string): Promise<FunctionsDataba
       await Promise.all(lines.map((line) => line.cut()));
       await run(db, `drop schema ${schema} cascade`);
       await db.close();
+    },
+  };
+}
+
+export async function sqlServerForFunctions(url: string): Promise<FunctionsDatabase> {
+  const { db, schema = "", close } = await sqlServerHarness(url).open();
+  const table = `${schema}.effects`;
+  const target = new URL(url);
+  const lines: CuttableProxy[] = [];
+  /** Functions connect through it, so that the test can close their connections. */
+  const throughLine = async () => {
+    const line = await startProxy(target.hostname, Number(target.port || 1433));
+    lines.push(line);
+    const through = new URL(target);
+    through.hostname = "127.0.0.1";
+    through.port = String(line.port);
+    return {
+      line,
+      env: { ...common, TEST_SCHEMA: schema, TEST_EFFECTS: table, ONCEBOX_DATABASE_URL: through.href },
+    };
+  };
+  const { line: usual, env } = await throughLine();
+  await migrate(db, { schema });
+  await run(db, `create table ${table} (message nvarchar(200) not null, process int not null)`);
+  return {
+    ...readers(db, table),
+    kind: "sqlserver",
+    env,
+    inbox: createInbox(db, { schema }),
+    async away() {
+      const { line, env } = await throughLine();
+      await line.cut();
+      return { env, bringBack: () => line.mend() };
+    },
+    async dropConnections() {
+      await usual.cut();
+      await usual.mend();
+    },
+    async close() {
+      await Promise.all(lines.map((line) => line.cut()));
+      await close();
     },
   };
 }

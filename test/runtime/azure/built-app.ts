@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
-import { scenarioApp } from "../scenarios.js";
+import { type ScenarioDatabase, scenarioApp } from "../scenarios.js";
 
 export interface BuiltApp {
   readonly folder: string;
@@ -10,8 +10,11 @@ export interface BuiltApp {
 }
 
 /** Builds an app, the scenarios' app by default, as it would be deployed. */
-export async function buildApp(app = scenarioApp): Promise<BuiltApp> {
+export async function buildApp(
+  app = scenarioApp,
+  database: ScenarioDatabase = "postgres",
+): Promise<BuiltApp> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-azure-"));
-  await bundleFunctions({ cloud: "azure", database: "postgres", app, outFolder: folder });
+  await bundleFunctions({ cloud: "azure", database, app, outFolder: folder });
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }

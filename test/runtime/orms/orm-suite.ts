@@ -1,3 +1,4 @@
+import { setImmediate as nextTick } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import {
   createInbox,
@@ -25,11 +26,17 @@ export interface Orm<Native> {
   /** With the library's own means. */
   insertOrder(native: Native, id: number): Promise<unknown>;
   countOrders(): Promise<number>;
+  /** A statement that fails because the order 1 exists, and makes the database end the transaction. */
+  readonly fatal: string;
+  /** The library rolls back while a statement runs, or before it starts: docs/middleware.md says to await every call. */
+  readonly needsAwait?: boolean;
   adapt(native: Native): SqlExecutor;
   /** Something that is no transaction of the library's. */
   readonly outside: unknown;
   close(): Promise<void>;
 }
+
+const one = { topic: "t", payload: "p" };
 
 /** What every library's transaction must do: commit, roll back, and carry the whole middleware. */
 export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>): void {
@@ -80,6 +87,51 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
         await expect(failed).rejects.toThrow("the business says no");
         expect(await orm.countOrders()).toBe(0);
         expect((await outboxStore.list()).messages).toEqual([]);
+      }));
+
+    it("ADD-06 OBX-003 nothing is stored on its own once the database has ended the transaction", () =>
+      withOrm(async (orm) => {
+        const { outboxStore } = storesOf(orm);
+        const enqueued: string[] = [];
+        const work = async (native: Native) => {
+          await orm.insertOrder(native, 1);
+          const tx = orm.adapt(native);
+          await expect(tx.query(statement("fatal", orm.fatal), {})).rejects.toThrow();
+          const note = (outcome: string) => void enqueued.push(outcome);
+          for (const messages of [[one], [one, one]])
+            await outboxStore.enqueue(messages, { tx }).then(
+              () => note("stored"),
+              () => note("refused"),
+            );
+        };
+        // the library commits what it believes to be open, and some fail at that
+        await orm.transaction(work).catch(() => {});
+        expect(enqueued).toEqual(["refused", "refused"]);
+        expect([await orm.countOrders(), (await outboxStore.list()).messages.length]).toEqual([0, 0]);
+      }));
+
+    it("ADD-06 OBX-003 calls that still run when the library rolls back leave nothing", (test) =>
+      withOrm(async (orm) => {
+        test.skip(
+          orm.needsAwait === true,
+          "the library does not wait for its statements before it rolls back",
+        );
+        const { outboxStore } = storesOf(orm);
+        for (let attempt = 0; attempt < 6; attempt++) {
+          let pending: readonly Promise<unknown>[] = [];
+          const failed = orm.transaction(async (native) => {
+            await orm.insertOrder(native, attempt);
+            const tx = orm.adapt(native);
+            pending = [0, 1, 2].map(() => outboxStore.enqueue(one, { tx }));
+            const all = Promise.all([...pending, Promise.reject(new Error("the business says no"))]);
+            await all.catch(() => {});
+            for (let ticks = 0; ticks < attempt; ticks++) await nextTick();
+            throw new Error("the business says no");
+          });
+          await failed.catch(() => {}); // some libraries report that a statement still runs
+          await Promise.allSettled(pending);
+        }
+        expect([await orm.countOrders(), (await outboxStore.list()).messages.length]).toEqual([0, 0]);
       }));
 
     it("ADD-06 MID-03 MID-06 the whole middleware runs in a transaction that the library opened", () =>

@@ -31,6 +31,7 @@ async function withOrders() {
   return {
     db,
     schema,
+    fatal: `insert into ${schema}.orders (id) values (1)`,
     countOrders: async () => Number((await raw(`select count(*) as n from ${schema}.orders`))[0]!.n),
     async close() {
       await raw(`drop schema ${schema} cascade`);
@@ -67,6 +68,7 @@ ormSuite("Kysely on PostgreSQL", async () => {
   });
   return {
     ...made,
+    needsAwait: true,
     transaction: <T>(work: (trx: Transaction<Tables>) => Promise<T>) => library.transaction().execute(work),
     insertOrder: (trx: Transaction<Tables>, id) =>
       trx.withSchema(made.schema).insertInto("orders").values({ id }).execute(),

@@ -23,6 +23,7 @@ async function withOrders() {
   return {
     db,
     schema,
+    fatal: `set xact_abort on; insert into ${schema}.orders (id) values (1)`,
     countOrders: async () => Number((await raw(`select count(*) as n from ${schema}.orders`))[0]!.n),
     close,
   };
@@ -107,6 +108,7 @@ describe.skipIf(url === "")(
       }).initialize();
       return {
         ...made,
+        needsAwait: true,
         transaction: <T>(work: (manager: EntityManager) => Promise<T>) => library.transaction(work),
         insertOrder: (manager: EntityManager, id) =>
           manager
@@ -130,6 +132,7 @@ describe.skipIf(url === "")(
       const library = openPrisma("sqlserver", adapter);
       return {
         ...made,
+        needsAwait: true,
         transaction: <T>(work: (tx: OrderClient) => Promise<T>) =>
           library.$transaction(work, { maxWait: 60_000, timeout: 120_000 }),
         insertOrder: (tx: OrderClient, id) => tx.order.create({ data: { id } }),

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { defineApp, multiTenant } from "../../../src/app/index.js";
 import { tenantsFromConfiguration } from "../../../src/tenants/index.js";
 
-const { TENANTS = "[]", TENANTS_LOG: log = "" } = process.env;
+const { TENANTS = "[]", TENANTS_LOG: log = "", TENANTS_PATIENT: patient } = process.env;
 const write = (word: string, store: string, id: string) =>
   appendFileSync(log, `${word} ${store} ${id} ${process.pid}\n`);
 
@@ -29,5 +29,7 @@ export default defineApp({
   }),
   publishers: { receipt: ({ correlationId }, { store }) => write("published", store, correlationId!) },
   dispatch: { concurrency: 2, batchSize: 10 },
+  // for a server that needs long for the first statements of each session
+  ...(patient ? { webhooks: { receiveMs: 60_000 } } : {}),
   retentionMs: 1,
 });

@@ -299,9 +299,13 @@ describe("doctor on SQL Server, without a server", () => {
   });
 
   it("ADD-14 finds the settings that do not fit", () => {
-    const wrong = (snapshot: boolean, compatibility: number) =>
-      inspection.wrongSettings({ snapshot, compatibility });
+    const wrong = (snapshot: boolean, compatibility: number, version = 16) =>
+      inspection.wrongSettings({ snapshot, compatibility, version });
     expect(wrong(true, 150)).toEqual([]);
+    expect(wrong(true, 130, 14)).toEqual([]);
+    expect(wrong(true, 130, 13)).toMatchObject([
+      { message: expect.stringMatching(/2017/), tolerable: false },
+    ]);
     expect(wrong(false, 120)).toMatchObject([
       { run: "alter database current set compatibility_level = 150", tolerable: false },
       { run: expect.stringMatching(/read_committed_snapshot on/), tolerable: true },

@@ -21,7 +21,8 @@ describe("libraries on SQL Server", () => {
 
   it("ADD-06 parameters become variables of the same names, in the order of the values", async () => {
     const { text, values } = await given();
-    const [declaration, call] = text.split(";\n") as [string, string];
+    const [declaration, check, call] = text.split(";\n") as [string, string, string];
+    expect(check).toMatch(/^if @@trancount = 0 throw /);
     const declared = [...declaration.matchAll(/@(\w+) ([\w()]+) = @p(\d+)/g)].map(
       ([, name, type, index]) => ({
         name,

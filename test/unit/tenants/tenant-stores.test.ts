@@ -58,66 +58,6 @@ async function migrated(...files: string[]): Promise<void> {
 const guid = "3F2504E0-4F89-41D3-9A0C-0305E82C3301";
 
 describe("stores of tenants", () => {
-  it("IBX-085 IBX-091 OBX-066 OBX-072 each tenant's inbox and outbox are its own", async () => {
-    await migrated("acme", "globex");
-    const tenants = stores({ discover: source(tenant("acme"), tenant("globex")).discover });
-    await (await tenants.inbox("acme")).receive(message("1"));
-    await (await tenants.outbox("globex")).enqueue({ topic: "t", payload: "" });
-    const counts = async (id: string) => {
-      const { inbox, outbox } = await tenants.stores(id);
-      return [(await inbox.stats()).due, (await outbox.stats()).due];
-    };
-    expect(await counts("acme")).toEqual([1, 0]);
-    expect(await counts("globex")).toEqual([0, 1]);
-  });
-
-  it("IBX-089 IBX-123 OBX-070 OBX-102 stores have the tenant's identifier and are made once", async () => {
-    const tenants = stores({ discover: source(tenant("acme")).discover });
-    const inbox = await tenants.inbox("acme");
-    expect(inbox.id).toBe("acme");
-    expect((await tenants.outbox("acme")).id).toBe("acme");
-    expect(await tenants.inbox("acme")).toBe(inbox);
-    await tenants.refresh();
-    expect(await tenants.inbox("acme")).toBe(inbox);
-  });
-
-  it("OBX-074 a GUID is the same key in any case, and other keys are taken exactly", async () => {
-    const tenants = stores({ discover: source(tenant(guid, "g"), tenant("Acme")).discover });
-    const inbox = await tenants.inbox(guid);
-    expect(inbox.id).toBe(guid.toLowerCase());
-    expect(await tenants.inbox(guid.toLowerCase())).toBe(inbox);
-    expect((await tenants.outbox("Acme")).id).toBe("Acme");
-    await expect(tenants.outbox("acme")).rejects.toThrow(InvalidOperationError);
-  });
-
-  it("IBX-092 OBX-073 an unknown key is an InvalidOperationError after the list was refreshed once", async () => {
-    const list = source(tenant("acme"));
-    const tenants = stores({ discover: list.discover });
-    await tenants.inbox("acme");
-    expect(list.asked).toBe(1);
-    await expect(tenants.inbox("nobody")).rejects.toThrow(InvalidOperationError);
-    await expect(tenants.outbox("nobody")).rejects.toThrow(/"nobody"/);
-    expect(list.asked).toBe(3);
-    list.tenants = [tenant("acme"), tenant("nobody")];
-    expect((await tenants.inbox("nobody")).id).toBe("nobody");
-    for (const key of ["", " ", 1, null, undefined])
-      await expect(tenants.inbox(key as string)).rejects.toThrow(InvalidArgumentError);
-  });
-
-  it("IBX-093 IBX-094 OBX-075 OBX-076 FUN-08 the list is refreshed after five minutes", async () => {
-    let nowMs = 0;
-    const list = source(tenant("acme"));
-    const tenants = stores({ discover: list.discover, now: () => nowMs });
-    await tenants.list();
-    nowMs = 299_999;
-    await tenants.list();
-    expect(list.asked).toBe(1);
-    nowMs = 300_000;
-    list.tenants = [tenant("acme"), tenant("globex")];
-    expect(await tenants.list()).toEqual(["acme", "globex"]);
-    expect(list.asked).toBe(2);
-  });
-
   it("FUN-08 a known tenant does not wait for the list to be refreshed", async () => {
     let nowMs = 0;
     const list = source(tenant("acme"));
@@ -299,22 +239,6 @@ describe("stores of tenants", () => {
     // A caller that still holds its stores loses no work, and leaves nothing open.
     expect((await outbox.stats()).due).toBe(1);
     await expect.poll(() => tenants.connections.openFiles()).toBe(0);
-  });
-
-  it("IBX-097 OBX-079 FUN-08 after a tenant moved, new calls go to the new database, and running ones end in the old", async () => {
-    await migrated("old", "new");
-    const list = source(tenant("a", "old"));
-    const tenants = stores({ discover: list.discover });
-    const before = await tenants.stores("a");
-    await before.inbox.transaction(async (tx) => {
-      list.tenants = [tenant("a", "new")];
-      await tenants.refresh();
-      await (await tenants.inbox("a")).receive(message("new"));
-      await before.outbox.enqueue({ topic: "t", payload: "" }, { tx });
-    });
-    expect(await (await tenants.inbox("a")).get(message("new"))).not.toBeNull();
-    expect(await before.inbox.get(message("new"))).toBeNull();
-    expect((await before.outbox.stats()).due).toBe(1);
   });
 
   it("FUN-08 when a source fails, the last list stays in use, a warning is logged without the error's text, and the source is called again after half a minute", async () => {
