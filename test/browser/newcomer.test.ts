@@ -13,8 +13,9 @@ await describeInBrowser("what a newcomer sees", (browser) => {
   it("FUN-11 the link of npm start shows the example webhook arrive, be handled, and its receipt leave", async () => {
     const folder = await mkdtemp(join(tmpdir(), "oncebox-newcomer-"));
     const { url, output, stop } = await startDev(["--app", app, "--try"], folder); // as npm start does
-    const link = /the admin page +(\S+)/.exec(output())?.[1] ?? "";
-    expect(link).toMatch(/\/_oncebox#token=developer:\S+&sample=evt_\w+$/);
+    const linkIn = (text: string) => /the admin page +(\S+)\n/.exec(text)?.[1] ?? "";
+    await expect.poll(() => linkIn(output())).toMatch(/\/_oncebox#token=developer:\S+&sample=evt_\w+$/);
+    const link = linkIn(output());
     const { page, problems, close } = await openPage(browser, url, { link });
     const story = page.getByRole("region", { name: "The sample webhook" });
     await story
