@@ -5,6 +5,8 @@ import type { Operation } from "./operations.js";
 import type { Refusal } from "./refusal.js";
 
 export const maxBodyBytes = 16 * 1024;
+/** The caller has a token, but may be slow. */
+const bodyMs = 10_000;
 /** A wrong name is quoted up to this length. */
 const longestQuotedName = 100;
 
@@ -12,10 +14,12 @@ type Read<T> = { readonly refusal: Refusal } | { readonly value: T };
 
 /** Returns the fields of a request's body, or what is wrong with it. */
 export async function readFields(request: ReadableRequest, operation: Operation): Promise<Read<unknown>> {
-  const body = await readBody(request, maxBodyBytes);
+  const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs });
   if (body === "too large")
     return bodyRefused("BodyTooLarge", `The body has more than ${maxBodyBytes} bytes.`);
-  if (body === "malformed" || !isUtf8(body))
+  if (body === "too slow")
+    return bodyRefused("BodyUnreadable", `The body did not come within ${bodyMs / 1_000} s.`);
+  if (typeof body === "string" || !isUtf8(body))
     return bodyRefused("BodyUnreadable", "The body was cut off, or is not UTF-8.");
   const json = parsed(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
   if (json === undefined) return bodyRefused("NotJson", "The body is not JSON.");
