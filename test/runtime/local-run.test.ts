@@ -89,7 +89,8 @@ describe("oncebox dev", () => {
     await expect.poll(output, { timeout: 20_000 }).toMatch(/a webhook arrives: 200 .*"enqueued"/);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/sends it again: 200 .*"(duplicate|done)"/);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/sending the receipt of evt_/);
-    expect((await post(url, "evt_own")).status).toBe(200);
+    const [, shown] = /--secret (whsec_\S+)/.exec(output()) ?? [];
+    expect((await post(url, "evt_own", shown)).status).toBe(200);
     expect((await post(url, "evt_bad", "whsec_wrong")).status).toBe(401);
     expect((await fetch(`${url}/webhooks/stripe`)).status).toBe(405);
     expect((await fetch(`${url}/webhooks/nobody`, { method: "POST" })).status).toBe(404);
