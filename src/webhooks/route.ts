@@ -121,7 +121,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const types = source.scheme.contentTypes;
     if (types !== undefined && !types.some((type) => type.toLowerCase() === contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
-    await source.verify.prepare(); // so that no body waits for the secrets
+    await source.verify.prepare(head); // so that no body waits for the secrets
     const limits = { maxBytes: source.maxBodyBytes, withinMs: settings.bodyMs, among: unverified };
     const body = await readBody(request, limits);
     if (typeof body === "string") return refuse(...unreadBodies[body]);

@@ -30,7 +30,7 @@ export interface CloudRuntime {
 }
 
 export const scenarioApp = fileURLToPath(new URL("scenario-app.ts", import.meta.url));
-const secret = "whsec_scenarios";
+const secret = "whsec_scenarios_secret_of_tests";
 
 /** A request that Stripe would send. */
 export function stripeWebhook(id: string, type = "payment.received", content: object = {}): Request {

