@@ -49,7 +49,9 @@ describe("what a captured delivery can do", () => {
     });
     await route(signed("standard", { secrets: standardSecret, body: "{}", messageId: "in-a-signed-header" }));
     await route(signed("stripe", { secrets, body: '{"id":"in-the-body"}' }));
-    await route(signed("twilio", { secrets, body: "", url: `${address("twilio")}?event=in-the-url` }));
+    const form = { "content-type": "application/x-www-form-urlencoded" };
+    const url = `${address("twilio")}?event=in-the-url`;
+    await route(signed("twilio", { secrets, body: "A=1", headers: form, url }));
     const ids = (await messages()).map(({ messageId }) => messageId);
     expect(ids.sort()).toEqual(["in-a-signed-header", "in-the-body", "in-the-url"]);
   });
