@@ -1,4 +1,5 @@
-import { optionalAge, refuseUnknown } from "../queue/arguments.js";
+import { longestErrorText } from "../base/redact.js";
+import { optionalAge, optionalText, refuseUnknown } from "../queue/arguments.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
 import type { MessageFilter } from "../queue/work-store.js";
 import type { SqlParams, SqlValue } from "./driver.js";
@@ -9,13 +10,15 @@ const known = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerTh
 export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
   const { signal: _, ...conditions } = filter;
   refuseUnknown(conditions, known, "filter");
-  checkAges(filter);
+  checkFilter(filter);
   return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
 }
 
-export function checkAges({ olderThanMs, newerThanMs }: MessageFilter): void {
-  optionalAge(olderThanMs, "olderThanMs");
-  optionalAge(newerThanMs, "newerThanMs");
+export function checkFilter(filter: MessageFilter): void {
+  optionalAge(filter.olderThanMs, "olderThanMs");
+  optionalAge(filter.newerThanMs, "newerThanMs");
+  for (const name of ["topic", "source", "error", "errorGroup"] as const)
+    optionalText(filter[name], name, longestErrorText);
 }
 
 /** The conditions as parameters of a statement. */

@@ -5,7 +5,7 @@ import type { ListFilter } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
 import type { SqlParams } from "./driver.js";
 import { isTrue } from "./is-true.js";
-import { checkAges, filterParams } from "./message-filter.js";
+import { checkFilter, filterParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 
 type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
@@ -18,7 +18,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
 
   const listParams = (filter: ListFilter<State>): SqlParams => {
     optionalCount(filter.after, "after", 0);
-    checkAges(filter);
+    checkFilter(filter);
     if (filter.state !== undefined && !shape.states.includes(filter.state))
       throw new InvalidArgumentError(`state must be one of ${shape.states.join(", ")}.`);
     const { statuses, leased } =
