@@ -4,6 +4,8 @@ export interface GrowingBuffer {
   readonly capacity: number;
   add(chunk: Uint8Array): void;
   bytes(): Buffer;
+  /** Gives the memory back. */
+  clear(): void;
 }
 
 const firstCapacity = 1_024;
@@ -34,5 +36,9 @@ export function growingBuffer(maxBytes: number): GrowingBuffer {
       length = wanted;
     },
     bytes: () => buffer.subarray(0, length),
+    clear() {
+      buffer = Buffer.alloc(0);
+      length = 0;
+    },
   };
 }

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { collectBytes } from "./collect-bytes.js";
+import { collecting } from "./collect-bytes.js";
 import { growingBuffer } from "./growing-buffer.js";
 import type { OpenBodies } from "./open-bodies.js";
 
@@ -61,14 +61,9 @@ function readStream(
     };
     const timer = withinMs === undefined ? undefined : setTimeout(() => stop("too slow"), withinMs);
     const open = among?.enter(() => stop("too many"));
-    const grown = (capacity: number): boolean => {
-      open?.takes(capacity);
-      return !isEnded;
-    };
+    const grown = (capacity: number): void => open?.takes(capacity);
     const reading =
-      "getReader" in body
-        ? webReading(body, maxBytes, grown)
-        : { bytes: collectBytes(body, maxBytes, grown), cancel: () => void body.pause() };
+      "getReader" in body ? webReading(body, maxBytes, grown) : collecting(body, maxBytes, grown);
     const stop = (why: BodyRefusal): void => {
       if (isEnded) return;
       reading.cancel();
@@ -78,20 +73,25 @@ function readStream(
   });
 }
 
-function webReading(body: BodyStream, maxBytes: number, grown: (capacity: number) => boolean) {
+function webReading(body: BodyStream, maxBytes: number, grown: (capacity: number) => void) {
   const reader = body.getReader();
-  const cancel = (): void => void reader.cancel().catch(() => {}); // not awaited: it may end only with the request
+  const buffer = growingBuffer(maxBytes);
+  let isCancelled = false;
+  const cancel = (): void => {
+    isCancelled = true;
+    buffer.clear();
+    reader.cancel().catch(() => {}); // not awaited: it may end only with the request
+  };
   const read = async (): Promise<Uint8Array | "too large"> => {
-    const buffer = growingBuffer(maxBytes);
     for (;;) {
       const { done, value } = await reader.read();
-      if (done || value === undefined) return buffer.bytes();
+      if (done || value === undefined || isCancelled) return buffer.bytes();
       if (buffer.length + value.byteLength > maxBytes) {
         cancel();
         return "too large";
       }
       buffer.add(value);
-      if (!grown(buffer.capacity)) return buffer.bytes(); // nobody waits for it any more
+      grown(buffer.capacity);
     }
   };
   return { bytes: read(), cancel };

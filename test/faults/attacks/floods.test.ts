@@ -15,7 +15,7 @@ const below = (n: number): number => Math.floor(random() * n);
 const mebibyte = 1_048_576;
 
 const heldBytes = (): number => {
-  collectGarbage();
+  for (let i = 0; i < 3; i++) collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 };
@@ -58,7 +58,7 @@ describe("floods of bodies that nothing proves", () => {
       `${count} stalled bodies of ${bytes} bytes: ${refused} refused, ${Math.round(held / mebibyte)} MiB held`,
     );
     expect(refused).toBeGreaterThan(count / 3);
-    expect(held).toBeLessThan(64 * mebibyte);
+    expect(held).toBeLessThan(48 * mebibyte); // three times the bound
     for (const body of bodies) body.destroy();
   }, 600_000);
 });
