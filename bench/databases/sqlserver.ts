@@ -2,7 +2,7 @@ import { Connection } from "tedious";
 import { dropSchema } from "../../src/cli/bench/scratch-database.js";
 import { createInbox, type Inbox, migrate, newOwnerToken } from "../../src/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
-import { bareIngest, bareQueue, connectBare } from "../bare/sqlserver.js";
+import { bareIngest, bareQueue } from "../bare/sqlserver.js";
 import { payloadBytes } from "../messages.js";
 import type { Backlog, BenchDatabase } from "./bench-database.js";
 import { runSql } from "./bench-database.js";

@@ -1,6 +1,8 @@
 -- One row for each tenant. tenantsFromCatalogue({ database }) reads them at run time, every five minutes. This script runs
 -- on PostgreSQL, SQL Server and SQLite. The table is in one database, usually not a tenant's own. Its URL is a secret of
 -- the functions, because this table holds the URL of every tenant's database.
+-- Writing to it is owning the functions: a row says where they connect, with their password or identity. `allow` of
+-- multiTenant limits that to the hosts that you name.
 --   import { multiTenant } from "oncebox/app";
 --   import { tenantsFromCatalogue } from "oncebox/tenants";
 

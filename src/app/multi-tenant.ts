@@ -12,7 +12,7 @@ import { openTenants } from "./open-tenants.js";
 
 type StoreOptions = Pick<
   TenantStoresOptions,
-  "discover" | "refreshMs" | "discoverMs" | "connections" | "open"
+  "discover" | "allow" | "refreshMs" | "discoverMs" | "connections" | "open"
 >;
 type TurnOptions = Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
 
@@ -24,7 +24,7 @@ export interface MultiTenantOptions extends StoreOptions, TurnOptions {
 }
 
 const known = [
-  ...["discover", "refreshMs", "discoverMs", "connections", "open"],
+  ...["discover", "allow", "refreshMs", "discoverMs", "connections", "open"],
   ...["selection", "concurrency", "turnMs", "pollTimeoutMs", "tenantBatchSize", "periodMs"],
 ];
 
@@ -33,19 +33,22 @@ const known = [
  *
  * @example
  * export default defineApp({
- *   tenants: multiTenant({ discover: tenantsFromCatalogue({ database: { from: "env", name: "CATALOGUE_URL" } }) }),
+ *   tenants: multiTenant({
+ *     discover: tenantsFromCatalogue({ database: { from: "env", name: "CATALOGUE_URL" } }),
+ *     allow: { kinds: ["postgres"], hosts: ["db.example.com"] },
+ *   }),
  *   handlers: ({ outbox }) => ({ "order.placed": (message) => outbox.enqueue({ topic: "order.confirm", payload: message.payload }) }),
  * });
  */
 export function multiTenant(options: MultiTenantOptions): AppTenants {
   refuseUnknown(options, known, "multiTenant");
-  const { discover, refreshMs, discoverMs, connections, open } = options;
+  const { discover, allow, refreshMs, discoverMs, connections, open } = options;
   const { selection, concurrency, turnMs, pollTimeoutMs } = options;
   const { tenantBatchSize, periodMs } = { ...fanOutDefaults, ...options };
   requireDuration(periodMs, "periodMs");
   requireTenantBatchSize(tenantBatchSize);
   const settings = {
-    stores: { discover, ...defined({ refreshMs, discoverMs, connections, open }) },
+    stores: { discover, ...defined({ allow, refreshMs, discoverMs, connections, open }) },
     turns: defined({ selection, concurrency, turnMs, pollTimeoutMs }),
     tenantBatchSize,
     periodMs,

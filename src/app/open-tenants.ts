@@ -6,7 +6,7 @@ import {
   type TenantStores,
   type TenantStoresOptions,
 } from "../tenants/connections/tenant-stores.js";
-import type { TenantDiscovery } from "../tenants/discovery/discovery.js";
+import { type DiscoveryContext, fromRecords, type TenantDiscovery } from "../tenants/discovery/discovery.js";
 import { createFanOutDispatcher } from "../tenants/fan-out/fan-out-dispatcher.js";
 import { fanOutJob } from "../tenants/fan-out/fan-out-job.js";
 import type { FanOut, TenantBatch } from "../tenants/fan-out/tenant-batch.js";
@@ -36,7 +36,7 @@ import { coalesced, wakeUpIntervalMs } from "./wake-up.js";
 export interface TenantSettings {
   readonly stores: Pick<
     TenantStoresOptions,
-    "discover" | "refreshMs" | "discoverMs" | "connections" | "open"
+    "discover" | "allow" | "refreshMs" | "discoverMs" | "connections" | "open"
   >;
   readonly turns: Pick<TenantDispatcherOptions, "selection" | "concurrency" | "turnMs" | "pollTimeoutMs">;
   readonly tenantBatchSize: number;
@@ -142,10 +142,11 @@ function withDefaultTables(
           inbox: tenant.inbox ?? inbox?.table,
           outbox: tenant.outbox ?? outbox?.table,
         };
-  return async (context) => {
+  const discoverWithDefaults = async (context: DiscoveryContext): Promise<readonly Tenant[]> => {
     const found = await discover(context);
     return Array.isArray(found) ? found.map(withDefaults) : found;
   };
+  return discover.needsAllow ? fromRecords(discoverWithDefaults) : discoverWithDefaults;
 }
 
 /** Where the platform starts no workers, a wake-up starts a run over all tenants: one is enough for many batches. */

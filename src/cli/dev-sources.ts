@@ -4,7 +4,6 @@ import { overridableFields } from "../webhooks/schemes/check-scheme.js";
 import { schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
-import { developmentSecrets } from "./development-secrets.js";
 
 export interface DevSource {
   readonly source: string;
@@ -14,20 +13,26 @@ export interface DevSource {
   readonly secret: string | undefined;
 }
 
-/** Returns the text of a secret that is a development secret, and may be printed. */
-function printable(secret: unknown, definition: AppDefinition, environment: Environment): string | undefined {
+/** Returns the text of a secret that is the development secret `made`, and may be printed. */
+function printable(secret: unknown, environment: Environment, made: string): string | undefined {
   const { from, name = "" } = Object(secret) as { from?: string; name?: string };
-  const made = developmentSecrets(definition, { ...environment, env: {} });
   const text = from === "env" ? environment.env[name] : undefined;
-  return text !== undefined && text === made[name] ? text : undefined;
+  return text === made ? text : undefined;
 }
 
 /** Returns the service's token where it may be printed. */
-export const devToken = (definition: AppDefinition, environment: Environment): string | undefined =>
-  printable([definition.service?.tokens].flat()[0], definition, environment);
+export const devToken = (
+  definition: AppDefinition,
+  environment: Environment,
+  made: string,
+): string | undefined => printable([definition.service?.tokens].flat()[0], environment, made);
 
 /** Returns the sources, with the secret where it is a development secret and may be printed. */
-export function devSources(definition: AppDefinition, environment: Environment): readonly DevSource[] {
+export function devSources(
+  definition: AppDefinition,
+  environment: Environment,
+  made: string,
+): readonly DevSource[] {
   const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
   return Object.entries(sources).map(([source, given]) => {
     const [first] = [given.secrets].flat();
@@ -39,7 +44,7 @@ export function devSources(definition: AppDefinition, environment: Environment):
         given,
       ) as WebhookScheme,
       knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
-      secret: printable(first, definition, environment),
+      secret: printable(first, environment, made),
     };
   });
 }

@@ -20,7 +20,12 @@ import {
 } from "./command.js";
 import { withDevAdmin } from "./dev-admin.js";
 import { type DevSource, devSources, devToken } from "./dev-sources.js";
-import { developmentSecrets, isThisMachine } from "./development-secrets.js";
+import {
+  developmentSecrets,
+  isThisMachine,
+  newDevelopmentSecret,
+  shareDevelopmentSecret,
+} from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
 import { definitionFor, devDatabase } from "./load-app.js";
@@ -63,7 +68,8 @@ export const devCommand: Command = {
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const backupTo = text(values, "backup");
-    const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment) : {};
+    const devSecret = newDevelopmentSecret();
+    const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment, devSecret) : {};
     const environment: Environment = {
       ...loaded.environment,
       port,
@@ -76,13 +82,14 @@ export const devCommand: Command = {
       resolveSecret: secretStores(environment.env),
       ...defined({ backup: backupTo === undefined ? undefined : { to: backupTo } }),
     });
+    const unshare = await shareDevelopmentSecret(Number(new URL(local.url).port || 80), devSecret);
     try {
-      const sources = devSources(definition, environment);
+      const sources = devSources(definition, environment, devSecret);
       const sample = values.try ? sampleOf(sources) : undefined;
       if (!values.json) {
         introduce(input, local, sources, firstTopic());
         if (local.app.service !== undefined)
-          introduceService(terminal, local.url, shownToken(definition, environment));
+          introduceService(terminal, local.url, shownToken(definition, environment, devSecret));
         if (local.app.admin !== undefined)
           terminal.out(`  the admin page    ${adminLink(local.url, admin.token, sample)}`);
       }
@@ -90,6 +97,7 @@ export const devCommand: Command = {
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
       if (!values.json) terminal.out("Stopping. Running handlers are finished first.");
     } finally {
+      await unshare();
       await local.stop();
     }
     return exitCodes.ok;
@@ -134,8 +142,14 @@ function introduce(
 }
 
 /** A token of the user's own is not printed, but the place where it belongs is. */
-const shownToken = (definition: AppDefinition, environment: Environment): string | undefined =>
-  definition.service?.auth === "none" ? undefined : (devToken(definition, environment) ?? "YOUR-TOKEN");
+const shownToken = (
+  definition: AppDefinition,
+  environment: Environment,
+  devSecret: string,
+): string | undefined =>
+  definition.service?.auth === "none"
+    ? undefined
+    : (devToken(definition, environment, devSecret) ?? "YOUR-TOKEN");
 
 function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
   const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;

@@ -3,7 +3,7 @@ import { schemeNames, schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
-import { developmentSecrets } from "./development-secrets.js";
+import { developmentSecrets, sharedDevelopmentSecret } from "./development-secrets.js";
 import { definitionFor } from "./load-app.js";
 
 export interface KnownSource {
@@ -13,8 +13,8 @@ export interface KnownSource {
   readonly secrets: AppSource["secrets"] | undefined;
   /** The port of the local run. */
   readonly port: number;
-  /** The environment with the development secrets of the local run. */
-  readonly localEnv: NodeJS.ProcessEnv;
+  /** The environment with the development secret of the local run at this port. */
+  localEnv(port: number): Promise<NodeJS.ProcessEnv>;
 }
 
 /** Finds the source of the app or of ONCEBOX_WEBHOOKS with this name, or else the known scheme. */
@@ -31,6 +31,9 @@ export async function findSourceOrScheme(input: CommandInput, name = ""): Promis
   };
   const scheme = withOverrides(schemeOf(source?.scheme ?? name, refuse), source ?? {}) as WebhookScheme;
   const { port, env } = environment;
-  const localEnv = { ...env, ...developmentSecrets(definition, environment) };
+  const localEnv = async (runPort: number): Promise<NodeJS.ProcessEnv> => {
+    const secret = await sharedDevelopmentSecret(runPort);
+    return secret === undefined ? env : { ...env, ...developmentSecrets(definition, environment, secret) };
+  };
   return { name, scheme, secrets: source?.secrets, port, localEnv };
 }

@@ -48,7 +48,9 @@ export const signCommand: Command = {
     const { values, positionals, terminal } = input;
     const { name, scheme, secrets, port, localEnv } = await findSourceOrScheme(input, positionals[0]);
     const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
-    const env = URL.canParse(url) && isThisMachine(new URL(url).hostname) ? localEnv : terminal.env;
+    const target = URL.canParse(url) ? new URL(url) : undefined;
+    const isLocal = target !== undefined && isThisMachine(target.hostname);
+    const env = isLocal ? await localEnv(Number(target.port || 80)) : terminal.env;
     const request = signWebhook(scheme, {
       url,
       body: await bodyOf(values),

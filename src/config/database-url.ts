@@ -21,7 +21,7 @@ export async function openByUrl<Opened>(
   url: string,
   options: OpenDatabaseOptions = {},
 ): Promise<Opened> {
-  switch (kindOf(url)) {
+  switch (databaseKindOf(url)) {
     case "sqlite": {
       const open = await openers.sqlite();
       return open({ file: sqliteFile(url) });
@@ -44,14 +44,14 @@ export async function openByUrl<Opened>(
 /** Returns what is wrong with the URL, as far as that is known without a driver, or undefined. */
 export function databaseUrlProblem(url: string): string | undefined {
   try {
-    if (kindOf(url) === "sqlite") sqliteFile(url);
+    if (databaseKindOf(url) === "sqlite") sqliteFile(url);
     return undefined;
   } catch (error) {
     return (error as InvalidArgumentError).message;
   }
 }
 
-function kindOf(url: string): "sqlite" | "postgres" | "mssql" | "ado" {
+export function databaseKindOf(url: string): "sqlite" | "postgres" | "mssql" | "ado" {
   const scheme = /^([a-z]+):/i.exec(url)?.[1]?.toLowerCase();
   if (scheme === "sqlite" || scheme === "file") return "sqlite";
   if (scheme === "postgres" || scheme === "postgresql") {
@@ -83,7 +83,7 @@ function requireValues(connectionString: string): void {
 }
 
 /** `sqlite:app.db`, `sqlite:///var/app.db`, `file:app.db`, `file:///C:/app.db`, `sqlite::memory:` */
-function sqliteFile(url: string): string {
+export function sqliteFile(url: string): string {
   const file = url
     .replace(/^(sqlite|file):/i, "")
     .replace(/^\/\/(?=\/|[^/]*$)/, "")

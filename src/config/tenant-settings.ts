@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import type { InvalidArgumentError } from "../errors.js";
 import { identifierRule, isIdentifier } from "../sql/names.js";
+import { type AllowedDatabases, notAllowed } from "./allowed-databases.js";
 import { databaseUrlProblem } from "./database-url.js";
 import { isSecretReference, type SecretReference } from "./secret-reference.js";
 import { validated } from "./validated.js";
@@ -44,10 +45,16 @@ export const checkTenants = (
 };
 
 /** Returns what is wrong with one discovered tenant, or undefined. The other tenants can still be served. */
-export function tenantProblem(value: unknown, { anyUrl = false } = {}): string | undefined {
+export function tenantProblem(
+  value: unknown,
+  {
+    anyUrl = false,
+    allow,
+  }: { readonly anyUrl?: boolean; readonly allow?: AllowedDatabases | undefined } = {},
+): string | undefined {
   try {
     validated(discoveredTenant, value, "tenant", anyUrl ? [] : urlProblem(value, "database"));
-    return undefined;
+    return allow === undefined ? undefined : notAllowed((value as TenantSettings).database as string, allow);
   } catch (error) {
     return (error as InvalidArgumentError).message;
   }

@@ -1,3 +1,4 @@
+import { safeReason } from "../base/safe-reason.js";
 import type { QueueMessage } from "../queue/message.js";
 import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
 import { withDeadline } from "../queue/store-deadline.js";
@@ -14,7 +15,6 @@ import {
   type RunState,
   untilBlockedMs,
 } from "./run-state.js";
-import { describeThrown } from "./settlement.js";
 
 /** Results that cannot be stored, for example during a fail-over, are handled again: a run makes no more of them than this. */
 const mostSettlingBatches = 4;
@@ -76,7 +76,7 @@ async function claim<Message extends QueueMessage, Tx>(run: RunState<Message, Tx
   } catch (error) {
     if (claimAbort.signal.aborted) return;
     databaseFailed(run, error);
-    logger.error("claim failed", { error: describeThrown(error) });
+    logger.error("claim failed", { error: safeReason(error) });
   } finally {
     run.isClaiming = false;
     run.changed.notify();

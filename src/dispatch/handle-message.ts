@@ -4,7 +4,13 @@ import { handlerContext } from "./handler-context.js";
 import { inHandlerTransaction } from "./handler-transaction.js";
 import type { HandlerContext, ResolvedHandler } from "./handlers.js";
 import type { HeldMessage, RunState } from "./run-state.js";
-import { type HandlingEnd, PermanentFailure, permanentFailure, RetryAfter } from "./settlement.js";
+import {
+  type HandlingEnd,
+  PermanentFailure,
+  permanentFailure,
+  RetryAfter,
+  withOwnText,
+} from "./settlement.js";
 
 /** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
 export type HandlerMiddleware<Message, Tx = unknown> = (
@@ -102,12 +108,13 @@ async function withData<Message extends QueueMessage, Tx>(
   try {
     parsed = JSON.parse(message.payload);
   } catch {
-    throw permanentFailure(`The payload of "${message.topic}" is not JSON.`); // JSON.parse's own error quotes the payload
+    throw withOwnText(permanentFailure(`The payload of "${message.topic}" is not JSON.`)); // JSON.parse's own error quotes the payload
   }
   const result = await handler.schema!["~standard"].validate(parsed);
   if (result.issues !== undefined) {
-    throw permanentFailure(
-      `The payload of "${message.topic}" does not fit its schema: ${describeIssues(result.issues)}`,
+    const issues = describeIssues(result.issues, message.payload);
+    throw withOwnText(
+      permanentFailure(`The payload of "${message.topic}" does not fit its schema: ${issues}`),
     );
   }
   return { ...message, data: result.value };

@@ -1,4 +1,4 @@
-import { withoutPayload } from "../base/redact.js";
+import { loggedError } from "../base/logged-error.js";
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import { countMessages } from "./count-messages.js";
@@ -6,7 +6,7 @@ import type { Handled } from "./handle-message.js";
 import { countHandled, handledCountOf } from "./handled-counts.js";
 import { NotCalledError } from "./handler-transaction.js";
 import { databaseFailed, type HeldMessage, letGo, type RunState, toSettling } from "./run-state.js";
-import { decisionOf, describeThrown, type HandlingEnd } from "./settlement.js";
+import { decisionOf, type HandlingEnd } from "./settlement.js";
 
 /** A handler has returned or thrown. Returns the time. */
 export function handlerReturned<Message extends QueueMessage, Tx>(
@@ -75,7 +75,7 @@ export function decide<Message extends QueueMessage, Tx>(
     toSettling(run, held, { kind: "release" }); // the message was not tried
   } else {
     const retry = topic.handler?.retry ?? run.config.retry;
-    toSettling(run, held, decisionOf(end, message.attempt, retry, run.config.random));
+    toSettling(run, held, decisionOf(end, message, retry, run.config.random));
   }
 }
 
@@ -90,9 +90,6 @@ function report<Message extends QueueMessage, Tx>(
   if (end.kind === "noHandler") logger.warn("no handler for this topic", fields);
   else if (end.kind !== "error") logger.error("handler did not finish in time", { ...fields, end: end.kind });
   else if (end.error instanceof NotCalledError)
-    logger.error("no transaction could be begun", { ...fields, error: end.error.message });
-  else {
-    const error = withoutPayload(describeThrown(end.error), message.payload);
-    logger.error("handler failed", { ...fields, error });
-  }
+    logger.error("no transaction could be begun", { ...fields, error: end.error.reason });
+  else logger.error("handler failed", { ...fields, ...loggedError(end.error) });
 }

@@ -1,14 +1,19 @@
+import { safeReason } from "../base/safe-reason.js";
 import { LeaseLostError } from "../queue/lease-lost-error.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type HeldMessage, type RunState, renewApart } from "./run-state.js";
-import { describeThrown } from "./settlement.js";
 
 /** No transaction could be begun, so the handler was not called. Without a cause, there was no time for it. */
 export class NotCalledError extends Error {
   override readonly name = "NotCalledError";
 
+  /** For the log. */
+  readonly reason: string;
+
   constructor(cause?: unknown) {
-    super(cause === undefined ? "There was no time left." : describeThrown(cause), { cause });
+    const reason = cause === undefined ? "There was no time left." : safeReason(cause);
+    super(reason, { cause });
+    this.reason = reason;
   }
 }
 

@@ -1,7 +1,7 @@
+import { safeReason } from "../base/safe-reason.js";
 import type { QueueMessage } from "../queue/message.js";
 import { withDeadline } from "../queue/store-deadline.js";
 import { type HeldMessage, type Lease, loseLease, type RunState } from "./run-state.js";
-import { describeThrown } from "./settlement.js";
 
 /** Renews leases that have used a third of their length: of waiting, running and settling messages alike. */
 export function renewLeases<Message extends QueueMessage, Tx>(run: RunState<Message, Tx>, now: number): void {
@@ -70,7 +70,7 @@ async function renew<Message extends QueueMessage, Tx>(
     for (const held of messages) if (lost.has(held.message)) notRenewed(run, held);
   } catch (error) {
     lease.renewAt = performance.now() + leaseMs / 12;
-    run.logger.error("renewing leases failed", { messages: messages.length, error: describeThrown(error) });
+    run.logger.error("renewing leases failed", { messages: messages.length, error: safeReason(error) });
   } finally {
     lease.isRenewing = false;
     run.nextRenewalAt = Math.min(run.nextRenewalAt, lease.renewAt);

@@ -1,3 +1,4 @@
+import { safeReason } from "../base/safe-reason.js";
 import { sleep } from "../base/wait.js";
 import type { QueueMessage } from "../queue/message.js";
 import { withDeadline } from "../queue/store-deadline.js";
@@ -11,7 +12,6 @@ import {
   renewApart,
   toSettling,
 } from "./run-state.js";
-import { describeThrown } from "./settlement.js";
 
 /** One call of the store, which settles messages of one claim. */
 export interface SettleCall<Message, Tx> {
@@ -68,7 +68,7 @@ async function isSent<Message extends QueueMessage, Tx>(
     return true;
   } catch (error) {
     const messages = call.messages.length;
-    run.logger.error("settling failed", { call: call.count, messages, error: describeThrown(error) });
+    run.logger.error("settling failed", { call: call.count, messages, error: safeReason(error) });
     return false;
   }
 }

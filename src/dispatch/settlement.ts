@@ -1,3 +1,4 @@
+import { withoutPayload } from "../base/redact.js";
 import { ArgumentRangeError } from "../errors.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 
@@ -70,17 +71,17 @@ export type Decision =
 const ack: Decision = { kind: "ack" };
 
 /**
- * Decides how a message is settled. `attempt` counts the failed attempts before this one. Without a policy of the topic
+ * Decides how a message is settled. Its `attempt` counts the failed attempts before this one. Without a policy of the topic
  * or of the dispatcher, the store's policy decides how long to wait and when the message is dead.
  */
 export function decisionOf(
   end: HandlingEnd,
-  attempt: number,
+  { attempt, payload }: { readonly attempt: number; readonly payload: string },
   policy: RetryPolicy | undefined,
   random: () => number = Math.random,
 ): Decision {
   if (end.kind === "ok") return ack;
-  const error = reasonOf(end);
+  const error = reasonOf(end, payload);
   const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
   const costsAttempt = asked?.costsAttempt ?? true;
@@ -91,7 +92,7 @@ export function decisionOf(
   return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
 
-function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
+function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>, payload: string): string {
   switch (end.kind) {
     case "timedOut":
       return `The handler did not finish within ${end.afterMs} ms.`;
@@ -100,9 +101,23 @@ function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>): string {
     case "noHandler":
       return `No handler is registered for the topic "${end.topic}".`;
     case "error":
-      return describeThrown(end.error);
+      return storedReason(end.error, payload);
   }
 }
+
+/** Errors whose whole text is this package's. It quotes nothing, and is stored as it is. */
+const ownTexts = new WeakSet<object>();
+
+export function withOwnText<E extends Error>(error: E): E {
+  ownTexts.add(error);
+  return error;
+}
+
+/** What is stored of an error: its text, cut, and without what it quotes of the payload. */
+export const storedReason = (error: unknown, payload: string): string =>
+  typeof error === "object" && error !== null && ownTexts.has(error)
+    ? describeThrown(error)
+    : withoutPayload(describeThrown(error), payload);
 
 export function describeThrown(error: unknown): string {
   if (!(error instanceof Error)) {

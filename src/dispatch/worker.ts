@@ -1,5 +1,6 @@
 import type { Budget } from "../base/budget.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { safeReason } from "../base/safe-reason.js";
 import { sleep } from "../base/wait.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
@@ -7,7 +8,6 @@ import { withDeadline } from "../queue/store-deadline.js";
 import type { DispatchStore, ReapOptions, ReapResult } from "../queue/work-store.js";
 import type { RunOptions } from "./dispatch-run.js";
 import type { Dispatcher } from "./dispatcher.js";
-import { describeThrown } from "./settlement.js";
 import { wakeUps } from "./wake-ups.js";
 
 /** Subscribes to wake-ups: `wake` makes the worker poll before its next poll is due. Returns how to unsubscribe. */
@@ -75,7 +75,7 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   const budget: Budget = { signal, remainingMs: () => Math.max(0, endsAt - performance.now()) };
 
   const report = (what: string, error: unknown): void => {
-    if (!signal.aborted) logger.error(`${what} failed`, { store: store.id, error: describeThrown(error) });
+    if (!signal.aborted) logger.error(`${what} failed`, { store: store.id, error: safeReason(error) });
   };
 
   const attempt = async <T>(what: string, work: () => Promise<T>): Promise<T | undefined> => {

@@ -57,6 +57,6 @@ async function tell(
   const { messageId, destination, endpoint, retryCount, maxRetries } = dead;
   const error = sent.lastError ?? reason;
   if (state === "Expired") reports.expired({ messageId, destination, endpoint });
-  else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries, error);
+  else reports.failed({ messageId, destination, endpoint }, retryCount, maxRetries);
   await options.onDead?.(dead, { state, error });
 }

@@ -1,6 +1,6 @@
 import { safeReason } from "../base/safe-reason.js";
 import { singleFlight } from "../base/single-flight.js";
-import { describeThrown, RetryAfter } from "../dispatch/settlement.js";
+import { describeThrown, RetryAfter, withOwnText } from "../dispatch/settlement.js";
 import type { ServiceParts } from "./service-parts.js";
 
 /** The messages of one destination that wait because its circuit breaker is open. */
@@ -56,7 +56,7 @@ export function heldBack(parts: ServiceParts, destination: string): HeldBack {
   return {
     later(breakerWaitMs) {
       releaseAt = 0;
-      return new RetryAfter(delayMs(now(), breakerWaitMs), reason, false);
+      return withOwnText(new RetryAfter(delayMs(now(), breakerWaitMs), reason, false));
     },
     async delivered() {
       trialAt = 0;

@@ -1,7 +1,7 @@
 import { safeReason } from "../base/safe-reason.js";
 import type { HandlerFunction, Handlers } from "../dispatch/handlers.js";
 import { PermanentFailure, permanentFailure, RetryAfter } from "../dispatch/settlement.js";
-import { RefusedMessage } from "../publishers/refused-message.js";
+import { isMessageFault } from "../publishers/refused-message.js";
 import type { OutboxMessage } from "../queue/message.js";
 import { reasons } from "../sql/reasons.js";
 import type { Deliver } from "./deliver.js";
@@ -56,7 +56,7 @@ export function outboxHandlers(
         const reason = sendError(error);
         const retry = message.attempt + 1;
         if (error instanceof PermanentFailure || retry > maxRetries) throw permanentFailure(reason);
-        reports.sendFailed(outgoing, retry, maxRetries, reason);
+        reports.sendFailed(outgoing, retry, maxRetries, error);
         throw new SendFailed(reason);
       }
       reports.sent(outgoing, performance.now() - startedAt, message.attempt);
@@ -78,4 +78,4 @@ class SendFailed extends Error {
 
 /** What the receiver or this package says is safe to keep. Of other errors only the name and the code are. */
 const sendError = (error: unknown): string =>
-  error instanceof RefusedMessage ? error.message : safeReason(error);
+  isMessageFault(error) ? (error as Error).message : safeReason(error);

@@ -1,3 +1,4 @@
+import { openBodies } from "../base/open-bodies.js";
 import { type PlainResponse, webRoute } from "../base/plain-http.js";
 import { readBody } from "../base/read-body.js";
 import type { ServiceReceiver } from "./create-service.js";
@@ -9,13 +10,14 @@ import type { ServiceParts } from "./service-parts.js";
 export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<ServiceReceiver, "receive"> {
   const { prefix, maxBodyBytes } = parts.settings;
   const path = `${prefix}/receive`;
+  const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBodyBytes) });
 
   const handle: ServiceReceiver["handle"] = async (request) => {
     if (request.method !== "POST") return { status: 405, headers: { allow: "POST" } };
-    const body = await readBody(request, maxBodyBytes);
-    if (body === "too large" || body === "malformed") {
+    const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among: unverified });
+    if (typeof body === "string") {
       parts.reports.malformed(body);
-      return { status: body === "too large" ? 413 : 400 };
+      return { status: statuses[body] };
     }
     const opened = openRequest(parts, body);
     if ("status" in opened) return opened;
@@ -29,5 +31,11 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
 
   return { handle, respond, fetch: webRoute(respond), maxBodyBytes };
 }
+
+/** A sender gives up after 30 s by default. */
+const bodyMs = 30_000;
+/** All bodies that are read at the same time, before their signatures are verified. */
+const unverifiedBytes = 64 * 1_048_576;
+const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
 
 const json = (status: number, value: unknown): PlainResponse => ({ status, body: JSON.stringify(value) });

@@ -2,7 +2,7 @@ import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
 import { inSpan, processSpan } from "../base/tracing.js";
 import { withinTime } from "../base/within-time.js";
-import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
+import { PermanentFailure, RetryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { handleOnce, type OnceOutcome, storedUnder } from "../middleware/handle-once.js";
 import { runningRequests } from "../middleware/running-requests.js";
@@ -10,6 +10,7 @@ import { throwFailureResult } from "../middleware/throw-failure-result.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { Envelope } from "./envelope.js";
 import { handlerFor } from "./handler-for.js";
+import { jsonText } from "./json-text.js";
 import { responseText } from "./response-payload.js";
 import type { HandleResponse } from "./responses.js";
 import type { Sender } from "./sender.js";
@@ -106,10 +107,9 @@ export function createReceive(parts: ServiceParts, sender: Sender, handleRespons
     try {
       return await traced(message, performance.now());
     } catch (error) {
-      const payload = textOf(message.payload);
-      reports.notProcessed(incoming(message), withoutPayload(describeThrown(error), payload));
+      reports.notProcessed(incoming(message), error);
       // A handler's own error may quote a secret, so its sender gets no more than its name.
-      const told = withoutPayload(safeReason(error), payload);
+      const told = withoutPayload(toldReason(error), jsonText(message.payload));
       const refused = { acknowledged: false, duplicateDetected: false, error: told } as const;
       return error instanceof PermanentFailure ? { ...refused, permanent: true } : refused;
     }
@@ -125,14 +125,9 @@ const receiveSpan = ({ messageId, sourceServiceId, endpoint, correlationId, head
 
 const known = { kind: "known" } as const;
 
-/** A payload that came in-process may be something that JSON cannot hold. */
-function textOf(payload: unknown): string {
-  try {
-    return JSON.stringify(payload) ?? "";
-  } catch {
-    return "";
-  }
-}
+/** What a handler gives as the reason of a failure is meant for the sender. */
+const toldReason = (error: unknown): string =>
+  error instanceof PermanentFailure || error instanceof RetryAfter ? error.message : safeReason(error);
 
 const incoming = ({ messageId, sourceServiceId, endpoint }: Envelope) => ({
   messageId,

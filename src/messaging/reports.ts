@@ -1,4 +1,5 @@
 import { defined } from "../base/defined.js";
+import { loggedError, nameAndCode } from "../base/logged-error.js";
 import { guardedLogger, type Logger, silentLogger, withFields } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/metrics.js";
 
@@ -67,11 +68,17 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
       metrics.duration("rf_outbox_send_duration_ms", ms, outgoing(message));
       metrics.duration("messaging.client.operation.duration", ms, operation("send", message.destination));
     },
-    sendFailed(message: Outgoing, retry: number, maxRetries: number, error: string): void {
-      logger.warn("Outbox: message send failed", { ...message, retryCount: retry, maxRetries, error });
+    sendFailed(message: Outgoing, retry: number, maxRetries: number, error: unknown): void {
+      const reason = nameAndCode(error);
+      logger.warn("Outbox: message send failed", {
+        ...message,
+        retryCount: retry,
+        maxRetries,
+        error: reason,
+      });
     },
-    failed(message: Outgoing, retries: number, maxRetries: number, error: string): void {
-      logger.error("Outbox: message permanently failed", { ...message, maxRetries, error });
+    failed(message: Outgoing, retries: number, maxRetries: number): void {
+      logger.error("Outbox: message permanently failed", { ...message, maxRetries });
       measure("histogram", "rf_outbox_retry_count", retries, outgoing(message));
       measure("count", "rf_outbox_failed_count", 1, outgoing(message));
     },
@@ -92,8 +99,8 @@ export function serviceReports(serviceId: string, options: { logger?: Logger; me
       logger.warn("Inbox: duplicate detected", { ...message });
       measure("count", "rf_inbox_duplicate_count", 1, incoming(message));
     },
-    notProcessed(message: Incoming, error: string): void {
-      logger.error("Inbox: message not processed", { ...message, error });
+    notProcessed(message: Incoming, error: unknown): void {
+      logger.error("Inbox: message not processed", { ...message, ...loggedError(error) });
     },
     /** Its id and source are what the message claims. They have the form of an id and of a name, and nothing proves them. */
     notVerified(message: Omit<Incoming, "endpoint">, reason: string): void {

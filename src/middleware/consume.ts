@@ -1,6 +1,6 @@
+import { loggedError } from "../base/logged-error.js";
 import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
-import { withoutPayload } from "../base/redact.js";
-import { describeThrown, PermanentFailure } from "../dispatch/settlement.js";
+import { PermanentFailure, storedReason } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
@@ -51,12 +51,12 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
       await handle(message);
       return { end: "handled" };
     } catch (error) {
-      const reason = withoutPayload(describeThrown(error), message.payload);
+      const reason = storedReason(error, message.payload);
+      // Without the topic, which is an attribute that any sender may set to anything.
       const fields = {
         messageId: message.messageId,
-        topic: message.topic,
         deliveries: message.deliveries,
-        reason,
+        ...loggedError(error),
       };
       if (deadLetters === undefined || !isPoison(message, error)) {
         logger.warn("message failed", fields);

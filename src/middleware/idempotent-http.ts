@@ -1,5 +1,5 @@
 import { defined } from "../base/defined.js";
-import { readBody } from "../base/read-body.js";
+import { type BodyRefusal, readBody } from "../base/read-body.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireName } from "../queue/arguments.js";
@@ -19,10 +19,10 @@ export interface IdempotentHttpOptions extends Pick<InboxOptions, "schema" | "ta
   /** Where `publish` writes messages. Without it, `publish` throws. */
   readonly outbox?: OutboxMiddleware;
   /**
-   * Whose request it is, such as the caller's id. Each scope has keys of its own. Without it, every caller that sends
-   * the same key and the same request gets the same response.
+   * Whose request it is, such as the caller's id. Each scope has keys of its own. With `"all callers"` everybody who sends
+   * the same key and the same request gets the same response: only where a response holds nothing of its caller.
    */
-  readonly scope?: (request: Request) => string;
+  readonly scope: ((request: Request) => string) | "all callers";
   /** Whether a request without the header is refused with 400: true by default. Otherwise it is handled every time. */
   readonly required?: boolean;
   /** Larger bodies are refused with 413: 1 MB by default. */
@@ -48,7 +48,8 @@ const known = [
  * not stored, so the client may try again.
  *
  * @example
- * const post = idempotentHttp({ transaction: transaction(db), subscriber: "payments-api" }, async (request) => {
+ * const options = { transaction: transaction(db), subscriber: "payments-api", scope: callerOf };
+ * const post = idempotentHttp(options, async (request) => {
  *   await currentTransaction()!.query(insertPayment, await request.json());
  *   return Response.json({ ok: true }, { status: 201 });
  * });
@@ -64,28 +65,26 @@ export function idempotentHttp(options: IdempotentHttpOptions, handler: HttpHand
     handler,
   });
   const running = runningRequests();
+  const keyOf = (request: Request, given: string): string =>
+    scope === "all callers" ? given : scopedKey(scope(request), given);
 
   return async (request) => {
     const header = request.headers.get("idempotency-key");
-    if (header === null && !required)
-      return (await commitIfHandled(transaction, () => requests.handle(request))).result;
     const given = parseIdempotencyKey(header);
-    if (given === undefined)
+    if (given === undefined && (header !== null || required))
       return problemResponse(
         400,
         "This request needs an Idempotency-Key header: a text in quotes, of 1 to 255 characters.",
       );
-    const key = scope === undefined ? given : scopedKey(scope(request), given);
-    const body = await readBody(request.clone(), maxBodyBytes);
-    if (body === "too large" || body === "malformed") {
-      request.body?.cancel().catch(() => {});
-      return body === "too large"
-        ? problemResponse(413, `The body of a request may have ${maxBodyBytes} bytes at most.`)
-        : problemResponse(400, "The body of the request could not be read.");
-    }
+    const key = given === undefined ? undefined : keyOf(request, given);
+    const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs });
+    if (typeof body === "string") return unreadBody(body, maxBodyBytes);
+    // With the bytes instead of the stream, of which nothing is left.
+    const whole = request.body === null ? request : new Request(request, { body });
+    if (key === undefined) return (await commitIfHandled(transaction, () => requests.handle(whole))).result;
     const hash = requestFingerprint(request, body);
     const once = (starting: () => void) =>
-      commitIfHandled(transaction, () => requests.handleOnce(request, key, hash, starting));
+      commitIfHandled(transaction, () => requests.handleOnce(whole, key, hash, starting));
     const outcome = await running.join(key, once);
     if ("result" in outcome) return outcome.result;
     // A parallel request that only reads a stored response holds the lock too, so a locked key may be known.
@@ -102,8 +101,21 @@ function requireOptions(options: IdempotentHttpOptions, handler: HttpHandler): v
   optionalCount(maxBodyBytes, "idempotentHttp: maxBodyBytes", 1);
   if (typeof handler !== "function")
     throw new InvalidArgumentError("idempotentHttp: the second argument must be the handler.");
-  if (scope !== undefined && typeof scope !== "function")
-    throw new InvalidArgumentError("idempotentHttp: scope must be a function (request) => text.");
+  if (scope !== "all callers" && typeof scope !== "function")
+    throw new InvalidArgumentError(
+      "idempotentHttp: scope must be a function (request) => text that says whose request it is, such as the caller's id. Where all callers may see each other's responses, write scope: \"all callers\".",
+    );
+}
+
+/** The time that a body may take. */
+const bodyMs = 30_000;
+
+function unreadBody(why: BodyRefusal, maxBytes: number): Response {
+  if (why === "too large")
+    return problemResponse(413, `The body of a request may have ${maxBytes} bytes at most.`);
+  return why === "too slow"
+    ? problemResponse(408, `The body of a request may take ${bodyMs / 1_000} s at most.`)
+    : problemResponse(400, "The body of the request could not be read.");
 }
 
 const stillRunning = (): Response =>

@@ -65,7 +65,9 @@ export function idempotentRequests(options: {
             const { kind, result } = await handle(request);
             if (kind === "failed") return { result, stored: undefined };
             const stored = await toStoredResponse(result);
-            return { result: fromStoredResponse(stored), stored: JSON.stringify(stored) };
+            const response = fromStoredResponse(stored);
+            for (const cookie of result.headers.getSetCookie()) response.headers.append("set-cookie", cookie);
+            return { result: response, stored: JSON.stringify(stored) };
           },
         },
       );

@@ -8,9 +8,11 @@ export interface StoredResponse {
 
 const statusesWithoutBody: readonly number[] = [101, 204, 205, 304];
 
+/** Without cookies: they belong to the one request that they were made for. */
 export async function toStoredResponse(response: Response): Promise<StoredResponse> {
   const body = Buffer.from(await response.arrayBuffer()).toString("base64");
-  return { status: response.status, headers: [...response.headers], body };
+  const headers = [...response.headers].filter(([name]) => name !== "set-cookie");
+  return { status: response.status, headers, body };
 }
 
 export function fromStoredResponse({ status, headers, body }: StoredResponse): Response {

@@ -1,8 +1,11 @@
+import { isIP } from "node:net";
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { publisherOptionNames } from "./guarded.js";
+import { type Network, postRequest, privateAddress } from "./post-request.js";
+import { isPublicAddress } from "./public-address.js";
 import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
 import { RefusedMessage } from "./refused-message.js";
@@ -13,7 +16,20 @@ export interface WebhookPublisherOptions extends PublisherOptions {
   readonly secrets: string | readonly string[];
   /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Sends by http as well. Anyone on the way can read and change such a message. */
+  readonly allowHttp?: boolean;
+  /** Sends to private, loopback and link-local addresses as well. Not for URLs that others may choose. */
+  readonly allowPrivateAddresses?: boolean;
 }
+
+const optionNames = [
+  "url",
+  "secrets",
+  "headers",
+  "allowHttp",
+  "allowPrivateAddresses",
+  ...publisherOptionNames,
+];
 
 /**
  * Posts to an HTTP endpoint, signed by Standard Webhooks. 2xx means published, 410 is a permanent failure, and a
@@ -23,11 +39,17 @@ export interface WebhookPublisherOptions extends PublisherOptions {
  * createDispatcher({ handlers: { "order.placed": webhookPublisher({ url: "https://example.com/hooks", secrets }) } })
  */
 export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
-  refuseUnknown(options, ["url", "secrets", "headers", ...publisherOptionNames], "webhookPublisher");
-  const { url, secrets, timeoutMs = 15_000, headers = {} } = options;
-  const target = URL.canParse(url) ? new URL(url) : undefined;
-  if (target === undefined || !/^https?:$/.test(target.protocol))
-    throw new InvalidArgumentError("webhookPublisher: url must be an http or https address.");
+  return webhookPublisherOn(options, undefined);
+}
+
+/** `network`: for tests. */
+export function webhookPublisherOn(
+  options: WebhookPublisherOptions,
+  network: Network | undefined,
+): Publisher {
+  refuseUnknown(options, optionNames, "webhookPublisher");
+  const { url, secrets, timeoutMs = 15_000, headers = {}, allowPrivateAddresses = false } = options;
+  const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
     signWebhook("standard", {
@@ -52,23 +74,34 @@ export function webhookPublisher(options: WebhookPublisherOptions): Publisher {
     { ...options, timeoutMs },
     async (message, { signal }) => {
       const request = signed(message);
-      const response = await fetch(request.url, {
-        method: request.method,
-        headers: request.headers,
-        body: request.body as string,
-        redirect: "manual",
-        signal,
-      });
-      await response.body?.cancel();
-      if (response.ok) return;
-      throw refusal(response, target.host);
+      const { body } = request;
+      const sent = { url: target, headers: request.headers as Record<string, string>, body, signal };
+      const { status, headers: returned } = await postRequest(sent, allowPrivateAddresses, network);
+      if (status >= 200 && status < 300) return;
+      throw refusal(status, returned["retry-after"], target.host);
     },
   );
 }
 
-/** Headers of a connection. A message must not set them, and fetch would refuse the whole request. */
+function targetOf({ url, allowHttp, allowPrivateAddresses }: WebhookPublisherOptions): URL {
+  const target = URL.canParse(url) ? new URL(url) : undefined;
+  if (target === undefined || !/^https?:$/.test(target.protocol))
+    throw new InvalidArgumentError("webhookPublisher: url must be an http or https address.");
+  if (target.username !== "" || target.password !== "")
+    throw new InvalidArgumentError(
+      "webhookPublisher: url must have no user and password, which would be logged. Send them as headers: { authorization: … }.",
+    );
+  if (target.protocol === "http:" && !allowHttp)
+    throw new InvalidArgumentError("webhookPublisher: url must be https. Set allowHttp to send by http.");
+  const host = target.hostname.replace(/^\[(.*)\]$/, "$1");
+  if (isIP(host) !== 0 && !isPublicAddress(host) && !allowPrivateAddresses)
+    throw new InvalidArgumentError(`webhookPublisher: ${privateAddress(target.host)}`);
+  return target;
+}
+
+/** Headers of a connection, and credentials of whoever sent the message. A message must not set them. */
 const connectionHeaders =
-  /^(connection|content-length|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
+  /^(authorization|connection|content-length|cookie|expect|host|keep-alive|set-cookie|te|trailers?|transfer-encoding|upgrade|proxy-.*)$/i;
 
 const sendable = (headers: PublishedMessage["headers"]): Record<string, string> =>
   lowerCased(
@@ -88,10 +121,10 @@ const sample: PublishedMessage = {
   correlationId: null,
 };
 
-function refusal({ status, headers }: Response, host: string): Error {
+function refusal(status: number, later: string | undefined, host: string): Error {
   const text = `${host} answered ${status}.`;
   if (status === 410) return permanentFailure(text);
-  const delayMs = retryAfterMs(headers.get("retry-after") ?? "");
+  const delayMs = retryAfterMs(later ?? "");
   const isUsable = delayMs > 0 && delayMs <= 86_400_000; // a day
   if (isUsable) return retryAfter(delayMs, text);
   return status === 413 || status === 422 ? new RefusedMessage(text) : new Error(text);

@@ -109,11 +109,26 @@ export function requireBatchSize(value: unknown, name = "batchSize"): asserts va
   }
 }
 
-export function optionalCount(value: unknown, name: string, least: number): void {
+export function optionalCount(
+  value: unknown,
+  name: string,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): void {
   if (value === undefined) return;
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
-    throw new ArgumentRangeError(`${name} must be a whole number, ${least} or more, not ${String(value)}.`);
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least || value > most) {
+    const range = most === Number.MAX_SAFE_INTEGER ? `${least} or more` : `from ${least} to ${most}`;
+    throw new ArgumentRangeError(`${name} must be a whole number, ${range}, not ${String(value)}.`);
   }
+}
+
+/** A text to compare with what is stored. Drivers fail with an error of their own at NUL. */
+export function optionalText(value: unknown, name: string, longest: number): void {
+  if (value === undefined || value === null) return;
+  if (typeof value !== "string" || value.includes("\0") || !value.isWellFormed())
+    throw new InvalidArgumentError(`${name} must be well-formed Unicode without NUL characters.`);
+  if (value.length > longest)
+    throw new InvalidArgumentError(`${name} has ${value.length} characters; at most ${longest} are stored.`);
 }
 
 /** An age in milliseconds; 0 is allowed. */

@@ -14,6 +14,9 @@ export interface RetryPolicy {
   readonly jitterMs: number;
 }
 
+/** Databases keep the number in 32 bits or fewer. */
+export const mostAttempts = 10_000;
+
 export const defaultRetryPolicy: RetryPolicy = {
   maxAttempts: 10,
   baseMs: 1_000,
@@ -40,7 +43,7 @@ export function retryPolicy(overrides: Partial<RetryPolicy> = {}): RetryPolicy {
   for (const name of Object.keys(overrides)) {
     if (!(name in defaultRetryPolicy)) problems.push(`${name} is not a setting of a retry policy`);
   }
-  check("maxAttempts", 1, 10_000, true);
+  check("maxAttempts", 1, mostAttempts, true);
   check("baseMs", 1, longestMs);
   check("factor", 1, 100);
   check("maxMs", 1, longestMs);

@@ -1,3 +1,5 @@
+import { withoutPayload } from "../base/redact.js";
+
 /** The part of Standard Schema v1 that is used: what zod, valibot, arktype and others implement. */
 export interface StandardSchema<Output = unknown> {
   readonly "~standard": {
@@ -17,12 +19,33 @@ export interface SchemaIssue {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** The path and the reason of each issue, without values: `amount: Expected number`. */
-export function describeIssues(issues: readonly SchemaIssue[]): string {
-  return issues.map((issue) => `${pathOf(issue)}: ${issue.message}`).join("; ");
+const maxIssues = 20;
+const maxIssueLength = 200;
+
+/**
+ * The path and the reason of each issue: `amount: Expected number`. A reason is a text of the schema's author and may quote
+ * a value, which is taken out. A payload may have millions of issues; the first ones are described.
+ */
+export function describeIssues(issues: readonly SchemaIssue[], payload: string): string {
+  const first = issues.slice(0, maxIssues);
+  const reasons = withoutPayload(
+    first.map(({ message }) => cut(String(message))).join(divider),
+    payload,
+  ).split(divider);
+  const all = first.map((issue, i) => `${cut(pathOf(issue))}: ${reasons[i] ?? ""}`);
+  const more = issues.length - first.length;
+  return [...all, ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
 
+/** Of all reasons at once, the payload is searched once. */
+const divider = "\u0000\n";
+
+const cut = (text: string): string =>
+  text.length > maxIssueLength ? `${text.slice(0, maxIssueLength)}…` : text;
+
 function pathOf(issue: SchemaIssue): string {
-  const parts = (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part));
+  const parts = (issue.path ?? [])
+    .slice(0, maxIssues)
+    .map((part) => String(typeof part === "object" ? part.key : part));
   return parts.length === 0 ? "(root)" : parts.join(".");
 }

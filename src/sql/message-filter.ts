@@ -1,5 +1,6 @@
+import { longestErrorText } from "../base/redact.js";
 import { InvalidArgumentError } from "../errors.js";
-import { optionalAge, refuseUnknown } from "../queue/arguments.js";
+import { optionalAge, optionalText, refuseUnknown } from "../queue/arguments.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
 import type { MessageFilter } from "../queue/work-store.js";
 import type { SqlParams, SqlValue } from "./driver.js";
@@ -14,12 +15,14 @@ export function deadConditions(filter: DeadFilter): Readonly<Record<string, unkn
   return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
 }
 
-/** An empty text would be found in every error: it comes from a variable that is not set. */
-export function checkConditions({ error, olderThanMs, newerThanMs }: MessageFilter): void {
-  if (error === "")
+export function checkConditions(filter: MessageFilter): void {
+  optionalAge(filter.olderThanMs, "olderThanMs");
+  optionalAge(filter.newerThanMs, "newerThanMs");
+  for (const name of ["topic", "source", "error", "errorGroup"] as const)
+    optionalText(filter[name], name, longestErrorText);
+  // It would be found in every error: it comes from a variable that is not set.
+  if (filter.error === "")
     throw new InvalidArgumentError("error is empty. Give a part of the error's text, or leave it out.");
-  optionalAge(olderThanMs, "olderThanMs");
-  optionalAge(newerThanMs, "newerThanMs");
 }
 
 /** The conditions as parameters of a statement. */

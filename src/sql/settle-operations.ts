@@ -3,6 +3,7 @@ import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, requireDuration, requireList } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
+import { mostAttempts } from "../queue/retry-policy.js";
 import type { Abandonment } from "../queue/work-store.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { settleMessages } from "./settle-messages.js";
@@ -28,7 +29,7 @@ export function settleOperations<
     async abandon(owner, messages, call = {}) {
       const token = ownerToken(owner);
       requireList(messages, "messages");
-      optionalCount(call.maxAttempts, "maxAttempts", 1);
+      optionalCount(call.maxAttempts, "maxAttempts", 1, mostAttempts);
       const items = new Map<string, Abandonment<Key>>();
       for (const entry of messages) {
         const own: Abandonment<Key> = isAbandonment<Key>(entry) ? entry : { message: entry };

@@ -1,3 +1,4 @@
+import { longestErrorText } from "../base/redact.js";
 import { errorGroupOf } from "../queue/error-group.js";
 
 /**
@@ -19,7 +20,7 @@ export function fromStoredText(stored: string): string {
 /** Errors are for reading: a long one is cut, characters that a database cannot hold become U+FFFD, and none is null. */
 export function toStoredError(error: string | null | undefined): string | null {
   if (!error) return null;
-  return error.slice(0, maxErrorLength).replaceAll("\0", "\uFFFD").toWellFormed();
+  return error.slice(0, longestErrorText).replaceAll("\0", "\uFFFD").toWellFormed();
 }
 
 /** The parameters of an error: its text and its group. */
@@ -27,5 +28,3 @@ export function storedError(error: string | null | undefined) {
   const stored = toStoredError(error);
   return { error: stored, error_group: errorGroupOf(stored) };
 }
-
-const maxErrorLength = 4_000;

@@ -1,3 +1,4 @@
+export type { AllowedDatabases, AllowedKind } from "../config/allowed-databases.js";
 export type { ConnectionLimits } from "./connections/connection-limits.js";
 export type { TenantStoreProvider, TenantStores, TenantStoresOptions } from "./connections/tenant-stores.js";
 export { createTenantStores } from "./connections/tenant-stores.js";

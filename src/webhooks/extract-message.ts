@@ -22,7 +22,8 @@ const maxKeptLength = 1_024;
 
 /** Returns the message of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
 export function extractMessage(delivery: Delivery, source: ResolvedSource): WebhookMessage | undefined {
-  const messageId = messageIdOf(delivery, source);
+  const hash = contentHash(delivery, source.scheme.volatileFields ?? []);
+  const messageId = messageIdOf(delivery, source, hash);
   if (messageId === undefined) return undefined;
   const topic = nameOf(source.topic, delivery);
   const tenant = nameOf(source.tenant, delivery);
@@ -33,7 +34,7 @@ export function extractMessage(delivery: Delivery, source: ResolvedSource): Webh
     topic: topic ?? source.name,
     tenant: tenant ?? null,
     payload: text ?? Buffer.from(delivery.body).toString("base64"),
-    hash: contentHash(delivery, source.scheme.volatileFields ?? []),
+    hash,
     headers: {
       ...keptHeaders(delivery, source),
       ...defined({
@@ -57,11 +58,34 @@ export function webhookBody(message: {
  * Never random: the same delivery must get the same id when it is sent again. An id that cannot be stored is
  * replaced by its hash, a missing one by the hash of the body.
  */
-function messageIdOf(delivery: Delivery, source: ResolvedSource): string | undefined {
-  const id = fillFirst(source.messageId, delivery);
+function messageIdOf(delivery: Delivery, source: ResolvedSource, hash: Uint8Array): string | undefined {
+  const found = fillFirst(source.messageId, delivery);
+  const id = found === undefined || isSigned(source, found, delivery) ? found : withContent(found, hash);
   if (id !== undefined) return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
   if (delivery.body.length === 0) return undefined; // all such deliveries would have the same id
   return `body-sha256:${namedHash(source.name, delivery.body)}`;
+}
+
+/**
+ * Whoever has a copy of a signed delivery can send it with any id that is not signed. With the content as a part of the id
+ * that cannot replace the content of another message.
+ */
+const withContent = (id: string, hash: Uint8Array): string =>
+  `${id}~${Buffer.from(hash).toString("hex").slice(0, 16)}`;
+
+/** Whether the alternative that gave the id has only values that the signature covers. A token proves all or nothing. */
+function isSigned({ scheme, proof, messageId }: ResolvedSource, id: string, delivery: Delivery): boolean {
+  if (scheme.verify.kind === "token") return true;
+  const used = messageId.find((parts) => fillFirst([parts], delivery) === id) ?? [];
+  const covers = (placeholder: string, name?: string) =>
+    proof.every((parts) =>
+      parts.some((part) => part.placeholder === placeholder && (name === undefined || part.text === name)),
+    );
+  return used.every(({ placeholder, text }) => {
+    if (placeholder === "header") return covers("header", text);
+    if (placeholder === "query") return covers("query", text) || covers("url");
+    return true;
+  });
 }
 
 /** As JSON, which keeps lone surrogates different. In UTF-8 they all become U+FFFD. */

@@ -37,6 +37,7 @@ const refusals = {
   unauthorized: 401,
   "not found": 404,
   "method not allowed": 405,
+  "too slow": 408,
   "too large": 413,
   "unsupported media type": 415,
   unavailable: 503,

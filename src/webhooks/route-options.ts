@@ -3,7 +3,7 @@ import type { Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
-import { refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { WebhookSource } from "./sources.js";
 
 /** The part of an inbox that receives webhooks. */
@@ -30,6 +30,10 @@ export interface WebhookRouteOptions {
   readonly receiveMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;
+  /** The time that a body may take to arrive. 10 s by default. */
+  readonly bodyMs?: number;
+  /** The memory of all bodies that are being read, before their signatures are verified. 64 MiB by default, and at least one body. */
+  readonly maxUnverifiedBytes?: number;
   /** How far a timestamp may differ from the clock. 5 minutes by default. */
   readonly toleranceMs?: number;
   /** How long fetched secrets are used before they are fetched again. 5 minutes by default. */
@@ -50,6 +54,8 @@ export const webhookDefaults = {
   receiveMs: 5_000,
   /** About the largest request that a Lambda function receives. */
   maxBodyBytes: 5 * 1024 * 1024,
+  bodyMs: 10_000,
+  maxUnverifiedBytes: 64 * 1024 * 1024,
   toleranceMs: 5 * 60_000,
   secretsMaxAgeMs: 5 * 60_000,
 } as const;
@@ -71,8 +77,9 @@ const known = [
 export function checkRouteOptions(options: WebhookRouteOptions) {
   refuseUnknown(options, known, "webhooks");
   const settings = { ...webhookDefaults, ...options };
-  for (const name of ["afterEnqueueMs", "receiveMs", "secretsMaxAgeMs"] as const)
+  for (const name of ["afterEnqueueMs", "receiveMs", "bodyMs", "secretsMaxAgeMs"] as const)
     requireDuration(settings[name], name);
+  optionalCount(options.maxUnverifiedBytes, "maxUnverifiedBytes", 1);
   requirePublicUrl(options.publicUrl);
   const { inbox, afterEnqueue } = options;
   if (typeof inbox !== "function" && typeof inbox?.receive !== "function") {

@@ -1,7 +1,8 @@
 import { guardedLogger, silentLogger } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
+import { openBodies } from "../base/open-bodies.js";
 import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
-import { readBody } from "../base/read-body.js";
+import { type BodyRefusal, readBody } from "../base/read-body.js";
 import { safeReason } from "../base/safe-reason.js";
 import { toWebResponse } from "../base/to-web-response.js";
 import { inSpan, sentHeaders } from "../base/tracing.js";
@@ -61,6 +62,9 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
   });
 
+  const largestBody = Math.max(...[...sources.values()].map(({ maxBodyBytes }) => maxBodyBytes));
+  const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, largestBody) });
+
   const announce =
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
 
@@ -117,9 +121,10 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const types = source.scheme.contentTypes;
     if (types !== undefined && !types.some((type) => type.toLowerCase() === contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
-    const body = await readBody(request, source.maxBodyBytes);
-    if (body === "too large") return refuse("too large", "body above the limit");
-    if (body === "malformed") return refuse("bad request", "the body could not be read");
+    await source.verify.prepare(head); // so that no body waits for the secrets
+    const limits = { maxBytes: source.maxBodyBytes, withinMs: settings.bodyMs, among: unverified };
+    const body = await readBody(request, limits);
+    if (typeof body === "string") return refuse(...unreadBodies[body]);
     return accept(source, createDelivery({ method, url, headers, body }));
   };
 
@@ -161,6 +166,13 @@ const refuse = (error: RefusalName, reason: string, headers: Record<string, stri
   outcome: error,
   reason,
 });
+
+const unreadBodies: Readonly<Record<BodyRefusal, readonly [RefusalName, string]>> = {
+  "too large": ["too large", "body above the limit"],
+  malformed: ["bad request", "the body could not be read"],
+  "too slow": ["too slow", "the body did not arrive in time"],
+  "too many": ["unavailable", "too many bodies are being read"],
+};
 
 /** An unavailable secret store is like an unavailable database: the provider tries again. */
 const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));

@@ -8,8 +8,9 @@ import { type Report, refuseFields } from "./schemes/field-checks.js";
 import { type SchemeName, schemeOf } from "./schemes/known-schemes.js";
 import type { WebhookScheme } from "./schemes/scheme.js";
 import { createSecretKeys, type Secrets, secretsProblems } from "./schemes/secret-keys.js";
-import { toSigningKey } from "./schemes/signing-key.js";
+import { toVerifyingKey } from "./schemes/signing-key.js";
 import { fill, fillFirst } from "./schemes/template.js";
+import { createTenantVerifier, type TenantSecrets } from "./schemes/tenant-verifier.js";
 import {
   createSignatureVerifier,
   createTokenVerifier,
@@ -21,8 +22,15 @@ import {
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
   /** The name of a known provider, or a scheme of your own. */
   readonly scheme: SchemeName | WebhookScheme;
-  /** All secrets that are valid at present. */
-  readonly secrets: Secrets;
+  /** All secrets that are valid at present. Not with `tenantSecrets`. */
+  readonly secrets?: Secrets;
+  /**
+   * The secrets of one tenant, so that one tenant cannot sign for another; undefined for an unknown tenant. The tenant must
+   * be in a header, the query or the path, and its secret proves it.
+   */
+  readonly tenantSecrets?: TenantSecrets;
+  /** Accepts secrets of fewer than 16 bytes, which can be guessed from a single signed delivery. */
+  readonly allowShortSecrets?: boolean;
   /** For handshakes that send one (Meta's `hub.verify_token`). */
   readonly verifyToken?: Secrets;
   /** How far a timestamp may differ from the clock, in the past and in the future. 5 minutes by default. */
@@ -56,6 +64,8 @@ export interface SourceDefaults {
 const sourceFields = [
   "scheme",
   "secrets",
+  "tenantSecrets",
+  "allowShortSecrets",
   "verifyToken",
   "toleranceMs",
   "maxBodyBytes",
@@ -108,11 +118,18 @@ function resolveSource(
   const { clock, secretsMaxAgeMs: maxAgeMs, receiveMs: fetchMs } = defaults;
   const options = { clock, maxAgeMs, fetchMs, toleranceMs, onStale: () => defaults.onStale(name) };
   const rule = checked.scheme.verify.kind === "signature" ? checked.scheme.verify : undefined;
-  const keys = rule && createSecretKeys(secrets, { ...options, toKey: (one) => toSigningKey(rule, one) });
+  const allowShort = given.allowShortSecrets === true;
+  const keysOf = (all: Secrets) =>
+    rule && createSecretKeys(all, { ...options, toKey: (one) => toVerifyingKey(rule, one, allowShort) });
+  const keys = keysOf(secrets);
+  const verifierWith = (all: Secrets, own = keysOf(all)): Verifier =>
+    rule && own
+      ? createSignatureVerifier(checked, rule, own, options)
+      : createTokenVerifier((delivery) => fillFirst(checked.proof, delivery), all, options);
   const verify =
-    rule && keys
-      ? createSignatureVerifier(checked, rule, keys, options)
-      : createTokenVerifier((delivery) => fillFirst(checked.proof, delivery), secrets, options);
+    given.tenantSecrets === undefined
+      ? verifierWith(secrets, keys)
+      : createTenantVerifier(checked.tenant, given.tenantSecrets, verifierWith);
   const verifierOf = ({ verifyToken: at, unsigned }: CheckedHandshake): Verifier | undefined => {
     if (unsigned) return undefined;
     if (at === undefined) return verify;
@@ -133,16 +150,36 @@ function resolveSource(
 
 /** A missing secret is reported when the route is created, not when the first webhook arrives. */
 function checkSecrets(
-  { secrets, verifyToken }: Partial<WebhookSource>,
-  { scheme: { verify }, handshakes }: CheckedScheme,
+  { secrets, tenantSecrets, allowShortSecrets, verifyToken }: Partial<WebhookSource>,
+  { scheme: { verify }, handshakes, tenant }: CheckedScheme,
   report: Report,
 ): void {
   const toKey = (secret: unknown) =>
-    verify?.kind === "signature" ? toSigningKey(verify, secret) : toTokenKey(secret);
-  secretsProblems(secrets, toKey, "secrets").forEach(report);
+    verify?.kind === "signature"
+      ? toVerifyingKey(verify, secret, allowShortSecrets === true)
+      : toTokenKey(secret);
+  if (tenantSecrets === undefined) secretsProblems(secrets, toKey, "secrets").forEach(report);
+  else checkTenantSecrets({ secrets, tenantSecrets, tenant, handshakes }).forEach(report);
   const asksForToken = handshakes.some((one) => one.verifyToken !== undefined);
   if (asksForToken) secretsProblems(verifyToken, toTokenKey, "verifyToken").forEach(report);
   else if (verifyToken !== undefined) report("verifyToken is given, but the scheme uses none");
+}
+
+function checkTenantSecrets(given: {
+  readonly secrets: unknown;
+  readonly tenantSecrets: unknown;
+  readonly tenant: CheckedScheme["tenant"];
+  readonly handshakes: readonly CheckedHandshake[];
+}): readonly string[] {
+  const { secrets, tenantSecrets, tenant, handshakes } = given;
+  const parts = tenant.flat().flatMap(({ placeholder }) => placeholder ?? []);
+  const isInHead = parts.length > 0 && parts.every((one) => ["header", "query", "path"].includes(one));
+  return [
+    ...(typeof tenantSecrets === "function" ? [] : ["tenantSecrets must be a function (tenant) => secrets"]),
+    ...(secrets === undefined ? [] : ["give secrets or tenantSecrets, not both"]),
+    ...(isInHead ? [] : ["with tenantSecrets, tenant must be in a header, the query or the path"]),
+    ...(handshakes.some(({ hmac }) => hmac !== undefined) ? ["a handshake with {hmac} needs secrets"] : []),
+  ];
 }
 
 function checkName(name: string, report: Report): void {

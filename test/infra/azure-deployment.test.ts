@@ -397,7 +397,7 @@ describe("the archive for Azure", () => {
       {
         ...localTls.env,
         ONCEBOX_DATABASE_URL: database.url,
-        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios_secret_of_tests",
         ONCEBOX_WAKE_QUEUE: "oncebox-wake-up",
         ONCEBOX_CONSUME_QUEUE: "oncebox-incoming",
         AzureWebJobsStorage: azurite.connectionString,
@@ -448,7 +448,7 @@ describe("the archive for Azure", () => {
       folder,
       {
         ONCEBOX_DATABASE_URL: "Server=tcp:127.0.0.1,1;Database=oncebox;User Id=nobody;Password=none",
-        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios_secret_of_tests",
       },
       60_000,
     );

@@ -100,7 +100,7 @@ export const describeInit = (name: string, install: Install) =>
       folders.push(app);
       const env = {
         ONCEBOX_DATABASE_URL: database.url,
-        STRIPE_WEBHOOK_SECRET: "whsec_scenarios",
+        STRIPE_WEBHOOK_SECRET: "whsec_scenarios_secret_of_tests",
         INBOX_SERVICE_TOKENS: token,
       };
       const host = await startFunctionsHost(app, env, 60_000);

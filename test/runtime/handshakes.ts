@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 
-const secret = "consumer-secret";
+const secret = "consumer-secret-0";
 const challenge = "890e4665-4dfe-4ab1-b689-ed553bceeed0";
 const signed = { kind: "signature", header: "x-signature" };
 

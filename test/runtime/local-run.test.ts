@@ -47,7 +47,8 @@ describe("oncebox dev", () => {
     await expect.poll(output, { timeout: 20_000 }).toMatch(/a webhook arrives: 200 .*"enqueued"/);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/sends it again: 200 .*"(duplicate|done)"/);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/sending the receipt of evt_/);
-    expect((await post(url, "evt_own")).status).toBe(200);
+    const [, shown] = /--secret (whsec_\S+)/.exec(output()) ?? [];
+    expect((await post(url, "evt_own", shown)).status).toBe(200);
     expect((await post(url, "evt_bad", "whsec_wrong")).status).toBe(401);
     expect((await fetch(`${url}/webhooks/stripe`)).status).toBe(405);
     expect((await fetch(`${url}/webhooks/nobody`, { method: "POST" })).status).toBe(404);
@@ -64,12 +65,16 @@ describe("oncebox dev", () => {
   it("FUN-11 ONCEBOX_DATABASE_URL and ONCEBOX_WEBHOOKS choose another database and other sources without code", async () => {
     const { url, stop } = await dev([], {
       ONCEBOX_DATABASE_URL: inject("postgresUrl"),
-      ONCEBOX_WEBHOOKS: '{"stripe": {"scheme": "stripe", "secrets": ["whsec_own"]}}',
+      ONCEBOX_WEBHOOKS: '{"stripe": {"scheme": "stripe", "secrets": ["whsec_own_secret_of_tests"]}}',
       ONCEBOX_LOG_LEVEL: "warn",
     });
     const id = `evt_${crypto.randomUUID()}`;
-    expect(await (await post(url, id, "whsec_own")).json()).toMatchObject({ outcome: "enqueued" });
-    expect(await (await post(url, id, "whsec_own")).json()).toMatchObject({ outcome: "duplicate" });
+    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({
+      outcome: "enqueued",
+    });
+    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({
+      outcome: "duplicate",
+    });
     expect(await stop()).toBe(0);
   });
 
@@ -130,7 +135,7 @@ describe("oncebox dev", () => {
       const tenants = ["a", "b"].map((id) => ({ id, database: \`sqlite:\${id}.db\` }));
       export default {
         tenants: multiTenant({ discover: tenantsFromConfiguration(tenants) }),
-        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own"], tenant: "{path}" } },
+        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"], tenant: "{path}" } },
         handlers: { "payment.received"() {} },
       };\n`,
     );
@@ -139,7 +144,7 @@ describe("oncebox dev", () => {
       const signed = signWebhook("stripe", {
         url: `${url}/webhooks/stripe/${tenant}`,
         body: JSON.stringify({ id: "evt_1", type: "payment.received" }),
-        secrets: "whsec_own",
+        secrets: "whsec_own_secret_of_tests",
       });
       expect((await fetch(signed.url, signed as RequestInit)).status).toBe(200);
     }
@@ -156,7 +161,7 @@ describe("oncebox dev", () => {
       app,
       `import { setTimeout as sleep } from "node:timers/promises";
       export default {
-        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own"] } },
+        sources: { stripe: { scheme: "stripe", secrets: ["whsec_own_secret_of_tests"] } },
         handlers: {
           async "payment.received"() {
             console.log("handler begins");
@@ -167,7 +172,7 @@ describe("oncebox dev", () => {
       };\n`,
     );
     const { url, output, stop } = await dev(["--app", app], {}, folder);
-    expect((await post(url, "evt_1", "whsec_own")).status).toBe(200);
+    expect((await post(url, "evt_1", "whsec_own_secret_of_tests")).status).toBe(200);
     await expect.poll(output, { timeout: 20_000 }).toMatch(/handler begins/);
     expect(await stop()).toBe(0);
     expect(output()).toMatch(/Stopping[\s\S]*handler ends/);
@@ -179,7 +184,7 @@ describe("oncebox dev", () => {
     const folder = await newFolder();
     const store = await startSecretsManager({
       database: JSON.stringify({ url: `sqlite:${join(folder, "app.db")}` }),
-      stripe: "whsec_own",
+      stripe: "whsec_own_secret_of_tests",
     });
     store.comeBack();
     const secretOf = (id: string) => ({ from: "aws-secrets-manager", id });
@@ -191,7 +196,7 @@ describe("oncebox dev", () => {
       ONCEBOX_DATABASE_URL: JSON.stringify({ ...secretOf("database"), key: "url" }),
       ONCEBOX_WEBHOOKS: JSON.stringify({ stripe: { scheme: "stripe", secrets: secretOf("stripe") } }),
     });
-    expect((await post(url, "evt_1", "whsec_own")).status).toBe(200);
+    expect((await post(url, "evt_1", "whsec_own_secret_of_tests")).status).toBe(200);
     expect((await post(url, "evt_2", "whsec_other")).status).toBe(401);
     expect(await stop()).toBe(0);
     await store.close();

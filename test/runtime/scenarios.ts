@@ -33,7 +33,7 @@ export interface CloudRuntime {
 }
 
 export const scenarioApp = fileURLToPath(new URL("scenario-app.ts", import.meta.url));
-export const scenarioSecret = "whsec_scenarios";
+export const scenarioSecret = "whsec_scenarios_secret_of_tests";
 const secret = scenarioSecret;
 
 /** A request that Stripe would send. */

@@ -23,7 +23,7 @@ import { createApp, readEnvironment } from "oncebox/app";
 import { signWebhook } from "oncebox/webhooks";
 import definition from "./app.mjs";
 
-const secret = "whsec_test";
+const secret = "whsec_test_secret_of_tests";
 const environment = await readEnvironment({
   ONCEBOX_DATABASE_URL: "sqlite:app.db",
   STRIPE_WEBHOOK_SECRET: secret,
@@ -69,7 +69,7 @@ const readFromVault = async (name: string) => \`secret of \${name}\`;
 const { url, ...signed } = signWebhook("stripe", {
   url: "http://localhost/webhooks/stripe",
   body: '{"id":"evt_1","type":"ping"}',
-  secrets: "whsec_old",
+  secrets: "whsec_old_0123456789",
 });
 const request = new Request(url, signed);
 `;

@@ -6,7 +6,7 @@ describe("what an error quotes of the payload", () => {
 
   it.each([
     ["nothing of it", "the receiver answered 503", "the receiver answered 503"],
-    ["a part of it", `cannot read "4111-1111-1111" here`, `cannot read [payload]" here`],
+    ["a part of it", `cannot read "4111-1111-1111" here`, `cannot read [payload] here`],
     ["short common words", "card not found", "card not found"],
     ["all of it", payload, "[payload]"],
     ["an empty text", "", ""],

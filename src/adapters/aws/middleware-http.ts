@@ -10,7 +10,7 @@ import { readHttpEvent } from "./http-event.js";
  * 2.0) or a function URL.
  *
  * @example
- * export const handler = lambdaHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api" }, placeOrder));
+ * export const handler = lambdaHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api", scope }, placeOrder));
  */
 export function lambdaHttp(
   handler: HttpHandler,

@@ -3,7 +3,7 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import type { TenantDiscovery } from "../../tenants/discovery/discovery.js";
+import { fromRecords, type TenantDiscovery } from "../../tenants/discovery/discovery.js";
 import {
   type FetchTexts,
   type ListedSecret,
@@ -37,7 +37,7 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
   });
   const tenantsOf = tenantsOfSecrets(filter);
 
-  return async ({ signal, logger }) => {
+  return fromRecords(async ({ signal, logger }) => {
     const { sdk, client } = await load();
     const call = { abortSignal: signal };
 
@@ -71,7 +71,7 @@ export function tenantsFromSecretsManager(filter: SecretFilter): TenantDiscovery
     };
 
     return tenantsOf(await list(), fetchTexts, logger);
-  };
+  });
 }
 
 function filtersOf({ prefix, tag }: SecretFilter): Filter[] {

@@ -46,7 +46,7 @@ export function storageQueueHandler(options: AzureQueueOptions): QueueFunction {
  * Turns a handler of web requests, such as `idempotentHttp`'s, into a handler for `app.http`.
  *
  * @example
- * app.http("orders", { methods: ["POST"], handler: azureHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api" }, placeOrder)) });
+ * app.http("orders", { methods: ["POST"], handler: azureHttp(idempotentHttp({ transaction: transaction(db), subscriber: "api", scope }, placeOrder)) });
  */
 export function azureHttp(handler: HttpHandler): (request: HttpRequest) => Promise<HttpResponseInit> {
   if (typeof handler !== "function")

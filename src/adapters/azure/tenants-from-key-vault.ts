@@ -2,7 +2,7 @@ import { memoisePromise } from "../../base/memoise-promise.js";
 import { severalAtOnce } from "../../base/several-at-once.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
-import type { TenantDiscovery } from "../../tenants/discovery/discovery.js";
+import { fromRecords, type TenantDiscovery } from "../../tenants/discovery/discovery.js";
 import {
   type FetchTexts,
   type ListedSecret,
@@ -47,7 +47,7 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
   });
   const tenantsOf = tenantsOfSecrets(filter);
 
-  return async ({ signal: abortSignal, logger }) => {
+  return fromRecords(async ({ signal: abortSignal, logger }) => {
     const client = await load();
 
     const list = async (): Promise<readonly ListedSecret[]> => {
@@ -76,5 +76,5 @@ export function tenantsFromKeyVault({ vault, ...filter }: KeyVaultTenants): Tena
     };
 
     return tenantsOf(await list(), fetchTexts, logger);
-  };
+  });
 }

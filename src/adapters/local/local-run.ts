@@ -15,6 +15,7 @@ import type { Environment } from "../../config/environment.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { wakeUps } from "../../dispatch/wake-ups.js";
 import { type Backup, type BackupOptions, createBackup } from "../../sql/sqlite/backup/create-backup.js";
+import { foreignRequest } from "./refuse-foreign.js";
 
 export interface LocalRunOptions {
   readonly environment: Environment;
@@ -59,6 +60,12 @@ export async function startLocalRun(definition: AppDefinition, options: LocalRun
     const backup = options.backup && (await appBackup(app, options.backup));
     const failed = (error: unknown) => app.logger.error("request failed", { error: safeReason(error) });
     const server = createServer((incoming, outgoing) => {
+      const foreign = foreignRequest(incoming, host);
+      if (foreign !== undefined) {
+        app.logger.warn("request refused", { reason: `its ${foreign} is not this run's` });
+        outgoing.writeHead(403).end();
+        return;
+      }
       if (app.service !== undefined && incoming.url?.startsWith("/v1/"))
         app.service.listener(incoming, outgoing);
       else if (app.admin !== undefined && isAdminPath(incoming.url)) app.admin.listener(incoming, outgoing);
@@ -110,5 +117,8 @@ async function appBackup(app: App, options: Omit<BackupOptions, "logger">): Prom
 
 async function route(app: App, request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
-  return pathname === "/status" ? Response.json(await appStats(app)) : app.webhook(request);
+  if (pathname !== "/status") return app.webhook(request);
+  if (request.method !== "GET" && request.method !== "HEAD")
+    return new Response(null, { status: 405, headers: { allow: "GET, HEAD" } });
+  return Response.json(await appStats(app), { headers: { "cache-control": "no-store" } });
 }

@@ -1,5 +1,6 @@
 import { withoutPayload } from "../../base/redact.js";
 import type { Envelope } from "../envelope.js";
+import { jsonText } from "../json-text.js";
 import type { TransportResponse } from "../transport.js";
 import { TransportError } from "./transport-error.js";
 
@@ -51,7 +52,7 @@ export function checkedResponse(
   const response = { acknowledged, duplicateDetected, ...(payload === undefined ? {} : { payload }) };
   if (acknowledged) return response;
   const reason = typeof error === "string" && error !== "" ? error.slice(0, longestError) : "no reason given";
-  const text = withoutPayload(reason, JSON.stringify(message.payload) ?? "");
+  const text = withoutPayload(reason, jsonText(message.payload));
   const refused = { ...response, error: `${receiver} did not process the message: ${text}` };
   // Anything but true, such as a value of a later version, means that the message is sent again: that loses nothing.
   return permanent === true ? { ...refused, permanent } : refused;

@@ -1,4 +1,4 @@
-import { readBody } from "../../base/read-body.js";
+import { type BodyRefusal, readBody } from "../../base/read-body.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { InboxServiceError } from "./inbox-service-error.js";
 
@@ -40,7 +40,7 @@ export async function sendRequest(
     signal.throwIfAborted();
     throw unreachable(base, error);
   });
-  const bytes = await readBody(response, maxAnswerBytes);
+  const bytes = await readBody(response, { maxBytes: maxAnswerBytes });
   signal.throwIfAborted(); // a body that was cut by the abort
   if (bytes === "malformed") throw unreachable(base, new Error("the answer was cut off"));
   const fields = fieldsOf(bytes);
@@ -48,8 +48,8 @@ export async function sendRequest(
   throw refusal(base, response, fields, token);
 }
 
-function fieldsOf(bytes: Uint8Array | "too large"): Fields | undefined {
-  if (bytes === "too large") return undefined;
+function fieldsOf(bytes: Uint8Array | BodyRefusal): Fields | undefined {
+  if (typeof bytes === "string") return undefined;
   try {
     const parsed: unknown = JSON.parse(Buffer.from(bytes).toString("utf8"));
     return typeof parsed === "object" && parsed !== null ? (parsed as Fields) : undefined;

@@ -4,6 +4,8 @@ import { type ReadableRequest, readBody } from "../../base/read-body.js";
 import type { Refusal } from "./refusal.js";
 
 export const maxBodyBytes = 16 * 1024;
+/** The caller has a token, but may be slow. */
+const bodyMs = 10_000;
 /** A wrong name is quoted up to this length. */
 const longestQuotedName = 100;
 
@@ -28,9 +30,11 @@ export async function readFields<Fields>(
   operation: Taker<Fields>,
   { maxBytes = maxBodyBytes, mayBeEmpty = false, names = {} }: ReadOptions = {},
 ): Promise<Read<Fields>> {
-  const body = await readBody(request, maxBytes);
+  const body = await readBody(request, { maxBytes, withinMs: bodyMs });
   if (body === "too large") return bodyRefused("BodyTooLarge", `The body has more than ${maxBytes} bytes.`);
-  if (body === "malformed" || !isUtf8(body))
+  if (body === "too slow")
+    return bodyRefused("BodyUnreadable", `The body did not come within ${bodyMs / 1_000} s.`);
+  if (typeof body === "string" || !isUtf8(body))
     return bodyRefused("BodyUnreadable", "The body was cut off, or is not UTF-8.");
   if (body.byteLength === 0 && mayBeEmpty) return checkFields(names, operation);
   const json = parsed(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());

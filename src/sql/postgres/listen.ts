@@ -1,7 +1,7 @@
 import type { Client, ClientConfig } from "pg";
 import { defined } from "../../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
-import { describeThrown } from "../../dispatch/settlement.js";
+import { safeReason } from "../../base/safe-reason.js";
 import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
@@ -60,7 +60,7 @@ function listener(config: ClientConfig, channel: string, logger: Logger): WakeUp
         client = undefined;
         void own?.end().catch(() => {});
         if (stopped) return;
-        logger.warn("listening was interrupted", { retryMs, error: describeThrown(error) });
+        logger.warn("listening was interrupted", { retryMs, error: safeReason(error) });
         retry = setTimeout(connect, retryMs * (0.5 + Math.random() / 2)).unref();
         retryMs = Math.min(retryMs * 2, longestRetryMs);
       };

@@ -5,6 +5,7 @@ import { abortable } from "../../base/abortable.js";
 import { sleep } from "../../base/wait.js";
 import { withinTime } from "../../base/within-time.js";
 import { slots } from "../slots.js";
+import { type ConnectedSocket, warnWithoutTls } from "./warn-without-tls.js";
 
 export interface WatchedPool {
   /** Waits for a connection. An abort destroys the connection that is being made for this call. */
@@ -40,7 +41,11 @@ export function watchedPool(pg: PgClasses, config: PoolConfig): WatchedPool {
 
   const pool = new pg.Pool({ ...config, Client: alive.watching(config.Client ?? pg.Client) });
   // The loss of a connection in use is an event of the client alone; its query rejects by itself.
-  pool.on("connect", (client) => client.on("error", (error: Error) => losses.set(client, error)));
+  pool.on("connect", (client) => {
+    client.on("error", (error: Error) => losses.set(client, error));
+    const { connection } = client as { readonly connection?: { readonly stream?: ConnectedSocket } };
+    warnWithoutTls(connection?.stream ?? {});
+  });
   // The pool drops an idle client whose connection was lost. Without a listener the event would end the process.
   pool.on("error", () => {});
 

@@ -2,6 +2,11 @@ import { defined } from "../../base/defined.js";
 import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { withinTime } from "../../base/within-time.js";
+import {
+  type AllowedDatabases,
+  example as allowExample,
+  allowProblems,
+} from "../../config/allowed-databases.js";
 import { openDatabase } from "../../config/open-database.js";
 import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
@@ -32,6 +37,11 @@ export interface TenantStores {
 
 export interface TenantStoresOptions {
   readonly discover: TenantDiscovery;
+  /**
+   * Which databases a tenant may name. Required where the tenants come from a catalogue or a store of secrets: who writes
+   * there chooses where the functions send their password, or a token of their identity.
+   */
+  readonly allow?: AllowedDatabases;
   /** The time after which the list of tenants is refreshed: 5 minutes by default. */
   readonly refreshMs?: number;
   /** The time that `discover` has to return the list: 10 s by default. */
@@ -67,6 +77,7 @@ export interface TenantStoreProvider {
 
 const known = [
   "discover",
+  "allow",
   "refreshMs",
   "discoverMs",
   "connections",
@@ -134,6 +145,7 @@ export function createTenantStores(options: TenantStoresOptions): TenantStorePro
     discoverMs,
     logger,
     anyUrl: options.open !== undefined,
+    allow: options.allow,
     onChange,
     now: options.now ?? (() => performance.now()),
   });
@@ -182,10 +194,20 @@ function requireOptions(options: TenantStoresOptions) {
   if (typeof options.discover !== "function") {
     throw new InvalidArgumentError("createTenantStores: discover must be a function that returns tenants.");
   }
+  requireAllow(options);
   const { refreshMs = 5 * 60_000, discoverMs = 10_000 } = options;
   requireDuration(refreshMs, "refreshMs");
   requireDuration(discoverMs, "discoverMs");
   return { refreshMs, discoverMs };
+}
+
+function requireAllow({ discover, allow, open }: TenantStoresOptions): void {
+  if (allow === undefined && discover.needsAllow && open === undefined)
+    throw new InvalidArgumentError(
+      `createTenantStores: these tenants come from records, and who writes the records chooses where passwords are sent. Set allow to the databases that they may name, for example allow: ${allowExample}.`,
+    );
+  const problems = allow === undefined ? [] : allowProblems(allow);
+  if (problems.length > 0) throw new InvalidArgumentError(`createTenantStores: ${problems.join("; ")}.`);
 }
 
 function makeStores(

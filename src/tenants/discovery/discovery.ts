@@ -12,4 +12,12 @@ export interface DiscoveryContext {
 }
 
 /** Returns the current tenants: one of the sources of this package, or a function of your own. */
-export type TenantDiscovery = (context: DiscoveryContext) => Promise<readonly Tenant[]> | readonly Tenant[];
+export interface TenantDiscovery {
+  (context: DiscoveryContext): Promise<readonly Tenant[]> | readonly Tenant[];
+  /** The tenants come from records that others may write, so `allow` must say which databases they may name. */
+  readonly needsAllow?: boolean;
+}
+
+export const fromRecords = (
+  discover: (context: DiscoveryContext) => Promise<readonly Tenant[]>,
+): TenantDiscovery => Object.assign(discover, { needsAllow: true });

@@ -6,7 +6,7 @@ import { type CatalogueName, createCatalogue, selectTenants } from "../../sql/ca
 import type { Database } from "../../sql/dialect.js";
 import type { SqlRow } from "../../sql/driver.js";
 import type { Tenant } from "../tenant.js";
-import type { TenantDiscovery } from "./discovery.js";
+import { fromRecords, type TenantDiscovery } from "./discovery.js";
 
 export interface CatalogueOptions extends CatalogueName {
   /** The database that has the table: a URL, a reference to a secret that holds the URL, or an open database. */
@@ -31,7 +31,7 @@ export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery
     );
   }
   const query = selectTenants(options);
-  return async ({ signal, resolveSecret }) => {
+  return fromRecords(async ({ signal, resolveSecret }) => {
     const db = isOpen(database)
       ? database
       : await openDatabase(await urlOf(database, resolveSecret), singleConnection);
@@ -41,7 +41,7 @@ export function tenantsFromCatalogue(options: CatalogueOptions): TenantDiscovery
       // The table is read once in five minutes: no connection is kept open for that.
       if (!isOpen(database)) void db.close().catch(() => {});
     }
-  };
+  });
 }
 
 /** Returns the statement that creates the table, for a migration of your own. */

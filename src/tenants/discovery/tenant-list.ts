@@ -3,6 +3,7 @@ import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { singleFlight } from "../../base/single-flight.js";
 import { sleep } from "../../base/wait.js";
+import type { AllowedDatabases } from "../../config/allowed-databases.js";
 import type { SecretResolver } from "../../config/secret-reference.js";
 import { tenantProblem } from "../../config/tenant-settings.js";
 import { InvalidOperationError } from "../../errors.js";
@@ -18,6 +19,8 @@ export interface TenantListOptions {
   readonly logger: Logger;
   /** URLs are opened by the user's own function, which may know other kinds of URL. */
   readonly anyUrl: boolean;
+  /** Which databases a tenant may name. */
+  readonly allow: AllowedDatabases | undefined;
   /** Called with every new list. */
   readonly onChange: (tenants: Tenants) => void;
   readonly now: () => number;
@@ -106,11 +109,11 @@ async function discovered(options: TenantListOptions): Promise<Tenants> {
 /** A tenant that is not valid, or is listed twice, is left out with a warning: the others are served. */
 function byKey(
   found: readonly Tenant[],
-  { logger, anyUrl }: Pick<TenantListOptions, "logger" | "anyUrl">,
+  { logger, anyUrl, allow }: Pick<TenantListOptions, "logger" | "anyUrl" | "allow">,
 ): Tenants {
   const tenants = new Map<string, Tenant>();
   for (const tenant of found) {
-    const problem = tenantProblem(tenant, { anyUrl });
+    const problem = tenantProblem(tenant, { anyUrl, allow });
     const key = problem === undefined ? tenantKey(tenant.id) : "";
     if (problem !== undefined) logger.warn("a tenant is left out", { tenant: idOf(tenant), reason: problem });
     else if (tenants.has(key)) logger.warn("a tenant is listed twice; the first is used", { tenant: key });

@@ -1,3 +1,4 @@
+import { plainHost } from "../../config/allowed-databases.js";
 import { databaseUrlForms } from "../../config/database-url.js";
 import { InvalidOperationError } from "../../errors.js";
 import type { Tenant } from "../tenant.js";
@@ -35,7 +36,9 @@ function parsed(id: string, text: string): object {
 
 function urlOf({ engine, username, password, host, port, dbname }: Partial<DatabaseSecret>) {
   const scheme = /postgres/i.test(engine ?? "") ? "postgres" : /sqlserver/i.test(engine ?? "") ? "mssql" : "";
-  if (scheme === "" || host === undefined) return undefined;
+  // Anything else could be read as another host, or as parameters.
+  const isPlain = typeof host === "string" && plainHost.test(host) && /^\d{0,5}$/.test(String(port ?? ""));
+  if (scheme === "" || !isPlain) return undefined;
   const part = (value: string | undefined) => encodeURIComponent(value ?? "");
   return `${scheme}://${part(username)}:${part(password)}@${host}${port === undefined ? "" : `:${port}`}/${part(dbname)}`;
 }

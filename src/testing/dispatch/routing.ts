@@ -277,8 +277,8 @@ export function routingTests(context: DispatchContext): void {
       expect(order).toEqual(["a in", "b in", "handler", "b out", "a out"]);
     });
 
-    it("IBX-090 IBX-110 IBX-111 OBX-071 OBX-087 OBX-088 logs invocations as info and exceptions as error, with ids and the store, without payloads", async () => {
-      const { store, enqueue, logs, logger } = await context.subject(kind);
+    it("IBX-090 IBX-110 IBX-111 IBX-127 OBX-071 OBX-087 OBX-088 OBX-106 logs invocations as info and exceptions as error, with ids and the store, without payloads and without the error's text", async () => {
+      const { store, enqueue, logs, logger, all } = await context.subject(kind);
       await enqueue("good", ["payload-one"]);
       await enqueue("bad", ["payload-two"]);
       const dispatcher = createDispatcher<AnyMessage>({
@@ -286,7 +286,7 @@ export function routingTests(context: DispatchContext): void {
         handlers: {
           good: () => {},
           bad() {
-            throw new Error("what went wrong");
+            throw new Error("cannot read Payload-TWO of 4711");
           },
         },
       });
@@ -303,9 +303,12 @@ export function routingTests(context: DispatchContext): void {
       expect(errors[0]!.fields).toMatchObject({
         topic: "bad",
         messageId: expect.any(String),
-        error: "Error: what went wrong",
+        error: "Error",
+        stack: expect.stringMatching(/^at .*bad/),
       });
-      expect(JSON.stringify(logs)).not.toContain("payload-");
+      expect(JSON.stringify(logs)).not.toMatch(/payload-|4711/i);
+      const { lastError } = (await all()).find(({ topic }) => topic === "bad")!;
+      expect(lastError).toBe("Error: cannot read [payload] of 4711");
     });
   });
 }

@@ -18,6 +18,7 @@ function options(shop: Shop) {
     transaction: shop.transaction,
     outbox: shop.outbox,
     subscriber: "api",
+    scope: "all callers" as const,
     table: shop.names.inbox,
     ...inSchemaOf(shop.database),
   };
@@ -95,6 +96,24 @@ export function httpContract(harness: ContractHarness): void {
       await expect(withoutScope(post('"k"', "one"))).rejects.toThrow(/whose request/);
     });
 
+    it("MID-03 a caller must be told from others, and a stored response has no cookies", async () => {
+      const made = await shop();
+      const { scope: _, ...withoutScope } = options(made);
+      expect(() => idempotentHttp(withoutScope as never, async () => new Response("ok"))).toThrow(
+        /whose request it is.*scope: "all callers"/s,
+      );
+      const handle = idempotentHttp(options(made), async () => {
+        const headers = new Headers({ "x-kept": "yes" });
+        headers.append("set-cookie", "session=first; HttpOnly");
+        headers.append("set-cookie", "theme=dark");
+        return new Response("ok", { headers });
+      });
+      const first = await handle(post('"k"', "one"));
+      expect(first.headers.getSetCookie()).toEqual(["session=first; HttpOnly", "theme=dark"]);
+      const again = await handle(post('"k"', "one"));
+      expect([again.headers.get("x-kept"), again.headers.getSetCookie()]).toEqual(["yes", []]);
+    });
+
     it("MID-03 a second request with the key is answered 409 while the first is being handled, and with its response afterwards", async () => {
       const made = await shop();
       let entered = (): void => {};
@@ -136,36 +155,42 @@ export function httpContract(harness: ContractHarness): void {
       expect(others.map(({ status }) => status)).toEqual([422, 422, 422]);
     });
 
-    it("MID-03 a body above the limit is refused with 413, and no more of it is read than the limit", async () => {
-      const made = await shop();
-      const handle = idempotentHttp(
-        { ...options(made), maxBodyBytes: 2_000 },
-        async (request) => new Response(await request.text()),
-      );
-      let chunks = 0;
-      let isCancelled = false;
-      const body = new ReadableStream<Uint8Array>({
-        pull(controller) {
-          if (++chunks > 1_000) controller.close();
-          else controller.enqueue(new Uint8Array(1_000));
-        },
-        cancel() {
-          isCancelled = true;
-        },
-      });
-      const streamed: RequestInit & { duplex: "half" } = {
-        method: "POST",
-        body,
-        duplex: "half",
-        headers: { "idempotency-key": '"large"' },
-      };
-      expect((await handle(new Request("https://shop.example/orders", streamed))).status).toBe(413);
-      expect(chunks).toBeLessThan(10);
-      expect(isCancelled).toBe(true);
-      const fits = await handle(post('"fits"', "x".repeat(2_000)));
-      expect(await fits.text()).toBe("x".repeat(2_000));
-      expect((await handle(post('"declared"', "x".repeat(2_001)))).status).toBe(413);
-    });
+    it.each([
+      ["with a key", { "idempotency-key": '"large"' }],
+      ["without a key", {}],
+    ])(
+      "MID-03 a body above the limit is refused with 413, and no more of it is read than the limit: %s",
+      async (_which, headers) => {
+        const made = await shop();
+        const handle = idempotentHttp(
+          { ...options(made), maxBodyBytes: 2_000, required: false },
+          async (request) => new Response(await request.text()),
+        );
+        let chunks = 0;
+        let isCancelled = false;
+        const body = new ReadableStream<Uint8Array>({
+          pull(controller) {
+            if (++chunks > 1_000) controller.close();
+            else controller.enqueue(new Uint8Array(1_000));
+          },
+          cancel() {
+            isCancelled = true;
+          },
+        });
+        const streamed: RequestInit & { duplex: "half" } = {
+          method: "POST",
+          body,
+          duplex: "half",
+          headers,
+        };
+        expect((await handle(new Request("https://shop.example/orders", streamed))).status).toBe(413);
+        expect(chunks).toBeLessThan(10);
+        expect(isCancelled).toBe(true);
+        const fits = await handle(post('"fits"', "x".repeat(2_000)));
+        expect(await fits.text()).toBe("x".repeat(2_000));
+        expect((await handle(post('"declared"', "x".repeat(2_001)))).status).toBe(413);
+      },
+    );
 
     it("MID-02 after an error or a 5xx nothing is stored, so the client may try again", async () => {
       const made = await shop();

@@ -28,6 +28,20 @@ export function operationsTests(context: QueueContext): void {
   const { database, queue, ids, keyOf, unknownKey, badKeys, counts, states } = context;
 
   describe("operations", () => {
+    it("ADD-02 a filter that no text can match, and an absurd number of attempts, get an error of ours", async () => {
+      const { store, owner, held } = await queue();
+      for (const name of ["topic", "source", "error", "errorGroup"])
+        for (const text of ["a\0b", "\ud800", 7, "x".repeat(4_001)])
+          await expect(async () => store.list({ [name]: text } as never)).rejects.toBeInstanceOf(
+            InvalidArgumentError,
+          );
+      const [message] = await held(1, { topic: "t" });
+      for (const maxAttempts of [2 ** 31, 2 ** 53, 10_001])
+        await expect(async () => store.abandon(owner, [message!], { maxAttempts })).rejects.toBeInstanceOf(
+          ArgumentRangeError,
+        );
+    });
+
     it("ADD-02 get returns the whole message by its key, and null for an unknown one", async () => {
       const { store } = await queue();
       const message = { topic: "t", payload: "p", headers: { a: "b" }, correlationId: "c" };

@@ -10,7 +10,7 @@ const scheme: WebhookScheme = {
   messageId: "{header:x-id}",
   tenant: "{header:x-tenant}",
 };
-const secrets = "secret";
+const secrets = "secret-of-16-bytes";
 
 const bodies: readonly Uint8Array[] = [
   Buffer.from('\uFEFF{"bom":true}\r\n'),

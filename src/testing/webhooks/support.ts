@@ -2,7 +2,7 @@ import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
 import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 
-const secrets = "whsec_contract";
+const secrets = "whsec_contract_secret_of_tests";
 
 /** A route with Stripe as its one source. */
 export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>

@@ -30,8 +30,8 @@ export function createDelivery({ method, url, headers, body }: DeliveryParts): D
   const contentType = contentTypeOf(headers);
   const text = once(() => decodeUtf8(body));
   const form = once(() => {
-    const content = contentType === "application/x-www-form-urlencoded" ? text() : undefined;
-    return content === undefined ? undefined : new URLSearchParams(content);
+    const content = text();
+    return content !== undefined && formShape.test(content) ? new URLSearchParams(content) : undefined;
   });
   const query = once(() => new URL(url).searchParams);
   return {
@@ -48,6 +48,12 @@ export function createDelivery({ method, url, headers, body }: DeliveryParts): D
     },
   };
 }
+
+/**
+ * Decided by the body, which is signed, and not by the content type, which is not: whoever has a copy of a delivery could
+ * choose how it is read. JSON with an object or a list begins with a bracket, which a form has only in encoded form.
+ */
+const formShape = /^[^\s{}[\]"<>=&]+=/;
 
 export const contentTypeOf = (headers: IncomingHeaders): string =>
   (headers.get("content-type") ?? "").split(";", 1)[0]!.trim().toLowerCase();

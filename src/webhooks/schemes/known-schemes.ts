@@ -59,7 +59,7 @@ export const schemes = {
     verify: { kind: "signature", header: "x-shopify-hmac-sha256", encoding: "base64" },
     messageId: "{header:x-shopify-webhook-id}",
     topic: "{header:x-shopify-topic}",
-    tenant: "{header:x-shopify-shop-domain}",
+    // no tenant: the shop is in a header only, which is not signed
     keepHeaders: [
       "x-shopify-topic",
       "x-shopify-shop-domain",

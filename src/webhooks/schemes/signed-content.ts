@@ -30,6 +30,8 @@ export function signedBytes(
 
 /** No provider sends more fields, and a form is sorted before its signature is verified. */
 const maxFields = 1_000;
+/** Twilio's forms have a few kilobytes. A longer one is not parsed before it is believed. */
+const maxFormBytes = 256 * 1_024;
 
 /**
  * Returns every field name with its values, sorted and without separators. Returns undefined when the body is not a form
@@ -37,7 +39,7 @@ const maxFields = 1_000;
  */
 export function sortedForm(delivery: Delivery): string | undefined {
   if (delivery.body.length === 0) return "";
-  if (hasTooManyFields(delivery.body)) return undefined;
+  if (delivery.body.length > maxFormBytes || hasTooManyFields(delivery.body)) return undefined;
   const form = delivery.form();
   if (form === undefined) return undefined;
   const names = [...new Set(form.keys())].sort();

@@ -14,6 +14,10 @@ import type { DigestAlgorithm, KeyRule, SignatureRule } from "./scheme.js";
 export interface SigningKey {
   /** The prefix of its signatures. */
   readonly prefix: string;
+  /** Each signature costs a hash of the content. The HMAC of a content is computed once. */
+  readonly hashesPerSignature: boolean;
+  /** The bytes of a shared secret. A key pair has the strength of its algorithm. */
+  readonly secretBytes: number;
   sign(content: Uint8Array): Uint8Array;
   /** Returns whether this key made one of the signatures. */
   verify(content: Uint8Array, signatures: readonly Uint8Array[]): boolean;
@@ -51,12 +55,44 @@ function hmacKey(secret: Uint8Array, prefix: string, algorithm: DigestAlgorithm)
   const sign = (content: Uint8Array): Buffer => createHmac(algorithm, secret).update(content).digest();
   return {
     prefix,
+    hashesPerSignature: false,
+    secretBytes: secret.length,
     sign,
     verify(content, signatures) {
       const expected = sign(content);
       return signatures.some((one) => one.length === expected.length && timingSafeEqual(one, expected));
     },
   };
+}
+
+const leastSecretBytes = 16;
+
+/** A secret that webhooks are verified with. A shorter one can be guessed from a single signed delivery. */
+export function toVerifyingKey(
+  rule: SignatureRule,
+  secret: unknown,
+  allowShort: boolean,
+): SigningKey | string {
+  const key = toSigningKey(rule, secret);
+  if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretBytes) return key;
+  return `has ${key.secretBytes} bytes; at least ${leastSecretBytes} are needed, unless allowShortSecrets is set`;
+}
+
+/** The y coordinates of the points whose order divides 8, also those that are not reduced. For them signatures can be made up. */
+const smallOrder = [
+  `00${"00".repeat(31)}`,
+  `01${"00".repeat(31)}`,
+  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+  `ec${"ff".repeat(30)}7f`,
+  `ed${"ff".repeat(30)}7f`,
+  `ee${"ff".repeat(30)}7f`,
+];
+
+function isSmallOrder(point: Uint8Array): boolean {
+  const y = Buffer.from(point);
+  y[31]! &= 0x7f; // the highest bit is the sign of x
+  return smallOrder.includes(y.toString("hex"));
 }
 
 /** The bytes before the 32 bytes of an Ed25519 key in its DER encoding (RFC 8410). */
@@ -67,6 +103,7 @@ function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): Sign
   // a private key may be followed by its public key
   const hasRightLength = isPrivate ? bytes.length === 32 || bytes.length === 64 : bytes.length === 32;
   if (!hasRightLength) return `has ${bytes.length} bytes, which is not the length of an Ed25519 key`;
+  if (!isPrivate && isSmallOrder(bytes)) return "is a point of small order, with which anybody could sign";
   const der = (head: Buffer): Buffer => Buffer.concat([head, bytes.subarray(0, 32)]);
   const privateKey = isPrivate
     ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
@@ -76,6 +113,8 @@ function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): Sign
     : createPublicKey({ key: der(publicHead), format: "der", type: "spki" });
   return {
     prefix,
+    hashesPerSignature: true,
+    secretBytes: 32,
     sign(content) {
       if (privateKey === undefined)
         throw new InvalidArgumentError("A public key cannot sign. Give the private key.");

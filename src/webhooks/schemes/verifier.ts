@@ -7,7 +7,11 @@ import { type SigningKey, secretProblem } from "./signing-key.js";
 import { type Refusal, refusalOf } from "./verify-signature.js";
 
 /** Resolves to undefined when the delivery is genuine. Rejects when the secrets cannot be fetched. */
-export type Verifier = (delivery: Delivery) => Promise<Refusal | undefined>;
+export interface Verifier {
+  (delivery: Delivery): Promise<Refusal | undefined>;
+  /** Fetches the secrets, where they are not known yet. */
+  prepare(head: Delivery): Promise<unknown>;
+}
 
 export type SecretSettings = Omit<SecretKeysOptions<never>, "toKey">;
 
@@ -18,7 +22,7 @@ export function createSignatureVerifier(
   { toleranceMs, clock }: Pick<SecretSettings, "clock"> & { readonly toleranceMs: number },
 ): Verifier {
   const signsChallenges = handshakes.some(({ hmac }) => hmac !== undefined);
-  return async (delivery) =>
+  const verify = async (delivery: Delivery) =>
     refusalOf(delivery, await keys.get(), {
       rule,
       signed: proof,
@@ -26,6 +30,7 @@ export function createSignatureVerifier(
       toleranceMs,
       nowMs: clock().getTime(),
     });
+  return Object.assign(verify, { prepare: () => keys.get() });
 }
 
 export function createTokenVerifier(
@@ -34,13 +39,14 @@ export function createTokenVerifier(
   options: SecretSettings,
 ): Verifier {
   const keys = createSecretKeys(secrets, { ...options, toKey: toTokenKey });
-  return async (delivery) => {
+  const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
     const valid = await keys.get();
     const token = tokenOf(delivery);
     if (token === undefined) return "token missing";
     const given = digest(token);
     return valid.some((key) => timingSafeEqual(key, given)) ? undefined : "token wrong";
   };
+  return Object.assign(verify, { prepare: () => keys.get() });
 }
 
 /** Digests have one length, so comparing them does not reveal the token's length. */

@@ -18,7 +18,10 @@ export type Refusal =
   | "timestamp too old"
   | "timestamp too new"
   | "signed header missing"
+  | "signed header ambiguous"
   | "body not signed"
+  | "tenant missing"
+  | "tenant unknown"
   | "token missing"
   | "token wrong";
 
@@ -35,6 +38,8 @@ export interface SignatureCheck {
 /** No provider sends more, and each costs work before the signature is verified. */
 const maxHeaderLength = 8_192;
 const maxSignatures = 10;
+/** Each Ed25519 signature that is tried hashes the whole content. So many bytes are hashed before a request is believed. */
+const maxTriedBytes = 8 * 1_048_576;
 
 /** Returns undefined when one of the keys signed the delivery and its timestamp is within the tolerance. */
 export function refusalOf(
@@ -57,13 +62,18 @@ export function refusalOf(
   let found = false;
   for (const key of keys) {
     const signatures = entriesOf(header, { ...rule, prefix: key.prefix })
-      .slice(0, maxSignatures)
+      .slice(0, key.hashesPerSignature ? triedSignatures(contents) : maxSignatures)
       .flatMap((entry) => decodeExactly(entry, rule.encoding ?? "hex") ?? []);
     if (signatures.length === 0) continue;
     found = true;
     if (contents.some((content) => key.verify(content, signatures))) return undefined;
   }
   return found ? "signature wrong" : "signature malformed";
+}
+
+function triedSignatures(contents: readonly Uint8Array[]): number {
+  const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return Math.max(1, Math.min(maxSignatures, Math.floor(maxTriedBytes / Math.max(1, bytes))));
 }
 
 /** Returns the entries of a header's list that have the prefix, without the prefix. */
@@ -105,6 +115,7 @@ function signedContents(
     const form = needsForm ? sortedForm(delivery) : "";
     if (form === undefined) return "body not signed";
     for (const url of urlsOf(delivery, parts)) {
+      if (isAmbiguous(parts, delivery)) return "signed header ambiguous";
       const content = signedBytes(parts, delivery, { timestamp, url, sortedForm: form });
       if (content === undefined) return "signed header missing";
       contents.push(content);
@@ -112,6 +123,17 @@ function signedContents(
   }
   return contents;
 }
+
+/**
+ * With a signed `id.timestamp.body`, the id `a.1` and the timestamp `2` are signed like the id `a` and a timestamp that
+ * begins with 1. So a header may not hold the text that ends it.
+ */
+const isAmbiguous = (parts: readonly TemplatePart[], delivery: Delivery): boolean =>
+  parts.some(({ placeholder, text }, index) => {
+    const next = parts[index + 1];
+    if (placeholder !== "header" || next === undefined || next.placeholder !== undefined) return false;
+    return delivery.headers.get(text)?.includes(next.text) ?? false;
+  });
 
 /** With and without the standard port: providers do not agree on whether it is part of the signed URL. */
 function urlsOf(delivery: Delivery, parts: readonly TemplatePart[]): readonly string[] {

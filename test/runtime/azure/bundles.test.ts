@@ -79,7 +79,7 @@ describe("bundles for Azure", () => {
   it("FUN-09 a bundle runs with nothing on the module path, up to the connection to an absent database", async () => {
     const urls = { postgres: "postgres://u:p@127.0.0.1:9/x", sqlserver: "mssql://u:p@127.0.0.1:9/x" };
     for (const database of databases) {
-      const env = { ONCEBOX_DATABASE_URL: urls[database], STRIPE_WEBHOOK_SECRET: "whsec_x" };
+      const env = { ONCEBOX_DATABASE_URL: urls[database], STRIPE_WEBHOOK_SECRET: "whsec_x_secret_of_tests" };
       const host = await startFunctionsHost(join(folder, database), env, 60_000);
       try {
         await expect(host.run("dispatch")).rejects.toThrow(/ECONNREFUSED|127\.0\.0\.1:9/);

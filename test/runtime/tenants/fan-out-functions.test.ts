@@ -7,7 +7,7 @@ import { type FunctionsHost, startFunctionsHost } from "../azure/functions-host.
 import { localTls } from "../azure/local-tls.js";
 import { openTenantScenario, type TenantScenario, tenantApp } from "./tenant-scenario.js";
 
-const secret = "whsec_azure";
+const secret = "whsec_azure_secret_of_tests";
 
 /** The function app as it would be deployed, and Microsoft's Storage queue between its functions. */
 describe("tenants of many databases on Azure Functions", () => {

@@ -9,6 +9,7 @@ const warn = (_: string, fields: LogFields) => void warned.push(fields);
 const logger: Logger = { debug: () => {}, info: () => {}, warn, error: warn };
 const stores = createTenantStores({
   discover: tenantsFromKeyVault({ vault, ...JSON.parse(filter) }),
+  allow: { kinds: ["sqlite", "postgres", "sqlserver"], folders: ["."], hosts: ["db.example"] },
   logger,
 });
 

@@ -19,11 +19,16 @@ afterEach(async () => {
   await service.stop();
 });
 
+const allow = { kinds: ["sqlite", "postgres"], folders: ["."], hosts: ["db.example"] } as const;
+
 function tenants(filter: Parameters<typeof tenantsFromSecretsManager>[0]) {
   const warned: LogFields[] = [];
   const warn = (_: string, fields: LogFields) => void warned.push(fields);
   const logger: Logger = { debug: () => {}, info: () => {}, warn, error: warn };
-  return { warned, stores: createTenantStores({ discover: tenantsFromSecretsManager(filter), logger }) };
+  return {
+    warned,
+    stores: createTenantStores({ discover: tenantsFromSecretsManager(filter), allow, logger }),
+  };
 }
 
 describe("tenants in AWS Secrets Manager", () => {

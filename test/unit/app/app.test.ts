@@ -22,7 +22,7 @@ const running = async (
   return app;
 };
 
-const stripe = (id: string, secret = "whsec_test") => {
+const stripe = (id: string, secret = "whsec_test_secret_of_tests") => {
   const signed = signWebhook("stripe", {
     url: "http://localhost/webhooks/stripe",
     body: JSON.stringify({ id, type: "payment.received" }),
@@ -112,7 +112,7 @@ describe("an app", () => {
       },
       {
         ONCEBOX_WEBHOOKS: '{"stripe": {"scheme": "stripe", "secrets": {"from": "env", "name": "S"}}}',
-        S: "whsec_test",
+        S: "whsec_test_secret_of_tests",
       },
     );
     expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
@@ -135,7 +135,7 @@ describe("an app", () => {
       woken++;
       throw new Error("the queue is away");
     };
-    const sources = { stripe: { scheme: "stripe", secrets: "whsec_test" } } as const;
+    const sources = { stripe: { scheme: "stripe", secrets: "whsec_test_secret_of_tests" } } as const;
     const app = await running({ sources }, {}, { wakeUp: { wake } });
     expect((await app.webhook(stripe("evt_1"))).status).toBe(200);
     expect(woken).toBe(1);

@@ -16,7 +16,7 @@ describe("the environment", () => {
 
   it("FUN-01 reads webhook sources from JSON, with references to where secrets are kept", async () => {
     const json = {
-      stripe: { scheme: "stripe", secrets: ["whsec_a", { from: "env", name: "OLD_SECRET" }] },
+      stripe: { scheme: "stripe", secrets: ["whsec_a_secret_of_tests", { from: "env", name: "OLD_SECRET" }] },
       github: {
         scheme: "github",
         secrets: { from: "aws-secrets-manager", id: "prod/github", key: "webhook" },

@@ -54,10 +54,10 @@ async function running(
 const message = (messageId: string) => ({ source: "test", messageId, topic: "t", payload: "" });
 
 const sources = {
-  far: { scheme: "stripe", secrets: "whsec_test", tenant: "{path}" },
+  far: { scheme: "stripe", secrets: "whsec_test_secret_of_tests", tenant: "{path}" },
   shop: {
     scheme: "stripe",
-    secrets: "whsec_test",
+    secrets: "whsec_test_secret_of_tests",
     tenant: ["{header:x-tenant}", "{query:tenant}", "{json:data.tenant}"],
   },
 } as const;
@@ -66,7 +66,7 @@ function webhook(id: string, tenant?: string, path = "shop", data = {}): Request
   const signed = signWebhook("stripe", {
     url: `http://localhost/webhooks/${path}`,
     body: JSON.stringify({ id, type: "t", data }),
-    secrets: "whsec_test",
+    secrets: "whsec_test_secret_of_tests",
   });
   const headers = new Headers(signed.headers);
   if (tenant !== undefined) headers.set("x-tenant", tenant);

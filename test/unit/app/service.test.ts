@@ -96,7 +96,7 @@ describe("the service of an app", () => {
     bad({ tokens, retentionMs: 20 * dayMs }, { retentionMs: 10 * dayMs }).toThrow("must keep its keys");
     bad({}, { retentionMs: dayMs }).toThrow(/either tokens.*; retentionMs is/s);
     bad({ tokens }, { retentionMs: 7 * dayMs }).not.toThrow();
-    const sources = { "inbox-service": { scheme: "stripe", secrets: "whsec_x" } };
+    const sources = { "inbox-service": { scheme: "stripe", secrets: "whsec_x_secret_of_tests" } };
     bad({ tokens }, { sources }).toThrow('no source may be named "inbox-service"');
     bad({ tokens, store: () => undefined }, { sources }).not.toThrow();
     for (const [service, problem] of [

@@ -12,11 +12,14 @@ async function counting() {
   const db = openSqlite({ file: ":memory:" });
   await migrate(db);
   let calls = 0;
-  const handler = idempotentHttp({ transaction: transaction(db), subscriber: "api" }, async (request) => {
-    const { pathname, search } = new URL(request.url);
-    calls++;
-    return Response.json({ calls, at: pathname + search, body: await request.text() }, { status: 201 });
-  });
+  const handler = idempotentHttp(
+    { transaction: transaction(db), scope: "all callers", subscriber: "api" },
+    async (request) => {
+      const { pathname, search } = new URL(request.url);
+      calls++;
+      return Response.json({ calls, at: pathname + search, body: await request.text() }, { status: 201 });
+    },
+  );
   return { handler, close: () => db.close() };
 }
 

@@ -57,10 +57,12 @@ const message = {
   correlationId: null,
 };
 
+const loopback = { allowHttp: true, allowPrivateAddresses: true } as const;
+
 describe("webhooks out", () => {
   it("MID-09 are signed by Standard Webhooks, as its own library checks, with the message's id on every attempt", async () => {
     const { url, received } = await serve(() => [204]);
-    const publish = webhookPublisher({ url: `${url}/hooks`, secrets: secret });
+    const publish = webhookPublisher({ ...loopback, url: `${url}/hooks`, secrets: secret });
     await publish(message, context);
     const { headers, body } = received[0]!;
     expect(body).toBe('{"n":1}');
@@ -75,7 +77,7 @@ describe("webhooks out", () => {
 
   it("MID-09 each header is sent once, whatever its case, and none can replace the signature", async () => {
     const { url, received } = await serve(() => [204]);
-    const publish = webhookPublisher({ url, secrets: secret, headers: { "X-Own": "ours" } });
+    const publish = webhookPublisher({ ...loopback, url, secrets: secret, headers: { "X-Own": "ours" } });
     const headers = {
       "Content-Type": "text/plain",
       "x-own": "theirs",
@@ -94,7 +96,7 @@ describe("webhooks out", () => {
 
   it("ADD-10 a message whose headers HTTP cannot carry fails for good, and does not count against the receiver", async () => {
     const { url, received } = await serve(() => [204]);
-    const publish = webhookPublisher({ url, secrets: secret, breaker: { failures: 1 } });
+    const publish = webhookPublisher({ ...loopback, url, secrets: secret, breaker: { failures: 1 } });
     const failure = await publish({ ...message, headers: { note: "two\nlines" } }, context).catch(
       (error: unknown) => error,
     );
@@ -114,7 +116,7 @@ describe("webhooks out", () => {
       [302, { location: "http://127.0.0.1:9" }],
     ];
     const { url } = await serve(() => answers.shift()!);
-    const publish = webhookPublisher({ url, secrets: secret });
+    const publish = webhookPublisher({ ...loopback, url, secrets: secret });
     const failure = () => publish(message, context).catch((error: unknown) => error);
     expect(await failure()).toBeInstanceOf(PermanentFailure);
     const later = await failure();
@@ -144,8 +146,8 @@ describe("webhooks out", () => {
       const dispatcher = createDispatcher<OutboxMessage>({
         concurrency: 4,
         handlers: {
-          dead: webhookPublisher({ url: dead.url, secrets: secret, breaker }),
-          alive: webhookPublisher({ url: alive.url, secrets: secret, breaker }),
+          dead: webhookPublisher({ ...loopback, url: dead.url, secrets: secret, breaker }),
+          alive: webhookPublisher({ ...loopback, url: alive.url, secrets: secret, breaker }),
         },
       });
       await dispatcher.run(outbox, timeBudget(30_000));
@@ -180,8 +182,11 @@ describe("webhooks out", () => {
       const dispatcher = createDispatcher<OutboxMessage>({
         concurrency: 4,
         handlers: {
-          silent: { handle: webhookPublisher({ url, secrets: secret, timeoutMs: 600_000 }), concurrency: 2 },
-          alive: webhookPublisher({ url: alive.url, secrets: secret }),
+          silent: {
+            handle: webhookPublisher({ ...loopback, url, secrets: secret, timeoutMs: 600_000 }),
+            concurrency: 2,
+          },
+          alive: webhookPublisher({ ...loopback, url: alive.url, secrets: secret }),
         },
       });
       const { signal } = stopping;

@@ -48,7 +48,7 @@ const budget = () => timeBudget(60_000);
 
 async function receiving(place: Place): Promise<void> {
   const inbox = inboxOf(place);
-  const secrets = [`whsec_${Buffer.from("secret").toString("base64")}`];
+  const secrets = [`whsec_${Buffer.alloc(24, 1).toString("base64")}`];
   const route = createWebhookRoute({
     inbox,
     metrics: place.metrics,

@@ -89,7 +89,10 @@ describe("discovery of tenants", () => {
       { id: "b", database_url: null, schema_name: null, inbox_table: null, outbox_table: null },
     ];
     const database = { driver: { query: async () => rows } } as unknown as CatalogueOptions["database"];
-    const tenants = createTenantStores({ discover: tenantsFromCatalogue({ database }) });
+    const tenants = createTenantStores({
+      discover: tenantsFromCatalogue({ database }),
+      allow: { kinds: ["sqlite"], folders: ["."] },
+    });
     expect(await tenants.list()).toEqual(["7"]);
     await tenants.close();
   });

@@ -14,7 +14,10 @@ const inbox = { receive: () => Promise.reject(new Error("never called")) };
 const define = (sources: unknown, more: object = {}) =>
   createWebhookRoute({ inbox, sources, ...more } as WebhookRouteOptions);
 const scheme = (verify: object, more: object = {}) => ({
-  own: { scheme: { verify: { kind: "signature", header: "x-s", ...verify }, ...more }, secrets: "s" },
+  own: {
+    scheme: { verify: { kind: "signature", header: "x-s", ...verify }, ...more },
+    secrets: "secret-of-16-bytes",
+  },
 });
 
 const handshake = (own: object, verify: object = {}) =>
@@ -195,7 +198,7 @@ describe("the definition of sources", () => {
   });
 
   it("FUN-01 options of the route are checked", () => {
-    const good = { x: { scheme: "stripe", secrets: "s" } };
+    const good = { x: { scheme: "stripe", secrets: "secret-of-16-bytes" } };
     expect(() => define(good)).not.toThrow();
     const wrong = [
       { inbox: undefined },

@@ -19,7 +19,7 @@ const acme: WebhookScheme = {
   tenant: "{json:account}",
   keepHeaders: ["X-Region"],
 };
-const secrets = "secret";
+const secrets = "secret-of-16-bytes";
 const sources = { acme: { scheme: acme, secrets } };
 const send = (body: string | Uint8Array, headers: Record<string, string> = {}) =>
   signed(acme, { secrets, body, headers }, "acme");

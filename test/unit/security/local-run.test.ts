@@ -1,0 +1,85 @@
+import { readdirSync, statSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type LocalRun, startLocalRun } from "../../../src/adapters/local/local-run.js";
+import { defineApp } from "../../../src/app/index.js";
+import { silentLogger } from "../../../src/base/logger.js";
+import {
+  isThisMachine,
+  newDevelopmentSecret,
+  shareDevelopmentSecret,
+  sharedDevelopmentSecret,
+} from "../../../src/cli/development-secrets.js";
+import { readEnvironment } from "../../../src/config/environment.js";
+
+describe("oncebox dev", () => {
+  let run: LocalRun;
+  beforeAll(async () => {
+    const definition = defineApp({
+      database: "sqlite::memory:",
+      sources: { acme: { scheme: "stripe", secrets: newDevelopmentSecret() } },
+    });
+    const environment = { ...(await readEnvironment({})), port: 0 };
+    run = await startLocalRun(definition, { environment, logger: silentLogger });
+  });
+  afterAll(() => run.stop());
+
+  /** With Node's client: fetch sets the host itself. */
+  const status = (path: string, headers: Record<string, string>, method = "GET"): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const sent = request(`${run.url}${path}`, { method, headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode ?? 0);
+      });
+      sent.on("error", reject).end();
+    });
+
+  it("FUN-11 answers only to its own host, and to no other origin", async () => {
+    const { host, port } = new URL(run.url);
+    expect(await status("/status", {})).toBe(200);
+    expect(await status("/status", { host: `localhost:${port}` })).toBe(200);
+    expect(await status("/status", { origin: `http://${host}` })).toBe(200);
+    expect(await status("/status", { host: "page.example" })).toBe(403);
+    expect(await status("/status", { host: "127.0.0.1.page.example" })).toBe(403);
+    expect(await status("/v1/inbox/try-begin", { host: "page.example" }, "POST")).toBe(403);
+    expect(await status("/status", { origin: "https://page.example" })).toBe(403);
+    expect(await status("/status", { origin: "null" })).toBe(403);
+    expect(await status("/webhooks/acme", { origin: "https://page.example" }, "POST")).toBe(403);
+    const json = { "content-type": "application/json" };
+    expect(await status("/webhooks/acme", { ...json, host: "tunnel.example" }, "POST")).toBe(401); // not signed
+  });
+
+  it("FUN-11 shows its status to GET alone", async () => {
+    for (const method of ["POST", "PUT", "DELETE"]) expect(await status("/status", {}, method)).toBe(405);
+  });
+
+  it.each([
+    ["127.0.0.1", true],
+    ["127.1.2.3", true],
+    ["localhost", true],
+    ["[::1]", true],
+    ["127.page.example", false],
+    ["127.0.0.1.page.example", false],
+    ["0.0.0.0", false],
+    ["10.0.0.1", false],
+  ])("FUN-11 is %s this machine? %s", (host, expected) => {
+    expect(isThisMachine(host)).toBe(expected);
+  });
+
+  it("FUN-11 has a new secret each time, in a file that only its user can read", async () => {
+    const secret = newDevelopmentSecret();
+    expect(newDevelopmentSecret()).not.toBe(secret);
+    const unshare = await shareDevelopmentSecret(1, secret);
+    expect(await sharedDevelopmentSecret(1)).toBe(secret);
+    const folder = join(tmpdir(), `oncebox-${userInfo().uid}`);
+    if (process.platform !== "win32") {
+      expect(statSync(folder).mode & 0o777).toBe(0o700);
+      expect(statSync(join(folder, "dev-1")).mode & 0o777).toBe(0o600);
+    }
+    await unshare();
+    expect(await sharedDevelopmentSecret(1)).toBeUndefined();
+    expect(readdirSync(folder)).not.toContain("dev-1");
+  });
+});

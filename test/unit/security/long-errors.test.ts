@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { withoutPayload } from "../../../src/base/redact.js";
+import {
+  createDispatcher,
+  createInbox,
+  type Database,
+  type Inbox,
+  migrate,
+  timeBudget,
+} from "../../../src/index.js";
+import type { StandardSchema } from "../../../src/queue/standard-schema.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
+
+const mebibyte = 1_048_576;
+const secretWords = "the words of a secret ";
+
+describe("errors as long as a payload", () => {
+  let db: Database;
+  let inbox: Inbox;
+  const lines: LogLine[] = [];
+
+  beforeEach(async () => {
+    lines.length = 0;
+    db = openSqlite({ file: ":memory:" });
+    await migrate(db);
+    inbox = createInbox(db);
+  });
+  afterEach(() => db.close());
+
+  const run = async (
+    payload: string,
+    handler: Parameters<typeof createDispatcher>[0]["handlers"][string],
+  ) => {
+    await inbox.enqueue([{ source: "s", messageId: "1", topic: "t", payload }]);
+    const dispatcher = createDispatcher({ handlers: { t: handler }, logger: recordingLogger(lines) });
+    const budget = timeBudget(20_000);
+    const result = await dispatcher.run(inbox, budget);
+    const leftMs = budget.remainingMs();
+    const { lastError } = (await inbox.get({ source: "s", messageId: "1" }))!;
+    return { result, leftMs, lastError: lastError! };
+  };
+
+  it("IBX-127 OBX-106 a run ends within its budget when an error quotes 5 MB of payload", async () => {
+    const payload = JSON.stringify(secretWords.repeat((5 * mebibyte) / secretWords.length));
+    const { result, leftMs, lastError } = await run(payload, () => {
+      throw new Error(`cannot read ${payload}`);
+    });
+    expect(result).toMatchObject({ handled: 1 });
+    expect(leftMs).toBeGreaterThan(0);
+    expect(lastError).toBe("Error: cannot read [payload]");
+    expect(JSON.stringify(lines)).not.toContain("secret");
+    expect(JSON.stringify(lines).length).toBeLessThan(20_000);
+  });
+
+  it("IBX-127 OBX-106 a run ends within its budget when 5 MB of payload do not fit their schema", async () => {
+    const payload = JSON.stringify(Array.from({ length: 400_000 }, (_, i) => `value ${i}`));
+    const issues = Array.from({ length: 400_000 }, (_, i) => ({ path: [i], message: `not ${i}` }));
+    const schema: StandardSchema = {
+      "~standard": { version: 1, vendor: "test", validate: () => ({ issues }) },
+    };
+    const { result, leftMs, lastError } = await run(payload, { schema, handle: () => {} });
+    expect(result).toMatchObject({ failed: 1 });
+    expect(leftMs).toBeGreaterThan(0);
+    expect(lastError).toMatch(/does not fit its schema: 0: .*; 19: .*; and 399980 more$/);
+    expect(lastError.length).toBeLessThanOrEqual(4_000);
+    expect(JSON.stringify(lines).length).toBeLessThan(20_000);
+  });
+
+  it("IBX-127 OBX-106 what a schema's author quotes of a value is taken out; the paths stay", async () => {
+    const schema = z.object({
+      cardNumber: z.string().refine(() => false, { error: (issue) => `not ${issue.input}` }),
+    });
+    const { lastError } = await run('{"cardNumber":"4111-1111-1111-1111"}', { schema, handle: () => {} });
+    expect(lastError).toBe(
+      'PermanentFailure: The payload of "t" does not fit its schema: cardNumber: not [payload]',
+    );
+  });
+
+  it("IBX-127 OBX-106 a handler's error is logged by name, code and frames, and its text is in lastError only", async () => {
+    const { lastError } = await run("{}", function failingHandler() {
+      throw Object.assign(new RangeError("password=hunter2-hunter2\n    at secretFrame (x:1:1)"), {
+        code: "E_RANGE",
+      });
+    });
+    expect(lastError).toContain("hunter2");
+    const { fields } = lines.find(({ message }) => message === "handler failed")!;
+    expect(fields.error).toBe("RangeError E_RANGE");
+    expect(fields.stack).toMatch(/^at .*failingHandler .*long-errors\.test\.ts/);
+    expect(JSON.stringify(lines)).not.toMatch(/hunter2|secretFrame/);
+  });
+});
+
+describe("how a value may be written in an error", () => {
+  const value = "Anna Ünal <anna@example.com>";
+  const far = "x".repeat(300_000);
+  const payload = JSON.stringify({ far, who: value });
+
+  it.each([
+    ["as it is, behind 300,000 characters", value],
+    ["in upper case", value.toUpperCase()],
+    ["percent-encoded", encodeURIComponent(value)],
+    ["form-encoded", new URLSearchParams({ who: value }).toString().slice(4)],
+    ["in base64", Buffer.from(value).toString("base64")],
+    ["in base64url", Buffer.from(value).toString("base64url")],
+    ["in base64, within more", Buffer.from(`user:${value}`).toString("base64")],
+    ["escaped in JSON", JSON.stringify(value).replace("Ü", "\\u00dc").slice(1, -1)],
+  ])("IBX-127 OBX-106 is taken out: %s", (_form, written) => {
+    const clean = withoutPayload(`cannot send to ${written}!`, payload);
+    expect(clean).toMatch(/^cannot send to (%3C|\+)?\[payload\].{0,3}!$/);
+  });
+
+  it("IBX-127 OBX-106 is taken out of a payload that is form-encoded, escaped or base64 itself", () => {
+    const written = [
+      `who=${encodeURIComponent(value)}`,
+      new URLSearchParams({ who: value }).toString(),
+      JSON.stringify(value).replaceAll("a", "\\u0061"),
+      Buffer.from(value).toString("base64"),
+    ];
+    for (const one of written) expect(withoutPayload(`no: ${value}`, one)).toBe("no: [payload]");
+  });
+
+  it("IBX-127 OBX-106 is not left behind where the text is cut", () => {
+    const text = `${"-".repeat(3_990)}${value}`;
+    expect(withoutPayload(text, payload)).toBe(`${"-".repeat(3_990)}[payload]`.slice(0, 4_000));
+  });
+});
