@@ -111,8 +111,12 @@ describe("oncebox dev", () => {
       ONCEBOX_LOG_LEVEL: "warn",
     });
     const id = `evt_${crypto.randomUUID()}`;
-    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({ outcome: "enqueued" });
-    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({ outcome: "duplicate" });
+    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({
+      outcome: "enqueued",
+    });
+    expect(await (await post(url, id, "whsec_own_secret_of_tests")).json()).toMatchObject({
+      outcome: "duplicate",
+    });
     expect(await stop()).toBe(0);
   });
 

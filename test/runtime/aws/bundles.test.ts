@@ -174,8 +174,14 @@ describe("bundles for Lambda", () => {
     expect(answer).toBe(
       "ONCEBOX_WEBHOOKS: own: Invalid input: expected object, received number; PORT must be a number from 0 to 65535.",
     );
-    const right = { ONCEBOX_WEBHOOKS: '{"own": {"scheme": "stripe", "secrets": ["whsec_1_secret_of_tests"]}}' };
-    const event = stripeHttpEvent({ id: "evt_1", rawPath: "/webhooks/own", secret: "whsec_1_secret_of_tests" });
+    const right = {
+      ONCEBOX_WEBHOOKS: '{"own": {"scheme": "stripe", "secrets": ["whsec_1_secret_of_tests"]}}',
+    };
+    const event = stripeHttpEvent({
+      id: "evt_1",
+      rawPath: "/webhooks/own",
+      secret: "whsec_1_secret_of_tests",
+    });
     expect((await invoke(["postgres", "webhook"], nowhere, event, right)).answer).toMatchObject({
       statusCode: 503,
     });
