@@ -79,7 +79,7 @@ export function permissionTests({ database, queue, keyOf, states }: QueueContext
       try {
         await raw(`grant usage on schema "${schema}" to ${user}`);
         const { message, state, object } = made.names;
-        for (const table of [message, state, object("_done"), object("_attempts")]) {
+        for (const table of [message, state, object("_done"), object("_attempts"), object("_controls")]) {
           await raw(`grant select, insert, update, delete on ${table} to ${user}`);
         }
         await wholeCycle(made, asRole(db, user));

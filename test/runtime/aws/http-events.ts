@@ -1,7 +1,7 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { signWebhook } from "../../../src/webhooks/index.js";
 
-export const webhookSecret = "whsec_lambda";
+export const webhookSecret = "whsec_lambda_of_tests";
 
 export interface StripeEvent {
   readonly id: string;
