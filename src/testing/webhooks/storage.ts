@@ -6,7 +6,7 @@ import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 
 const scheme: WebhookScheme = {
-  verify: { kind: "signature", header: "x-signature", signed: "{header:x-id}.{header:x-tenant}.{body}" },
+  verify: { kind: "signature", header: "x-signature", signed: "{header:x-id}.{body}" },
   messageId: "{header:x-id}",
   tenant: "{header:x-tenant}",
 };

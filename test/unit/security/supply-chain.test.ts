@@ -9,19 +9,19 @@ const read = (path: string) =>
 describe("the package", () => {
   const { scripts, dependencies, files } = JSON.parse(read("package.json"));
 
-  it("ADD-20 runs nothing when it is installed", () => {
+  it("runs nothing when it is installed", () => {
     for (const name of ["preinstall", "install", "postinstall", "prepare", "preprepare", "postprepare"])
       expect(scripts).not.toHaveProperty(name);
     expect(files).not.toContain("binding.gyp");
   });
 
-  it("ADD-20 has one dependency, which runs nothing either", () => {
+  it("has one dependency, which runs nothing either", () => {
     expect(Object.keys(dependencies)).toEqual(["zod"]);
     const { packages } = JSON.parse(read("package-lock.json"));
     expect(packages["node_modules/zod"].hasInstallScript).toBeUndefined();
   });
 
-  it("ADD-20 says where to report a vulnerability, and what it does not defend against", () => {
+  it("says where to report a vulnerability, and what it does not defend against", () => {
     expect(read("SECURITY.md")).toContain("docs/threat-model.md");
     expect(read("docs/threat-model.md")).toContain("## What is not defended against");
   });
@@ -34,7 +34,7 @@ describe("PostgreSQL without TLS", () => {
     return said;
   };
 
-  it("OBX-111 a host that is not this machine is warned of, once, with what to set", () => {
+  it("a host that is not this machine is warned of, once, with what to set", () => {
     expect(warnings({ remoteAddress: "10.0.0.7" })).toEqual([
       expect.stringMatching(/WITHOUT_TLS.*sslmode=verify-full/),
     ]);
@@ -47,7 +47,7 @@ describe("PostgreSQL without TLS", () => {
     { remoteAddress: "::ffff:127.0.0.1" },
     { remoteAddress: "::1" },
     {},
-  ])("OBX-111 TLS, this machine and local sockets are not: %j", (socket) => {
+  ])("TLS, this machine and local sockets are not: %j", (socket) => {
     expect(warnings(socket)).toEqual([]);
   });
 });
