@@ -103,7 +103,7 @@ var serviceRules = [
 var adminRules = [
   {
     name: 'admin-failures'
-    description: 'Operators are answered 5xx by the diagnostics API. The database is slow, or away.'
+    description: 'Operators are answered 5xx by the diagnostics API. The database is slow, or away. Run: oncebox doctor'
     query: '${lines} | where line.message == "admin" and toint(line.status) >= 500'
     operator: 'GreaterThan'
     threshold: 5
@@ -111,7 +111,7 @@ var adminRules = [
   }
   {
     name: 'admin-refused'
-    description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing.'
+    description: 'Requests with wrong tokens reach the diagnostics API, or too many requests. Somebody may be guessing. Run: oncebox dead operations'
     query: '${lines} | where line.message == "admin" and toint(line.status) in (401, 429)'
     operator: 'GreaterThan'
     threshold: 20
