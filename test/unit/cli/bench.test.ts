@@ -47,7 +47,7 @@ describe("bench on SQLite", () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  it("ADD-07 ADD-15 measures in a file of its own, and leaves the database as it was", async () => {
+  it("ADD-07 measures in a file of its own, and leaves the database as it was", async () => {
     const { code, out, err } = await cli(...tiny, "--json", "--database", database);
     expect(code).toBe(exitCodes.ok);
     expectMeasured(out);
@@ -110,7 +110,7 @@ function onServer(url: string, openDatabase: () => Database): void {
       )
     ).map(({ name }) => name);
 
-  it("ADD-07 ADD-15 needs --yes, and then drops the schema that it made", { timeout: 240_000 }, async () => {
+  it("ADD-07 needs --yes, and then drops the schema that it made", { timeout: 240_000 }, async () => {
     const refused = await cli(...tiny, "--database", url);
     expect([refused.code, refused.out]).toEqual([exitCodes.usage, ""]);
     expect(refused.err).toMatch(/Allow it with --yes, or name the schema with --schema NAME/);
