@@ -38,7 +38,7 @@ where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 
 /** The functions' user does not call these: some are called by other procedures alone, some are the operators'. */
 const notOfFunctions = [
-  ...["_EnqueueArrivals", "_LeavePartition"],
+  "_ApplyPartitionChanges",
   ...["_NextDead", "_Discard", "_AddOperation", "_LockOperation", "_MoveOperation", "_Operations"],
 ];
 

@@ -4,11 +4,11 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
-import { attemptRows } from "./attempts.js";
+import { attemptRows, attemptsTable } from "./attempts.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
-import { partitionTables } from "./partitions.js";
+import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
 import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
@@ -44,7 +44,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
-  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at) where status = ${status.dead}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
   ...(n.kind === "inbox"
     ? [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
@@ -52,6 +52,12 @@ const stateIndexes = (n: QueueNames) => [
     : []),
   `create index ${n.bare("_Expiry")} on ${n.state} (expires_at) include (status, locked_until) where expires_at is not null and status in (${status.ready}, ${status.held}, ${status.blocked})`,
 ];
+
+/** A statement of many rows must not lock the whole table: every other call would wait for it. */
+const withoutEscalation = (n: QueueNames) =>
+  [n.message, n.state, partitionQueueTable(n), partitionChangesTable(n), attemptsTable(n)].map(
+    (table) => `alter table ${table} set (lock_escalation = disable)`,
+  );
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -84,6 +90,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        ...withoutEscalation(n),
       ],
     },
   ],
@@ -111,12 +118,13 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         ...stateIndexes(n),
         ...partitionTables(n),
         attemptRows(n),
+        ...withoutEscalation(n),
       ],
     },
   ],
 };
 
-const inboxView = (n: QueueNames) => `create view ${n.view} as
+const inboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
   m.source as Source,
   m.message_id as MessageId,
@@ -146,7 +154,7 @@ select
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
-const outboxView = (n: QueueNames) => `create view ${n.view} as
+const outboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
   m.id as Id,
   m.topic as Topic,
@@ -176,23 +184,14 @@ select
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
-/**
- * The procedures are altered, not dropped, so that grants on them stay. A view cannot be altered everywhere (Babelfish
- * refuses it), so it is created where it is missing, and a migration that changes it drops it first.
- */
+/** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
 export const routines = (n: QueueNames): readonly string[] => [
-  `if object_id(${unicodeLiteral(n.view)}, N'V') is null
-  exec(${unicodeLiteral(n.kind === "inbox" ? inboxView(n) : outboxView(n))})`,
-  ...jsonFunctions(n).flatMap(({ batches }) => batches),
-  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).flatMap(({ name, alter }) => [
-    `if object_id(${unicodeLiteral(name)}, N'P') is null
-  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
-    alter,
-  ]),
+  n.kind === "inbox" ? inboxView(n) : outboxView(n),
+  ...jsonFunctions(n).map(({ text }) => text),
+  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];
 
 export function sentView(n: QueueNames): readonly string[] {
-  const view = n.object("Sent");
   const query = sentQuery({
     from: n.view,
     destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
@@ -200,10 +199,7 @@ export function sentView(n: QueueNames): readonly string[] {
     header: (headers, name) => `json_value(${headers}, '$."${name}"')`,
     now: "sysutcdatetime()",
   });
-  return [
-    `if object_id(${unicodeLiteral(view)}, N'V') is null
-  exec(${unicodeLiteral(`create view ${view} as\n${query}`)})`,
-  ];
+  return [`create or alter view ${n.object("Sent")} as\n${query}`];
 }
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
