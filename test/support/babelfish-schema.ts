@@ -15,9 +15,19 @@ export function toBabelfish(batch: string): readonly string[] {
     return [`if object_id(${unicodeLiteral(name!)}, N'V') is null\n  exec(${unicodeLiteral(create)})`];
   return [
     `if object_id(${unicodeLiteral(name!)}, N'P') is null\n  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
-    batch.replace("create or alter", "alter"),
+    withAdvisoryLocks(batch.replace("create or alter", "alter")),
   ];
 }
+
+/** Babelfish's sp_getapplock ends the server when several sessions ask for one lock; PostgreSQL's advisory locks do not. */
+const withAdvisoryLocks = (text: string): string =>
+  text.replaceAll(
+    /exec @locked = sp_getapplock @Resource = (.*?), @LockMode = 'Exclusive', @LockOwner = 'Transaction'(, @LockTimeout = 0)?;/g,
+    (_, name: string, never?: string) =>
+      never === undefined
+        ? `select @locked = len(cast(pg_advisory_xact_lock(hashtext(${name})) as nvarchar(10)));`
+        : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
+  );
 
 /**
  * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.
