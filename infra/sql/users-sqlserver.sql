@@ -3,12 +3,14 @@
 -- Run this script as the database's administrator after every `oncebox migrate`. It may be run again: it then grants what
 -- is new.
 --   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
--- On Azure SQL the user is the functions' managed identity; elsewhere a login of the same name must exist.
+-- On Azure SQL Database, on a Managed Instance and on Fabric the user is the functions' managed identity, unless the server
+-- has a login of that name. On SQL Server itself such a login must exist.
 -- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
 begin
-  if serverproperty('EngineEdition') = 5
+  -- 5 is Azure SQL Database, 8 a Managed Instance, 12 a database in Fabric
+  if cast(serverproperty('EngineEdition') as int) in (5, 8, 12) and suser_id(N'$(FunctionsUser)') is null
     exec(N'create user [$(FunctionsUser)] from external provider');
   else
     exec(N'create user [$(FunctionsUser)] for login [$(FunctionsUser)]');
@@ -33,8 +35,6 @@ grant execute on [infra].[Inbox_OldestDue] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Receive] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ReceiveMany] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ReceiveKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_AlreadyProcessed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Mark] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_TryBegin] to [$(FunctionsUser)];
@@ -63,8 +63,6 @@ grant execute on [infra].[Outbox_OldestDue] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_EnqueueMany] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_EnqueueKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
@@ -92,7 +90,6 @@ grant execute on [infra].[Inbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Inbox_Operations] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
-grant execute on [infra].[Inbox_ReceiveKeyed] to [oncebox_operators];
 grant execute on [infra].[Inbox_Mark] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
@@ -111,4 +108,3 @@ grant execute on [infra].[Outbox_LockOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_MoveOperation] to [oncebox_operators];
 grant execute on [infra].[Outbox_Operations] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
-grant execute on [infra].[Outbox_EnqueueKeyed] to [oncebox_operators];

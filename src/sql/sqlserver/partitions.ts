@@ -1,5 +1,6 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
+import { deadlockedKeys } from "./deadlocked-keys.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from "./procedures/procedure.js";
 
@@ -62,9 +63,6 @@ begin
   end
 end`;
 
-/** The error when the lock of a partition key cannot be had: sp_getapplock returns a number instead of raising 1205 or 1222. */
-export const deadlockedKeys = 51205;
-
 /** Rows of `from` (a table with `seq`, alias `c`) that match `which` and have a partition key are noted as joining or leaving. */
 const noteChange = (n: QueueNames, what: keyof typeof change, from: string, which: string) =>
   `if exists (select 1 from ${from} c where ${which})
@@ -97,6 +95,15 @@ ${seekEach};`;
 /** There are changes that are committed and not applied yet. */
 export const hasChanges = (n: QueueNames): string =>
   `exists (select 1 from ${partitionChangesTable(n)} c with (${readPast}))`;
+
+/** Applying the changes may make a message ready: one joins, or one leaves others behind. */
+export const mayBringHeads = (n: QueueNames): string => `exists (
+  select 1 from ${partitionChangesTable(n)} c with (${readPast})
+  where c.change <> ${change.leave} or exists (
+    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, ${readPast})
+    where q.partition_key = c.partition_key and q.seq <> c.seq
+  )
+)`;
 
 /** The most changes that one claim applies; the next claim applies the others. */
 const mostChanges = 1_000;

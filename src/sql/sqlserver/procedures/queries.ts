@@ -3,7 +3,7 @@ import { bornAt, type QueueNames } from "../../names.js";
 import { hasStatus } from "../../shown-status.js";
 import { attemptsTable } from "../attempts.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
-import { hasChanges } from "../partitions.js";
+import { mayBringHeads } from "../partitions.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
 import { readFreely, readPast, seekEach } from "./procedure.js";
 import { row } from "./rows.js";
@@ -86,6 +86,6 @@ export function due(n: QueueNames): string {
 )`;
   return `if ${any("_Ready", status.ready)} return 1;
 if ${any("_Held", status.held)} return 1;
-if ${hasChanges(n)} return 1;
+if ${mayBringHeads(n)} return 1;
 return 0;`;
 }
