@@ -1,7 +1,8 @@
 -- sqlserver: the oncebox schema. Made by npm run render:sql; do not edit.
 
 set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
-set numeric_roundabort off
+set numeric_roundabort off;
+set xact_abort on
 go
 
 if schema_id(N'infra') is null
@@ -34,113 +35,107 @@ if object_id(N'[infra].[oncebox_operations]', N'U') is null
   )
 go
 
-create table [infra].[Inbox] (
-  seq bigint identity(1, 1) not null,
-  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  hash varbinary(max) null,
-  correlation_id nvarchar(255) null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  first_seen_at datetime2(3) not null,
-  last_seen_at datetime2(3) not null,
-  deliveries int not null constraint [Inbox_Deliveries] default 1,
-  -- the hash of the last delivery differs from the one before it
-  content_changed bit not null constraint [Inbox_ContentChanged] default 0,
-  constraint [Inbox_PK] primary key clustered (seq),
-  constraint [Inbox_Key] unique nonclustered (source, message_id)
+if not exists (
+  select 1 from [infra].[oncebox_migrations] where queue = N'inbox:Inbox' and number = 1
 )
-go
+begin
+  begin transaction;
 
-create table [infra].[InboxState] (
-  seq bigint not null,
-  visible_at datetime2(3) not null,
-  locked_until datetime2(3) null,
-  expires_at datetime2(3) null,
-  processed_at datetime2(3) null,
-  owner uniqueidentifier null,
-  attempt int not null constraint [InboxState_Attempt] default 0,
-  status tinyint not null,
-  crashes int not null constraint [InboxState_Crashes] default 0,
-  -- 1 for a message with a partition key, else null
-  keyed bit null,
-  processed_by nvarchar(100) null,
-  -- not of a done message: there it is processed_at
-  last_attempt_at datetime2(3) null,
-  -- of a dead message
-  died_at datetime2(3) null,
-  -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  last_error nvarchar(max) null,
-  constraint [InboxState_PK] primary key clustered (seq)
-)
-go
+  create table [infra].[Inbox] (
+    seq bigint identity(1, 1) not null,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    hash varbinary(max) null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    deliveries int not null constraint [Inbox_Deliveries] default 1,
+    -- the hash of the last delivery differs from the one before it
+    content_changed bit not null constraint [Inbox_ContentChanged] default 0,
+    constraint [Inbox_PK] primary key clustered (seq),
+    constraint [Inbox_Key] unique nonclustered (source, message_id)
+  );
 
-create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1
-go
+  create table [infra].[InboxState] (
+    seq bigint not null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    expires_at datetime2(3) null,
+    processed_at datetime2(3) null,
+    owner uniqueidentifier null,
+    attempt int not null constraint [InboxState_Attempt] default 0,
+    status tinyint not null,
+    crashes int not null constraint [InboxState_Crashes] default 0,
+    -- 1 for a message with a partition key, else null
+    keyed bit null,
+    processed_by nvarchar(100) null,
+    -- not of a done message: there it is processed_at
+    last_attempt_at datetime2(3) null,
+    -- of a dead message
+    died_at datetime2(3) null,
+    -- the same for errors that differ in ids and numbers only
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    last_error nvarchar(max) null,
+    constraint [InboxState_PK] primary key clustered (seq)
+  );
 
-create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
-go
+  create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1;
 
-create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4
-go
+  create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
 
-create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6
-go
+  create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
 
-create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
-go
+  create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6;
 
-create table [infra].[InboxPartitionQueue] (
-  position bigint identity(1, 1) not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  seq bigint not null,
-  constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
-  constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
-)
-go
+  create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5);
 
-create table [infra].[InboxPartitionChanges] (
-  number bigint identity(1, 1) not null,
-  seq bigint not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  -- 0 joins, 1 leaves, 2 the head is to be checked
-  change tinyint not null,
-  constraint [InboxPartitionChanges_PK] primary key clustered (number)
-)
-go
+  create table [infra].[InboxPartitionQueue] (
+    position bigint identity(1, 1) not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    seq bigint not null,
+    constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
+    constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
+  );
 
-create table [infra].[InboxAttempts] (
-  seq bigint not null,
-  number bigint identity(1, 1) not null,
-  attempt int not null,
-  ended_at datetime2(3) not null,
-  worker uniqueidentifier null,
-  error nvarchar(max) null,
-  constraint [InboxAttempts_PK] primary key clustered (seq, number)
-)
-go
+  create table [infra].[InboxPartitionChanges] (
+    number bigint identity(1, 1) not null,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- 0 joins, 1 leaves, 2 the head is to be checked
+    change tinyint not null,
+    constraint [InboxPartitionChanges_PK] primary key clustered (number)
+  );
 
-alter table [infra].[Inbox] set (lock_escalation = disable)
-go
+  create table [infra].[InboxAttempts] (
+    seq bigint not null,
+    number bigint identity(1, 1) not null,
+    attempt int not null,
+    ended_at datetime2(3) not null,
+    worker uniqueidentifier null,
+    error nvarchar(max) null,
+    constraint [InboxAttempts_PK] primary key clustered (seq, number)
+  );
 
-alter table [infra].[InboxState] set (lock_escalation = disable)
-go
+  alter table [infra].[Inbox] set (lock_escalation = disable);
 
-alter table [infra].[InboxPartitionQueue] set (lock_escalation = disable)
-go
+  alter table [infra].[InboxState] set (lock_escalation = disable);
 
-alter table [infra].[InboxPartitionChanges] set (lock_escalation = disable)
-go
+  alter table [infra].[InboxPartitionQueue] set (lock_escalation = disable);
 
-alter table [infra].[InboxAttempts] set (lock_escalation = disable)
-go
+  alter table [infra].[InboxPartitionChanges] set (lock_escalation = disable);
 
-insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
+  alter table [infra].[InboxAttempts] set (lock_escalation = disable);
+
+  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox');
+
+  commit transaction;
+end
 go
 
 create or alter view [infra].[InboxMessages] as
@@ -943,7 +938,13 @@ begin
     select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (
+    select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+    where c.change <> 1 or exists (
+      select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
+      where q.partition_key = c.partition_key and q.seq <> c.seq
+    )
+  ) return 1;
   return 0;
 end
 go
@@ -2005,105 +2006,100 @@ begin
 end
 go
 
-create table [infra].[Outbox] (
-  seq bigint identity(1, 1) not null,
-  id uniqueidentifier not null,
-  message_id uniqueidentifier not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  correlation_id nvarchar(255) null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  created_at datetime2(3) not null,
-  constraint [Outbox_PK] primary key clustered (seq),
-  constraint [Outbox_Key] unique nonclustered (id)
+if not exists (
+  select 1 from [infra].[oncebox_migrations] where queue = N'outbox:Outbox' and number = 1
 )
-go
+begin
+  begin transaction;
 
-create table [infra].[OutboxState] (
-  seq bigint not null,
-  visible_at datetime2(3) not null,
-  locked_until datetime2(3) null,
-  expires_at datetime2(3) null,
-  processed_at datetime2(3) null,
-  owner uniqueidentifier null,
-  attempt int not null constraint [OutboxState_Attempt] default 0,
-  status tinyint not null,
-  crashes int not null constraint [OutboxState_Crashes] default 0,
-  -- 1 for a message with a partition key, else null
-  keyed bit null,
-  processed_by nvarchar(100) null,
-  -- not of a done message: there it is processed_at
-  last_attempt_at datetime2(3) null,
-  -- of a dead message
-  died_at datetime2(3) null,
-  -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  last_error nvarchar(max) null,
-  constraint [OutboxState_PK] primary key clustered (seq)
-)
-go
+  create table [infra].[Outbox] (
+    seq bigint identity(1, 1) not null,
+    id uniqueidentifier not null,
+    message_id uniqueidentifier not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    created_at datetime2(3) not null,
+    constraint [Outbox_PK] primary key clustered (seq),
+    constraint [Outbox_Key] unique nonclustered (id)
+  );
 
-create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1
-go
+  create table [infra].[OutboxState] (
+    seq bigint not null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    expires_at datetime2(3) null,
+    processed_at datetime2(3) null,
+    owner uniqueidentifier null,
+    attempt int not null constraint [OutboxState_Attempt] default 0,
+    status tinyint not null,
+    crashes int not null constraint [OutboxState_Crashes] default 0,
+    -- 1 for a message with a partition key, else null
+    keyed bit null,
+    processed_by nvarchar(100) null,
+    -- not of a done message: there it is processed_at
+    last_attempt_at datetime2(3) null,
+    -- of a dead message
+    died_at datetime2(3) null,
+    -- the same for errors that differ in ids and numbers only
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    last_error nvarchar(max) null,
+    constraint [OutboxState_PK] primary key clustered (seq)
+  );
 
-create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
-go
+  create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1;
 
-create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4
-go
+  create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
 
-create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5)
-go
+  create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
 
-create table [infra].[OutboxPartitionQueue] (
-  position bigint identity(1, 1) not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  seq bigint not null,
-  constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
-  constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
-)
-go
+  create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5);
 
-create table [infra].[OutboxPartitionChanges] (
-  number bigint identity(1, 1) not null,
-  seq bigint not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  -- 0 joins, 1 leaves, 2 the head is to be checked
-  change tinyint not null,
-  constraint [OutboxPartitionChanges_PK] primary key clustered (number)
-)
-go
+  create table [infra].[OutboxPartitionQueue] (
+    position bigint identity(1, 1) not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    seq bigint not null,
+    constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
+    constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
+  );
 
-create table [infra].[OutboxAttempts] (
-  seq bigint not null,
-  number bigint identity(1, 1) not null,
-  attempt int not null,
-  ended_at datetime2(3) not null,
-  worker uniqueidentifier null,
-  error nvarchar(max) null,
-  constraint [OutboxAttempts_PK] primary key clustered (seq, number)
-)
-go
+  create table [infra].[OutboxPartitionChanges] (
+    number bigint identity(1, 1) not null,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- 0 joins, 1 leaves, 2 the head is to be checked
+    change tinyint not null,
+    constraint [OutboxPartitionChanges_PK] primary key clustered (number)
+  );
 
-alter table [infra].[Outbox] set (lock_escalation = disable)
-go
+  create table [infra].[OutboxAttempts] (
+    seq bigint not null,
+    number bigint identity(1, 1) not null,
+    attempt int not null,
+    ended_at datetime2(3) not null,
+    worker uniqueidentifier null,
+    error nvarchar(max) null,
+    constraint [OutboxAttempts_PK] primary key clustered (seq, number)
+  );
 
-alter table [infra].[OutboxState] set (lock_escalation = disable)
-go
+  alter table [infra].[Outbox] set (lock_escalation = disable);
 
-alter table [infra].[OutboxPartitionQueue] set (lock_escalation = disable)
-go
+  alter table [infra].[OutboxState] set (lock_escalation = disable);
 
-alter table [infra].[OutboxPartitionChanges] set (lock_escalation = disable)
-go
+  alter table [infra].[OutboxPartitionQueue] set (lock_escalation = disable);
 
-alter table [infra].[OutboxAttempts] set (lock_escalation = disable)
-go
+  alter table [infra].[OutboxPartitionChanges] set (lock_escalation = disable);
 
-insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
+  alter table [infra].[OutboxAttempts] set (lock_escalation = disable);
+
+  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox');
+
+  commit transaction;
+end
 go
 
 create or alter view [infra].[OutboxMessages] as
@@ -2889,7 +2885,13 @@ begin
     select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) return 1;
+  if exists (
+    select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+    where c.change <> 1 or exists (
+      select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
+      where q.partition_key = c.partition_key and q.seq <> c.seq
+    )
+  ) return 1;
   return 0;
 end
 go

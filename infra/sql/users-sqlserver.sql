@@ -3,14 +3,15 @@
 -- Run this script as the database's administrator after every `oncebox migrate`. It may be run again: it then grants what
 -- is new.
 --   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
--- On Azure SQL Database, on a Managed Instance and on Fabric the user is the functions' managed identity, unless the server
--- has a login of that name. On SQL Server itself such a login must exist.
+-- On Azure SQL Database and on Fabric the user is the functions' managed identity; on a Managed Instance too, unless it has a
+-- login of that name. Elsewhere such a login must exist.
 -- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
 begin
-  -- 5 is Azure SQL Database, 8 a Managed Instance, 12 a database in Fabric
-  if cast(serverproperty('EngineEdition') as int) in (5, 8, 12) and suser_id(N'$(FunctionsUser)') is null
+  declare @edition int = cast(serverproperty('EngineEdition') as int);
+  -- 5 is Azure SQL Database, 12 a database in Fabric, 8 a Managed Instance
+  if @edition in (5, 12) or (@edition = 8 and suser_id(N'$(FunctionsUser)') is null)
     exec(N'create user [$(FunctionsUser)] from external provider');
   else
     exec(N'create user [$(FunctionsUser)] for login [$(FunctionsUser)]');

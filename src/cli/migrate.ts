@@ -20,10 +20,15 @@ export const migrateCommand: Command = {
         terminal.out(await schemaOf(app));
         return exitCodes.ok;
       }
-      const { applied } = await withProgress(terminal, "migrating", () => app.migrate());
-      if (values.json) terminal.out(JSON.stringify({ applied }));
+      const result = await withProgress(terminal, "migrating", () => app.migrate());
+      const { applied, warnings = [] } = result;
+      if (values.json) terminal.out(JSON.stringify(result));
       else
-        terminal.out(applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`);
+        for (const line of [
+          applied.length === 0 ? "The schema is up to date." : `Applied: ${applied.join(", ")}.`,
+          ...warnings,
+        ])
+          terminal.out(line);
       return exitCodes.ok;
     }),
 };

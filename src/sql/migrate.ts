@@ -1,6 +1,8 @@
+import { InvalidOperationError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { Database, Dialect, LedgerEntry, Migration } from "./dialect.js";
 import { type SqlExecutor, statement } from "./driver.js";
+import type { WrongSetting } from "./inspection.js";
 import { readLedger, requireDistinct, withoutCollisions } from "./name-collisions.js";
 import { type QueueNames, queueId, requireIdentifier } from "./names.js";
 
@@ -14,6 +16,8 @@ export interface MigrateOptions {
 export interface MigrateResult {
   /** The migrations that this call applied, such as `inbox 1 inbox`. Empty when the schema was up to date. */
   readonly applied: readonly string[];
+  /** Settings of the database with which oncebox works less well, and what changes them. Left out when there are none. */
+  readonly warnings?: readonly string[];
 }
 
 /**
@@ -27,11 +31,27 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   const queues = chosenQueues(db.dialect, options);
   const schema = queues[0]?.schema ?? db.dialect.defaults.schema;
   return db.exclusively(schema, async (tx) => {
+    const warnings = await checkSettings(db.dialect, tx);
     await runBatches(tx, db.dialect.ledger.prepare(schema));
     const applied: string[] = [];
     for (const queue of queues) applied.push(...(await migrateQueue(db.dialect, tx, queue)));
-    return { applied };
+    return warnings.length === 0 ? { applied } : { applied, warnings };
   });
+}
+
+/** Refuses a database that oncebox cannot work with. What it works with, though less well, is returned as warnings. */
+async function checkSettings(
+  { inspection: { settings, wrongSettings } }: Dialect,
+  tx: SqlExecutor,
+): Promise<readonly string[]> {
+  if (settings === undefined) return [];
+  const [row] = await tx.query(settings, {});
+  const wrong = row === undefined ? [] : wrongSettings(row);
+  const texts = (some: readonly WrongSetting[]) => some.map(({ message, run }) => `${message} Run: ${run}`);
+  const intolerable = wrong.filter(({ tolerable }) => !tolerable);
+  if (intolerable.length > 0)
+    throw new InvalidOperationError(`The database cannot be migrated. ${texts(intolerable).join(" ")}`);
+  return texts(wrong);
 }
 
 const entryOf = (queue: QueueNames, { number, name }: Migration): LedgerEntry => ({
@@ -87,13 +107,16 @@ export function schemaBatches(dialect: Dialect, options: MigrateOptions = {}): r
   return [
     ...dialect.ledger.prepare(schema),
     ...queues.flatMap((queue) => [
-      ...dialect.migrations[queue.kind].flatMap((migration) => [
-        ...migration.up(queue),
-        dialect.ledger.record(queue.schema, entryOf(queue, migration)),
-      ]),
+      ...dialect.migrations[queue.kind].flatMap((migration) => recorded(dialect, queue, migration)),
       ...dialect.routines(queue),
     ]),
   ];
+}
+
+function recorded({ ledger }: Dialect, queue: QueueNames, migration: Migration): readonly string[] {
+  const entry = entryOf(queue, migration);
+  const batches = [...migration.up(queue), ledger.record(queue.schema, entry)];
+  return ledger.once === undefined ? batches : [ledger.once(queue.schema, entry, batches)];
 }
 
 /** The whole schema as text, for a DBA to read and run. It records its migrations, so a later `migrate` skips them. */

@@ -53,6 +53,8 @@ function calledProcedures(queue: QueueNames): readonly string[] {
 
 /** OPENJSON needs it. */
 const leastCompatibility = 130;
+/** SQL Server 2017. The versions before it are no longer tested, and 2016 has CREATE OR ALTER only with its first service pack. */
+const leastVersion = 14;
 
 /** Babelfish stores names in lower case, and appends the table and a hash to the name of an index. */
 function isName(live: string, given: string): boolean {
@@ -88,14 +90,26 @@ export const inspection: Inspection = {
     `grant execute on ${quote(schema)}.${quote(object)} to ${quote(user)}`,
   settings: statement(
     "inspect settings",
-    // Babelfish has a fixed level that says nothing
+    // Azure's services (5, 8 and above) are always current, whatever their version says. Babelfish has a fixed level and
+    // version that say nothing.
     `select is_read_committed_snapshot_on as snapshot,
-  case when serverproperty('BabelfishVersion') is null then compatibility_level else 130 end as compatibility
+  case when serverproperty('BabelfishVersion') is null then compatibility_level else ${leastCompatibility} end as compatibility,
+  case
+    when serverproperty('BabelfishVersion') is null and cast(serverproperty('EngineEdition') as int) < 5
+      then cast(serverproperty('ProductMajorVersion') as int)
+    else ${leastVersion}
+  end as version
 from sys.databases
 where name = db_name()`,
   ),
-  wrongSettings({ snapshot, compatibility }) {
+  wrongSettings({ snapshot, compatibility, version }) {
     const wrong: WrongSetting[] = [];
+    if (Number(version) < leastVersion)
+      wrong.push({
+        message: `The server's version is ${Number(version)}; it must be ${leastVersion} (SQL Server 2017) or newer.`,
+        run: "an upgrade of the server",
+        tolerable: false,
+      });
     if (Number(compatibility) < leastCompatibility)
       wrong.push({
         message: `The compatibility level is ${Number(compatibility)}; it must be ${leastCompatibility} or more.`,
@@ -104,7 +118,8 @@ where name = db_name()`,
       });
     if (!snapshot)
       wrong.push({
-        message: "READ_COMMITTED_SNAPSHOT is off, so your own queries on the tables wait for writers.",
+        message:
+          "READ_COMMITTED_SNAPSHOT is off: your own queries on the tables wait for writers, and list, get and stats may show what is not committed yet.",
         run: "alter database current set read_committed_snapshot on with rollback immediate",
         tolerable: true,
       });

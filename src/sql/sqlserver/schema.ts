@@ -12,6 +12,7 @@ import { partitionChangesTable, partitionQueueTable, partitionTables } from "./p
 import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
+import { indented } from "./procedures/procedure.js";
 
 /** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -209,7 +210,8 @@ export const ledger: LedgerStatements = {
     // Filtered indexes, and procedures that write to tables with such indexes, require these settings. sqlcmd starts
     // without some of them.
     `set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
-set numeric_roundabort off`,
+set numeric_roundabort off;
+set xact_abort on`,
     `if schema_id(${unicodeLiteral(schema)}) is null
   exec(${unicodeLiteral(`create schema ${quote(schema)}`)})`,
     `if object_id(${unicodeLiteral(ledgerTable(schema))}, N'U') is null
@@ -229,4 +231,15 @@ set numeric_roundabort off`,
     ),
   record: (schema, { queue, number, name }) =>
     `insert into ${ledgerTable(schema)} (queue, number, name) values (${unicodeLiteral(queue)}, ${number}, ${unicodeLiteral(name)})`,
+  // XACT_ABORT is on: an error rolls the whole migration back, and the script can be run again.
+  once: (schema, { queue, number }, batches) => `if not exists (
+  select 1 from ${ledgerTable(schema)} where queue = ${unicodeLiteral(queue)} and number = ${number}
+)
+begin
+  begin transaction;
+
+${indented(batches.map((batch) => `${batch};`).join("\n\n"))}
+
+  commit transaction;
+end`,
 };
