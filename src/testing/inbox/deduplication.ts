@@ -221,7 +221,7 @@ export function deduplicationTests(context: InboxContext): void {
       await second.commit();
       expect((await stored(inbox, received!)).deliveries).toBe(2);
       expect((await inbox.stats()).counts).toEqual({ Seen: 1, Processing: 2, Done: 1, Dead: 0 });
-    });
+    }, 300_000);
 
     it("IBX-007 the hash of a check is stored", async () => {
       const { inbox, logs } = await freshInbox();
