@@ -1225,7 +1225,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  update [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
+  update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
   set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
   where id = @id;
 
@@ -1410,7 +1410,7 @@ begin
 
     set @now = coalesce(@given_now, sysutcdatetime());
 
-    update [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
     set status = 6, visible_at = @now, locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)), owner = @owner, attempt = attempt + 1
     where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
 
@@ -1420,7 +1420,7 @@ begin
     from [infra].[InboxState] s with (forceseek)
     where s.seq = @seq;
 
-    update [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
     where seq = @seq;
   end
@@ -1458,7 +1458,7 @@ begin
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now))
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
@@ -1495,7 +1495,7 @@ begin
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set status = 3, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = lower(convert(nvarchar(36), @owner))
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now) or ([InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
@@ -1532,7 +1532,7 @@ begin
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
@@ -1891,7 +1891,7 @@ begin
 
   if @seq is not null
   begin
-    update [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set hash = case when @old_status = 3 then coalesce(hash, @hash) else coalesce(@hash, hash) end,
       last_seen_at = @now,
       deliveries = deliveries + 1,
@@ -1968,11 +1968,11 @@ begin
 
   if @seq is not null
   begin
-    update [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set last_seen_at = @now
     where seq = @seq;
 
-    update [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
     set status = @status,
       owner = null,
       locked_until = null,
@@ -3172,7 +3172,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  update [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
+  update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
   set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
   where id = @id;
 

@@ -9,6 +9,10 @@ export interface Access {
   readonly skips: boolean;
   /** New rows only: nobody else can have locked them. */
   readonly inserts: boolean;
+  /** Its hints stand behind UPDATE or DELETE FROM itself, not in a FROM clause. */
+  readonly isTarget: boolean;
+  /** The statement from here to its end. */
+  readonly rest: string;
   /** The text around it, for a test that fails. */
   readonly text: string;
 }
@@ -48,6 +52,8 @@ export function accessesOf(procedure: string, queue: string): readonly Access[] 
         locks: true,
         skips: /@LockTimeout = 0/.test(lock),
         inserts: false,
+        isTarget: false,
+        rest: lock,
         text: around,
       });
       continue;
@@ -62,6 +68,8 @@ export function accessesOf(procedure: string, queue: string): readonly Access[] 
       locks: isTarget || word === ", " || /updlock/.test(hints) || word === "insert into ",
       skips: /readpast/.test(hints),
       inserts: word === "insert into ",
+      isTarget,
+      rest: text.slice(match.index, text.indexOf(";", match.index)),
       text: around,
     });
   }

@@ -5,7 +5,16 @@ import { addMs, binary, unicodeLiteral } from "../expressions.js";
 import { quote } from "../names.js";
 import { leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
-import { atomically, lockRow, type Procedure, procedure, readFreely, seekEach, seqs } from "./procedure.js";
+import {
+  atomically,
+  lockRow,
+  lockTarget,
+  type Procedure,
+  procedure,
+  readFreely,
+  seekEach,
+  seqs,
+} from "./procedure.js";
 import { columns } from "./rows.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -133,7 +142,7 @@ values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);
 
 ${readOperation(n)}`;
 
-const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockRow})
+const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockTarget})
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
 

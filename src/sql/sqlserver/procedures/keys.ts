@@ -8,6 +8,7 @@ import {
   indented,
   isFreeKey,
   lockRow,
+  lockTarget,
   type Procedure,
   procedure,
   readPast,
@@ -109,7 +110,7 @@ where s.seq = @seq;
 
 ${readClock}
 
-update ${n.state} with (${lockRow})
+update ${n.state} with (${lockTarget})
 set status = ${status.leased}, visible_at = @now, locked_until = ${addMs("@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
 where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
 
@@ -119,7 +120,7 @@ select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
 from ${n.state} s with (forceseek)
 where s.seq = @seq;
 
-update ${n.message} with (${lockRow})
+update ${n.message} with (${lockTarget})
 set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
 where seq = @seq;`;
 
@@ -143,7 +144,7 @@ where s.seq = @seq;
 
 ${readClock}
 
-update ${n.state} with (${lockRow})
+update ${n.state} with (${lockTarget})
 set ${set}
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
 where seq = @seq and ${also === "" ? held : `(${held} or ${also})`};`)}

@@ -3,7 +3,7 @@ import type { QueueNames } from "../../names.js";
 import { asBit, asInt, differs, endOfTime } from "../expressions.js";
 import { leavePartition } from "../partitions.js";
 import { findOrInsert, isKeyOf, keyIndex } from "./find-by-key.js";
-import { atomically, indented, lockRow, seekEach } from "./procedure.js";
+import { atomically, indented, lockRow, lockTarget, seekEach } from "./procedure.js";
 
 /** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
 const findKey = (n: QueueNames, hash: string, more = "") =>
@@ -35,7 +35,7 @@ ${atomically(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.has
 
 if @seq is not null
 begin
-  update ${n.message} with (${lockRow})
+  update ${n.message} with (${lockTarget})
   set hash = case when @old_status = ${status.done} then coalesce(hash, @hash) else coalesce(@hash, hash) end,
     last_seen_at = @now,
     deliveries = deliveries + 1,
@@ -62,11 +62,11 @@ ${atomically(`${findKey(n, "null", ", @keyed = s.keyed")}
 
 if @seq is not null
 begin
-  update ${n.message} with (${lockRow})
+  update ${n.message} with (${lockTarget})
   set last_seen_at = @now
   where seq = @seq;
 
-  update ${n.state} with (${lockRow})
+  update ${n.state} with (${lockTarget})
   set status = @status,
     owner = null,
     locked_until = null,

@@ -55,8 +55,10 @@ if @outermost = 1 commit transaction;`;
 export const readPast = "readpast, rowlock, readcommittedlock";
 export const skipLocked = `updlock, ${readPast}`;
 
+/** Hints of a table that is named behind UPDATE itself. SQL Server takes FORCESEEK and indexes in a FROM clause only (1069). */
+export const lockTarget = "updlock, rowlock, readcommittedlock";
 /** Locks a row that this transaction may change, or changes it. FORCESEEK: a scan would wait for every open transaction. */
-export const lockRow = "forceseek, updlock, rowlock, readcommittedlock";
+export const lockRow = `forceseek, ${lockTarget}`;
 
 /**
  * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
