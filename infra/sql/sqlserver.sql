@@ -1557,17 +1557,20 @@ begin
   );
 
   select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-      select top (1) w.first_seen_at
+      select w.first_seen_at
       from (
+        select top (1) b.seq
+        from (
       select a.partition_key, a.position, a.seq
       from [infra].[InboxPartitionQueue] a
       where not exists (select 1 from @left g where g.seq = a.seq)
       union all
       select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
     ) b
-      inner join [infra].[Inbox] w with (forceseek) on w.seq = b.seq
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
+        where b.partition_key = h.partition_key and b.position > h.position
+        order by b.position
+      ) f
+      inner join [infra].[Inbox] w with (forceseek) on w.seq = f.seq
     ) as waiting_since, m.source as source, m.message_id as message_id, m.topic as topic, s.status as status,
     cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
     s.visible_at as next_attempt_at, s.died_at as died_at
@@ -1582,13 +1585,15 @@ begin
     ) q
     group by q.partition_key
   ) h
-  inner join (
+  cross apply (
+    select b.seq from (
       select a.partition_key, a.position, a.seq
       from [infra].[InboxPartitionQueue] a
       where not exists (select 1 from @left g where g.seq = a.seq)
       union all
       select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-    ) q on q.partition_key = h.partition_key and q.position = h.position
+    ) b where b.partition_key = h.partition_key and b.position = h.position
+  ) q
   inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq
   inner join [infra].[Inbox] m with (forceseek) on m.seq = q.seq
   where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
@@ -4125,17 +4130,20 @@ begin
   );
 
   select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-      select top (1) w.created_at
+      select w.created_at
       from (
+        select top (1) b.seq
+        from (
       select a.partition_key, a.position, a.seq
       from [infra].[OutboxPartitionQueue] a
       where not exists (select 1 from @left g where g.seq = a.seq)
       union all
       select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
     ) b
-      inner join [infra].[Outbox] w with (forceseek) on w.seq = b.seq
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
+        where b.partition_key = h.partition_key and b.position > h.position
+        order by b.position
+      ) f
+      inner join [infra].[Outbox] w with (forceseek) on w.seq = f.seq
     ) as waiting_since, m.id as id, m.topic as topic, s.status as status,
     cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
     s.visible_at as next_attempt_at, s.died_at as died_at
@@ -4150,13 +4158,15 @@ begin
     ) q
     group by q.partition_key
   ) h
-  inner join (
+  cross apply (
+    select b.seq from (
       select a.partition_key, a.position, a.seq
       from [infra].[OutboxPartitionQueue] a
       where not exists (select 1 from @left g where g.seq = a.seq)
       union all
       select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
-    ) q on q.partition_key = h.partition_key and q.position = h.position
+    ) b where b.partition_key = h.partition_key and b.position = h.position
+  ) q
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq
   inner join [infra].[Outbox] m with (forceseek) on m.seq = q.seq
   where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))

@@ -60,11 +60,14 @@ const diedBefore = (n: QueueNames) =>
 const blockedPartitions = (n: QueueNames) => `${declareMoves(n)}
 
 select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select top (1) w.${bornAt(n)}
-    from ${movedQueue(n)} b
-    inner join ${n.message} w with (forceseek) on w.seq = b.seq
-    where b.partition_key = h.partition_key and b.position > h.position
-    order by b.position
+    select w.${bornAt(n)}
+    from (
+      select top (1) b.seq
+      from ${movedQueue(n)} b
+      where b.partition_key = h.partition_key and b.position > h.position
+      order by b.position
+    ) f
+    inner join ${n.message} w with (forceseek) on w.seq = f.seq
   ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic as topic, s.status as status,
   ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
   s.visible_at as next_attempt_at, s.died_at as died_at
@@ -73,7 +76,9 @@ from (
   from ${movedQueue(n)} q
   group by q.partition_key
 ) h
-inner join ${movedQueue(n)} q on q.partition_key = h.partition_key and q.position = h.position
+cross apply (
+  select b.seq from ${movedQueue(n)} b where b.partition_key = h.partition_key and b.position = h.position
+) q
 inner join ${n.state} s with (forceseek) on s.seq = q.seq
 inner join ${n.message} m with (forceseek) on m.seq = q.seq
 where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
