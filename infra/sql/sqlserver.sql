@@ -1,7 +1,8 @@
 -- sqlserver: the oncebox schema. Made by npm run render:sql; do not edit.
 
 set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
-set numeric_roundabort off
+set numeric_roundabort off;
+set xact_abort on
 go
 
 if schema_id(N'infra') is null
@@ -34,155 +35,157 @@ if object_id(N'[infra].[oncebox_operations]', N'U') is null
   )
 go
 
-create table [infra].[Inbox] (
-  seq bigint identity(1, 1) not null,
-  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  hash varbinary(max) null,
-  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  first_seen_at datetime2(3) not null,
-  last_seen_at datetime2(3) not null,
-  deliveries int not null constraint [Inbox_Deliveries] default 1,
-  -- the hash of the last delivery differs from the one before it
-  content_changed bit not null constraint [Inbox_ContentChanged] default 0,
-  constraint [Inbox_PK] primary key clustered (seq),
-  constraint [Inbox_Key] unique nonclustered (source, message_id)
+if not exists (
+  select 1 from [infra].[oncebox_migrations] where queue = N'inbox:Inbox' and number = 1
 )
+begin
+  begin transaction;
+
+  create table [infra].[Inbox] (
+    seq bigint identity(1, 1) not null,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    hash varbinary(max) null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null,
+    last_seen_at datetime2(3) not null,
+    deliveries int not null constraint [Inbox_Deliveries] default 1,
+    -- the hash of the last delivery differs from the one before it
+    content_changed bit not null constraint [Inbox_ContentChanged] default 0,
+    constraint [Inbox_PK] primary key clustered (seq),
+    constraint [Inbox_Key] unique nonclustered (source, message_id)
+  );
+
+  create table [infra].[InboxState] (
+    seq bigint not null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    expires_at datetime2(3) null,
+    processed_at datetime2(3) null,
+    owner uniqueidentifier null,
+    attempt int not null constraint [InboxState_Attempt] default 0,
+    status tinyint not null,
+    crashes int not null constraint [InboxState_Crashes] default 0,
+    -- 1 for a message with a partition key, else null
+    keyed bit null,
+    processed_by nvarchar(100) null,
+    -- not of a done message: there it is processed_at
+    last_attempt_at datetime2(3) null,
+    -- of a dead message
+    died_at datetime2(3) null,
+    -- the same for errors that differ in ids and numbers only
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    last_error nvarchar(max) null,
+    -- the control that has parked the message, or whose limit it has passed
+    parked_by bigint null,
+    constraint [InboxState_PK] primary key clustered (seq)
+  );
+
+  create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1;
+
+  create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
+
+  create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
+
+  create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6;
+
+  create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
+
+  create table [infra].[InboxPartitionQueue] (
+    position bigint identity(1, 1) not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    seq bigint not null,
+    constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
+    constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
+  );
+
+  create table [infra].[InboxPartitionChanges] (
+    number bigint identity(1, 1) not null,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- 0 joins, 1 leaves, 2 the head is to be checked
+    change tinyint not null,
+    constraint [InboxPartitionChanges_PK] primary key clustered (number)
+  );
+
+  create table [infra].[InboxAttempts] (
+    seq bigint not null,
+    number bigint identity(1, 1) not null,
+    attempt int not null,
+    ended_at datetime2(3) not null,
+    worker uniqueidentifier null,
+    error nvarchar(max) null,
+    constraint [InboxAttempts_PK] primary key clustered (seq, number)
+  );
+
+  create table [infra].[InboxArchive] (
+    seq bigint not null,
+    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    enqueued_at datetime2(3) not null,
+    attempt int not null,
+    last_error nvarchar(max) null,
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    -- the failed attempts, as JSON
+    attempts nvarchar(max) not null,
+    died_at datetime2(3) not null,
+    archived_at datetime2(3) not null,
+    archived_by nvarchar(255) not null,
+    constraint [InboxArchive_PK] primary key clustered (seq)
+  );
+
+  create index [Inbox_Correlation] on [infra].[Inbox] (correlation_id, seq) where correlation_id is not null;
+
+  create table [infra].[InboxControls] (
+    id bigint identity(1, 1) not null,
+    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+    -- the topic or source; empty for the whole queue
+    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    paused bit not null,
+    per_second float null,
+    -- how many messages the limit lets pass, as of refilled_at
+    tokens float not null constraint [InboxControls_Tokens] default 1,
+    refilled_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    changed_at datetime2(3) not null,
+    constraint [InboxControls_PK] primary key clustered (id),
+    constraint [InboxControls_Key] unique nonclustered (scope, name)
+  );
+
+  create index [Inbox_Parked] on [infra].[InboxState] (parked_by, visible_at, seq) where status = 7;
+
+  alter table [infra].[Inbox] set (lock_escalation = disable);
+
+  alter table [infra].[InboxState] set (lock_escalation = disable);
+
+  alter table [infra].[InboxPartitionQueue] set (lock_escalation = disable);
+
+  alter table [infra].[InboxPartitionChanges] set (lock_escalation = disable);
+
+  alter table [infra].[InboxAttempts] set (lock_escalation = disable);
+
+  alter table [infra].[InboxArchive] set (lock_escalation = disable);
+
+  alter table [infra].[InboxControls] set (lock_escalation = disable);
+
+  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox');
+
+  commit transaction;
+end
 go
 
-create table [infra].[InboxState] (
-  seq bigint not null,
-  visible_at datetime2(3) not null,
-  locked_until datetime2(3) null,
-  expires_at datetime2(3) null,
-  processed_at datetime2(3) null,
-  owner uniqueidentifier null,
-  attempt int not null constraint [InboxState_Attempt] default 0,
-  status tinyint not null,
-  crashes int not null constraint [InboxState_Crashes] default 0,
-  -- 1 for a message with a partition key, else null
-  keyed bit null,
-  processed_by nvarchar(100) null,
-  -- not of a done message: there it is processed_at
-  last_attempt_at datetime2(3) null,
-  -- of a dead message
-  died_at datetime2(3) null,
-  -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  last_error nvarchar(max) null,
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint null,
-  constraint [InboxState_PK] primary key clustered (seq)
-)
-go
-
-create index [Inbox_Ready] on [infra].[InboxState] (visible_at, seq) where status = 1
-go
-
-create index [Inbox_Held] on [infra].[InboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
-go
-
-create index [Inbox_Dead] on [infra].[InboxState] (seq) include (expires_at, locked_until, error_group, died_at) where status = 4
-go
-
-create index [Inbox_Leased] on [infra].[InboxState] (visible_at, seq) include (locked_until) where status = 6
-go
-
-create index [Inbox_Expiry] on [infra].[InboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7)
-go
-
-create table [infra].[InboxPartitionLock] (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  lock_kind tinyint not null,
-  constraint [InboxPartitionLock_PK] primary key clustered (partition_key, lock_kind)
-)
-go
-
-create table [infra].[InboxPartitionQueue] (
-  position bigint identity(1, 1) not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  seq bigint not null,
-  constraint [InboxPartitionQueue_PK] primary key clustered (partition_key, position),
-  constraint [InboxPartitionQueue_Seq] unique nonclustered (seq)
-)
-go
-
-create table [infra].[InboxPendingArrivals] (
-  number bigint identity(1, 1) not null,
-  seq bigint not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  constraint [InboxPendingArrivals_PK] primary key clustered (number),
-  constraint [InboxPendingArrivals_Seq] unique nonclustered (seq)
-)
-go
-
-create table [infra].[InboxAttempts] (
-  seq bigint not null,
-  number bigint identity(1, 1) not null,
-  attempt int not null,
-  ended_at datetime2(3) not null,
-  worker uniqueidentifier null,
-  error nvarchar(max) null,
-  constraint [InboxAttempts_PK] primary key clustered (seq, number)
-)
-go
-
-create table [infra].[InboxArchive] (
-  seq bigint not null,
-  source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  headers nvarchar(max) null,
-  enqueued_at datetime2(3) not null,
-  attempt int not null,
-  last_error nvarchar(max) null,
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  -- the failed attempts, as JSON
-  attempts nvarchar(max) not null,
-  died_at datetime2(3) not null,
-  archived_at datetime2(3) not null,
-  archived_by nvarchar(255) not null,
-  constraint [InboxArchive_PK] primary key clustered (seq)
-)
-go
-
-create index [Inbox_Correlation] on [infra].[Inbox] (correlation_id, seq) where correlation_id is not null
-go
-
-create table [infra].[InboxControls] (
-  id bigint identity(1, 1) not null,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  -- the topic or source; empty for the whole queue
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  -- how many messages the limit lets pass, as of refilled_at
-  tokens float not null constraint [InboxControls_Tokens] default 1,
-  refilled_at datetime2(3) not null,
-  who nvarchar(255) not null,
-  changed_at datetime2(3) not null,
-  constraint [InboxControls_PK] primary key clustered (id),
-  constraint [InboxControls_Key] unique nonclustered (scope, name)
-)
-go
-
-create index [Inbox_Parked] on [infra].[InboxState] (parked_by, visible_at, seq) where status = 7
-go
-
-insert into [infra].[oncebox_migrations] (queue, number, name) values (N'inbox:Inbox', 1, N'inbox')
-go
-
-if object_id(N'[infra].[InboxMessages]', N'V') is null
-  exec(N'create view [infra].[InboxMessages] as
+create or alter view [infra].[InboxMessages] as
 select
   m.source as Source,
   m.message_id as MessageId,
@@ -192,10 +195,10 @@ select
   m.first_seen_at as FirstSeenUtc,
   m.last_seen_at as LastSeenUtc,
   case
-    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then ''Seen''
-    when s.status = 3 then ''Done''
-    when s.status = 4 then ''Dead''
-    else ''Processing''
+    when (s.status = 0 or (s.status = 6 and s.locked_until is null)) then 'Seen'
+    when s.status = 3 then 'Done'
+    when s.status = 4 then 'Dead'
+    else 'Processing'
   end as Status,
   s.locked_until as LockedUntil,
   s.owner as OwnerToken,
@@ -210,14 +213,10 @@ select
   m.partition_key as PartitionKey,
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt
 from [infra].[Inbox] m
-inner join [infra].[InboxState] s on s.seq = m.seq')
+inner join [infra].[InboxState] s on s.seq = m.seq
 go
 
-drop function if exists [infra].[Inbox_AbandonedFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
+create or alter function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -233,25 +232,10 @@ cross apply openjson(a.value) with (
   error nvarchar(max),
   error_group varchar(16),
   attempts int
-) i')
-else
-  exec(N'create function [infra].[Inbox_AbandonedFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
-  cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
-  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
-  cast(json_extract_path_text(cast(i.value as json), ''error_group'') as varchar(16)) collate Latin1_General_100_BIN2 as error_group,
-  cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
-from openjson(@items) i')
+) i
 go
 
-drop function if exists [infra].[Inbox_KeysFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
+create or alter function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -261,22 +245,10 @@ from openjson(@items) a
 cross apply openjson(a.value) with (
   source nvarchar(255),
   message_id nvarchar(255)
-) i')
-else
-  exec(N'create function [infra].[Inbox_KeysFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
-  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id
-from openjson(@items) i')
+) i
 go
 
-drop function if exists [infra].[Inbox_MessagesFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
+create or alter function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -288,6 +260,7 @@ return select cast(a.[key] as int) as position,
   i.headers as headers,
   i.due_at as due_at,
   i.expires_at as expires_at,
+  i.partition_key collate Latin1_General_100_BIN2 as partition_key,
   convert(varbinary(max), i.hash, 2) as hash
 from openjson(@items) a
 cross apply openjson(a.value) with (
@@ -299,79 +272,12 @@ cross apply openjson(a.value) with (
   headers nvarchar(max),
   due_at datetime2(3),
   expires_at datetime2(3),
+  partition_key nvarchar(255),
   hash nvarchar(max)
-) i')
-else
-  exec(N'create function [infra].[Inbox_MessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
-  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id,
-  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
-  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
-  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
-  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
-  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
-  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
-  cast(decode(json_extract_path_text(cast(i.value as json), ''hash''), ''hex'') as varbinary(max)) as hash
-from openjson(@items) i')
+) i
 go
 
-drop function if exists [infra].[Inbox_KeyedMessagesFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Inbox_KeyedMessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(a.[key] as int) as position,
-  i.source collate Latin1_General_100_BIN2 as source,
-  i.message_id collate Latin1_General_100_BIN2 as message_id,
-  i.topic collate Latin1_General_100_BIN2 as topic,
-  i.payload as payload,
-  i.correlation_id as correlation_id,
-  i.headers as headers,
-  i.due_at as due_at,
-  i.expires_at as expires_at,
-  convert(varbinary(max), i.hash, 2) as hash,
-  i.partition_key collate Latin1_General_100_BIN2 as partition_key
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  source nvarchar(255),
-  message_id nvarchar(255),
-  topic nvarchar(255),
-  payload nvarchar(max),
-  correlation_id nvarchar(255),
-  headers nvarchar(max),
-  due_at datetime2(3),
-  expires_at datetime2(3),
-  hash nvarchar(max),
-  partition_key nvarchar(255)
-) i')
-else
-  exec(N'create function [infra].[Inbox_KeyedMessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''source'') as nvarchar(255)) collate Latin1_General_100_BIN2 as source,
-  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as nvarchar(255)) collate Latin1_General_100_BIN2 as message_id,
-  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
-  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
-  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
-  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
-  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
-  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
-  cast(decode(json_extract_path_text(cast(i.value as json), ''hash''), ''hex'') as varbinary(max)) as hash,
-  cast(json_extract_path_text(cast(i.value as json), ''partition_key'') as nvarchar(255)) collate Latin1_General_100_BIN2 as partition_key
-from openjson(@items) i')
-go
-
-if object_id(N'[infra].[Inbox_Claim]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Claim] as return 0')
-go
-
-alter procedure [infra].[Inbox_Claim]
+create or alter procedure [infra].[Inbox_Claim]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @lease_ms float,
@@ -388,7 +294,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  if exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1)
+  if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
   begin
     select cast(null as bigint) as seq, 'paused' as verdict;
     return;
@@ -401,6 +307,13 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @picked table (
+    seq bigint not null,
+    status tinyint not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    primary key (seq, status)
+  );
   declare @claimed table (
     seq bigint not null primary key,
     attempt int not null,
@@ -409,175 +322,119 @@ begin
     locked_until datetime2(3) null,
     owner uniqueidentifier null,
     crashes int not null,
-    status tinyint not null
+    status tinyint not null,
+    keyed bit null
   );
-  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @verdict varchar(10) = 'claimed';
 
-  if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_EnqueueArrivals];
+  if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @lost (seq, ended_at, worker)
-  select top (@limit) r.seq, r.locked_until, r.owner
-  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
-  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
-
   -- a message with two crashes is claimed alone
-  if exists (
-    select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
-    where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
-  )
-    update [infra].[InboxState]
-    set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-      attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-      crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-      owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-      locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-      last_error = case
-        when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-        when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-        else [InboxState].last_error
-      end,
-      error_group = case
-        when [InboxState].expires_at <= @now then '0364ffd2687495ed'
-        when [InboxState].locked_until is not null then '95af8e5501557ab4'
-        else [InboxState].error_group
-      end,
-      died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-    from (
-      select top (1) r.seq
-      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
-      order by r.visible_at, r.seq
-    ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
-    option (loop join, force order);
+  insert into @picked (seq, status, locked_until, owner)
+  select top (1) r.seq, r.status, r.locked_until, r.owner
+  from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+  order by r.visible_at, r.seq;
 
-  if not exists (select 1 from @claimed)
+  if @@rowcount = 0
   begin
     -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-    update [infra].[InboxState]
-    set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-      attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-      crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-      owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-      locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-      last_error = case
-        when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-        when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-        else [InboxState].last_error
-      end,
-      error_group = case
-        when [InboxState].expires_at <= @now then '0364ffd2687495ed'
-        when [InboxState].locked_until is not null then '95af8e5501557ab4'
-        else [InboxState].error_group
-      end,
-      died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-    from (
-      select top (@limit) r.seq
-      from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.visible_at <= @now
-      order by r.visible_at, r.seq
-    ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [InboxState].seq = p.seq and [InboxState].status = 2 and [InboxState].visible_at <= @now
-    option (loop join, force order);
+    insert into @picked (seq, status, locked_until, owner)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
+    order by r.visible_at, r.seq;
 
     set @limit = @limit - @@rowcount;
 
     if @limit > 0
-      update [infra].[InboxState]
-      set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-        attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
-        crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
-        owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-        locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-        visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-        last_error = case
-          when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-          when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-          else [InboxState].last_error
-        end,
-        error_group = case
-          when [InboxState].expires_at <= @now then '0364ffd2687495ed'
-          when [InboxState].locked_until is not null then '95af8e5501557ab4'
-          else [InboxState].error_group
-        end,
-        died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
-      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-      from (
-        select top (@limit) r.seq
-        from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-        where r.status = 1 and r.visible_at <= @now
-        order by r.visible_at, r.seq
-      ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-      where [InboxState].seq = p.seq and [InboxState].status = 1 and [InboxState].visible_at <= @now
-      option (loop join, force order);
+      insert into @picked (seq, status, locked_until, owner)
+      select top (@limit) r.seq, r.status, r.locked_until, r.owner
+      from [infra].[InboxState] r with (index([Inbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
+      order by r.visible_at, r.seq;
   end
 
-  if exists (select 1 from @lost)
+  -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+  update [infra].[InboxState]
+  set status = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end,
+    crashes = [InboxState].crashes + case when [InboxState].locked_until is not null then 1 else 0 end,
+    owner = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+    locked_until = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + case when [InboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+    last_error = case
+      when [InboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+      when [InboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+      else [InboxState].last_error
+    end,
+    error_group = case
+      when [InboxState].expires_at <= @now then '0364ffd2687495ed'
+      when [InboxState].locked_until is not null then '95af8e5501557ab4'
+      else [InboxState].error_group
+    end,
+    died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end
+  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+  from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [InboxState].seq = p.seq and [InboxState].status = p.status and [InboxState].visible_at <= @now
+  option (loop join, force order);
+
+  if exists (select 1 from @picked p where p.locked_until is not null)
   begin
     insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @lost l
-    inner join @claimed c on c.seq = l.seq;
+    select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @picked p
+    inner join @claimed c on c.seq = p.seq
+    where p.locked_until is not null;
 
     delete from [infra].[InboxAttempts]
-    from @lost c, [infra].[InboxAttempts] with (rowlock)
+    from @claimed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
     where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
       select min(k.number)
-      from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+      from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
     )
     option (loop join, force order);
   end
 
-  if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
-
-  if @outermost = 1 commit transaction;
+  if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @claimed c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if exists (select 1 from [infra].[InboxControls] k) set @verdict = 'controlled';
 
+  -- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
+  -- messages and not ended yet, because it would have locked their states first.
   if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  begin
     select cast(null as bigint) as seq, @verdict as verdict;
-    return;
-  end
-
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+  else
+    select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries,
-    case
-      when c.status = 2 then @verdict
-      when c.expires_at <= @now then 'expired'
-      else 'exhausted'
-    end as verdict
-  from @claimed c
-  inner join [infra].[InboxState] s on s.seq = c.seq
-  inner join [infra].[Inbox] m on m.seq = c.seq
-  order by c.seq
-  option (loop join, force order);
+      case
+        when c.status = 2 then @verdict
+        when c.expires_at <= @now then 'expired'
+        else 'exhausted'
+      end as verdict
+    from @claimed c
+    inner join [infra].[InboxState] s with (forceseek) on s.seq = c.seq
+    inner join [infra].[Inbox] m with (forceseek) on m.seq = c.seq
+    order by c.seq
+    option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Inbox_Ack]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Ack] as return 0')
-go
-
-alter procedure [infra].[Inbox_Ack]
+create or alter procedure [infra].[Inbox_Ack]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -596,16 +453,18 @@ begin
   update [infra].[InboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
   if exists (select 1 from @changed c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -613,11 +472,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Abandon]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Abandon] as return 0')
-go
-
-alter procedure [infra].[Inbox_Abandon]
+create or alter procedure [infra].[Inbox_Abandon]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -656,7 +511,7 @@ begin
     last_attempt_at = case when i.attempts = 0 then [InboxState].last_attempt_at else @now end,
     died_at = case when i.attempts is null and [InboxState].attempt + 1 >= @max_attempts then @now else [InboxState].died_at end
   output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-  from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (rowlock)
+  from [infra].[Inbox_AbandonedFromJson](@items) i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
@@ -667,19 +522,21 @@ begin
   where i.attempts is null;
 
   delete from [infra].[InboxAttempts]
-  from @changed c, [infra].[InboxAttempts] with (rowlock)
+  from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
     select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
   )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -687,11 +544,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Fail]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Fail] as return 0')
-go
-
-alter procedure [infra].[Inbox_Fail]
+create or alter procedure [infra].[Inbox_Fail]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -713,7 +566,7 @@ begin
   set status = 4, attempt = [InboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
     error_group = @error_group, last_attempt_at = @now, died_at = @now
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
@@ -722,19 +575,21 @@ begin
   from @changed c;
 
   delete from [infra].[InboxAttempts]
-  from @changed c, [infra].[InboxAttempts] with (rowlock)
+  from @changed c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
     select min(k.number)
-    from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
   )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -742,11 +597,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Release]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Release] as return 0')
-go
-
-alter procedure [infra].[Inbox_Release]
+create or alter procedure [infra].[Inbox_Release]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max)
@@ -761,7 +612,7 @@ begin
   update [infra].[InboxState]
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner
   option (loop join, force order);
 
@@ -769,11 +620,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Renew]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Renew] as return 0')
-go
-
-alter procedure [infra].[Inbox_Renew]
+create or alter procedure [infra].[Inbox_Renew]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -801,7 +648,7 @@ begin
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([InboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([InboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([InboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
@@ -809,11 +656,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Reap]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Reap] as return 0')
-go
-
-alter procedure [infra].[Inbox_Reap]
+create or alter procedure [infra].[Inbox_Reap]
   @now datetime2(3) = null,
   @limit int,
   @max_attempts int,
@@ -824,18 +667,38 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
-  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
-  declare @leaving_queue table (seq bigint not null primary key);
+  declare @picked table (
+    seq bigint not null,
+    status tinyint not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    primary key (seq, status)
+  );
+  declare @reaped table (
+    seq bigint not null primary key,
+    status tinyint not null,
+    expires_at datetime2(3) null,
+    attempt int not null,
+    keyed bit null
+  );
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @lost (seq, ended_at, worker)
-  select top (@limit) r.seq, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner
   from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.locked_until < @now
+  where r.status = 2 and r.locked_until < @now and r.attempt >= 0
   order by r.visible_at, r.seq;
+
+  set @limit = @limit - @@rowcount;
+
+  if @limit > 0
+    insert into @picked (seq, status, locked_until, owner)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    from [infra].[InboxState] r with (index([Inbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
+    where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+    order by r.expires_at;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[InboxState]
@@ -849,63 +712,49 @@ begin
     last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
     died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end,
     parked_by = null
-  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
-  into @reaped (seq, status, expires_at, attempt)
-  from (
-    select top (@limit) u.seq
-    from (
-      select o.seq
-      from (
-        select top (@limit) r.seq
-        from [infra].[InboxState] r with (index([Inbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-        where r.status = 2 and r.locked_until < @now
-        order by r.visible_at, r.seq
-      ) o
-      union all
-      select o.seq
-      from (
-        select top (@limit) r.seq
-        from [infra].[InboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null
-        order by r.expires_at
-      ) o
-    ) u
-  ) p, [infra].[InboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [InboxState].seq = p.seq and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5, 7) and [InboxState].locked_until is null))
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
+  from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [InboxState].seq = p.seq and [InboxState].status = p.status and (([InboxState].status = 2 and [InboxState].locked_until < @now) or ([InboxState].expires_at <= @now and [InboxState].expires_at is not null and [InboxState].status in (1, 2, 5, 7) and [InboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @lost)
+  if exists (select 1 from @picked p where p.locked_until is not null)
   begin
     insert into [infra].[InboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @lost l
-    inner join @reaped c on c.seq = l.seq;
+    select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @picked p
+    inner join @reaped c on c.seq = p.seq
+    where p.locked_until is not null;
 
     delete from [infra].[InboxAttempts]
-    from @lost c, [infra].[InboxAttempts] with (rowlock)
+    from @reaped c, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
     where [InboxAttempts].seq = c.seq and [InboxAttempts].number < (
       select min(k.number)
-      from (select top (50) x.number from [infra].[InboxAttempts] x where x.seq = c.seq order by x.number desc) k
+      from (select top (50) x.number from [infra].[InboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
     )
     option (loop join, force order);
   end
 
-  -- also dead messages that are still in their partition queues because deadInPartition was "block"
-  if @blocks = 0
-    insert into @leaving_queue (seq)
-    select s.seq
-    from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
-    where s.status = 4 and s.keyed = 1
-      and exists (select 1 from [infra].[InboxPartitionQueue] q where q.seq = s.seq);
+  if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @reaped c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
-  if exists (select 1 from @leaving_queue c where 1 = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @leaving_queue c where 1 = 1;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+  if @blocks = 0 and exists (select 1 from [infra].[InboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select q.seq, q.partition_key, 1
+    from [infra].[InboxState] s with (index([Inbox_Dead]), readpast, rowlock, readcommittedlock)
+    inner join [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
+    where s.status = 4 and s.keyed = 1
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
+
+  if exists (select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Inbox_ApplyPartitionChanges];
 
   select r.seq as seq, m.source as source, m.message_id as message_id,
     case
@@ -914,15 +763,12 @@ begin
       else 'exhausted'
     end as verdict
   from @reaped r
-  inner join [infra].[Inbox] m on m.seq = r.seq;
+  inner join [infra].[Inbox] m with (forceseek) on m.seq = r.seq
+  option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_Purge]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Purge] as return 0')
-go
-
-alter procedure [infra].[Inbox_Purge]
+create or alter procedure [infra].[Inbox_Purge]
   @now datetime2(3) = null,
   @limit int,
   @retention_ms float,
@@ -937,11 +783,12 @@ begin
   declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
   declare @last_seq bigint, @more bit = 0;
   declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+  declare @old table (seq bigint not null primary key);
   declare @gone table (seq bigint not null primary key);
 
   insert into @scanned (seq, status, processed_at)
   select top (@limit) s.seq, s.status, s.processed_at
-  from [infra].[InboxState] s with (readpast, rowlock, readcommittedlock)
+  from [infra].[InboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
   where s.seq > @after_seq
   order by s.seq;
 
@@ -949,26 +796,34 @@ begin
 
   select @last_seq = max(w.seq) from @scanned w;
 
-  if not exists (select 1 from [infra].[Inbox] m where m.seq = @last_seq and m.first_seen_at < @before) set @more = 0;
+  if not exists (
+    select 1 from [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.first_seen_at < @before
+  ) set @more = 0;
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
+  insert into @old (seq)
+  select m.seq
+  from @scanned w
+  inner join [infra].[Inbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.status = 3 and w.processed_at < @before and s.status = 3 and m.last_seen_at < @before and (@source is null or m.source = @source)
+  option (loop join, force order);
+
   delete from [infra].[Inbox]
   output deleted.seq into @gone (seq)
-  from @scanned w, [infra].[Inbox] with (readpast, rowlock, readcommittedlock)
-  where [Inbox].seq = w.seq and w.status = 3 and w.processed_at < @before
-    and [Inbox].last_seen_at < @before
-    and (@source is null or [Inbox].source = @source)
+  from @old o, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [Inbox].seq = o.seq and [Inbox].last_seen_at < @before and (@source is null or [Inbox].source = @source)
   option (loop join, force order);
 
   delete from [infra].[InboxState]
-  from @gone g, [infra].[InboxState] with (rowlock)
+  from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[InboxAttempts]
-  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -978,11 +833,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Resolve]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Resolve] as return 0')
-go
-
-alter procedure [infra].[Inbox_Resolve]
+create or alter procedure [infra].[Inbox_Resolve]
   @items nvarchar(max)
 as
 begin
@@ -991,37 +842,34 @@ begin
 
   select m.seq as seq, m.source as source, m.message_id as message_id
   from [infra].[Inbox_KeysFromJson](@items) k
-  inner join [infra].[Inbox] m on m.source = k.source and m.message_id = k.message_id
+  inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek) on m.source = k.source and m.message_id = k.message_id
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_Get]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Get] as return 0')
-go
-
-alter procedure [infra].[Inbox_Get]
+create or alter procedure [infra].[Inbox_Get]
   @source nvarchar(255),
   @message_id nvarchar(255)
 as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
-  from [infra].[Inbox] m
-  inner join [infra].[InboxState] s on s.seq = m.seq
-  where m.source = @source and m.message_id = @message_id;
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
+  where m.source = @source and m.message_id = @message_id
+  option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_Attempts]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Attempts] as return 0')
-go
-
-alter procedure [infra].[Inbox_Attempts]
+create or alter procedure [infra].[Inbox_Attempts]
   @source nvarchar(255),
   @message_id nvarchar(255)
 as
@@ -1029,20 +877,20 @@ begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
-  from [infra].[Inbox] m
-  inner join [infra].[InboxAttempts] a on a.seq = m.seq
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
+  inner join [infra].[InboxAttempts] a with (forceseek) on a.seq = m.seq
   where m.source = @source and m.message_id = @message_id
   order by a.number
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_List]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_List] as return 0')
-go
-
-alter procedure [infra].[Inbox_List]
+create or alter procedure [infra].[Inbox_List]
   @now datetime2(3) = null,
   @status tinyint,
   @status_2 tinyint,
@@ -1064,6 +912,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
@@ -1083,11 +935,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Stats]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Stats] as return 0')
-go
-
-alter procedure [infra].[Inbox_Stats]
+create or alter procedure [infra].[Inbox_Stats]
   @now datetime2(3) = null
 as
 begin
@@ -1095,7 +943,11 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1) then 1 else 0 end;
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
+  declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
@@ -1106,37 +958,33 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_OldestDue]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_OldestDue] as return 0')
-go
-
-alter procedure [infra].[Inbox_OldestDue]
+create or alter procedure [infra].[Inbox_OldestDue]
   @now datetime2(3) = null
 as
 begin
   set nocount on;
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
   from (
     select min(s.visible_at) as visible_at
-    from [infra].[InboxState] s
+    from [infra].[InboxState] s with (index([Inbox_Ready]))
     where s.status = 1 and s.visible_at <= @now
     union all
     select min(s.visible_at) as visible_at
-    from [infra].[InboxState] s
+    from [infra].[InboxState] s with (index([Inbox_Held]))
     where s.status = 2 and s.visible_at <= @now
   ) d
-  where not exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1);
+  where not exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
 end
 go
 
-if object_id(N'[infra].[Inbox_Due]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Due] as return 0')
-go
-
-alter procedure [infra].[Inbox_Due]
+create or alter procedure [infra].[Inbox_Due]
   @now datetime2(3) = null
 as
 begin
@@ -1144,7 +992,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  if exists (select 1 from [infra].[InboxControls] c where c.scope = N'queue' and c.paused = 1) return 0;
+  if exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
   if exists (
     select 1 from [infra].[InboxState] r with (index([Inbox_Ready]), readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now
@@ -1153,22 +1001,24 @@ begin
     select 1 from [infra].[InboxState] r with (index([Inbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[InboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
   if exists (
-    select 1 from [infra].[InboxControls] c
+    select 1 from [infra].[InboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+    where c.change <> 1 or exists (
+      select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
+      where q.partition_key = c.partition_key and q.seq <> c.seq
+    )
+  ) return 1;
+  if exists (
+    select 1 from [infra].[InboxControls] c with (readpast, rowlock, readcommittedlock)
     where c.paused = 0 and exists (
-      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+      select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
     )
   ) return 1;
   return 0;
 end
 go
 
-if object_id(N'[infra].[Inbox_Replay]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Replay] as return 0')
-go
-
-alter procedure [infra].[Inbox_Replay]
+create or alter procedure [infra].[Inbox_Replay]
   @now datetime2(3) = null,
   @items nvarchar(max),
   @ttl_ms float
@@ -1188,47 +1038,18 @@ begin
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
     expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = i.seq and [InboxState].status = 4
   option (loop join, force order);
 
   if exists (select 1 from @changed c where c.keyed = 1)
-  begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 0
     from @changed c
-    inner join [infra].[Inbox] m on m.seq = c.seq
-    where c.keyed = 1 and m.partition_key is not null;
-
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
-
-    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
-
-    delete from [infra].[InboxPartitionLock]
-    from @rejoining_keys k, [infra].[InboxPartitionLock]
-    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
-
-    update [infra].[InboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[InboxState] with (rowlock)
-    where [InboxState].seq = b.seq;
-
-    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
-  end
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -1236,11 +1057,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_DeadGroups]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_DeadGroups] as return 0')
-go
-
-alter procedure [infra].[Inbox_DeadGroups]
+create or alter procedure [infra].[Inbox_DeadGroups]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -1255,6 +1072,10 @@ begin
   set nocount on;
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   declare @groups table (
     error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
@@ -1272,7 +1093,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Inbox] m
+      select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
@@ -1286,18 +1107,14 @@ begin
   select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
     s.last_error as last_error, m.source as source, m.message_id as message_id
   from @groups g
-  inner join [infra].[InboxState] s on s.seq = g.seq
-  inner join [infra].[Inbox] m on m.seq = g.seq
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = g.seq
+  inner join [infra].[Inbox] m with (forceseek) on m.seq = g.seq
   order by g.[count] desc, g.error_group
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_CountDead]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_CountDead] as return 0')
-go
-
-alter procedure [infra].[Inbox_CountDead]
+create or alter procedure [infra].[Inbox_CountDead]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -1312,6 +1129,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select count_big(*) as [count]
   from [infra].[InboxState] s with (index([Inbox_Dead]))
   where s.status = 4
@@ -1319,7 +1140,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Inbox] m
+      select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
@@ -1330,11 +1151,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_NextDead]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_NextDead] as return 0')
-go
-
-alter procedure [infra].[Inbox_NextDead]
+create or alter procedure [infra].[Inbox_NextDead]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -1351,6 +1168,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select top (@limit) s.seq as seq
   from [infra].[InboxState] s with (index([Inbox_Dead]))
   where s.seq > @after_seq and s.status = 4
@@ -1358,7 +1179,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Inbox] m
+      select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
@@ -1370,11 +1191,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Discard]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Discard] as return 0')
-go
-
-alter procedure [infra].[Inbox_Discard]
+create or alter procedure [infra].[Inbox_Discard]
   @items nvarchar(max)
 as
 begin
@@ -1389,30 +1206,32 @@ begin
   insert into @gone (seq, keyed)
   select m.seq, s.keyed
   from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Inbox] m with (updlock, rowlock) on m.seq = i.seq
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+  inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where s.status = 4
   option (loop join, force order);
 
   if exists (select 1 from @gone c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @gone c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   delete from [infra].[Inbox]
-  from @gone g, [infra].[Inbox] with (rowlock)
+  from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where [Inbox].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[InboxState]
-  from @gone g, [infra].[InboxState] with (rowlock)
+  from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[InboxAttempts]
-  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -1422,11 +1241,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Archive]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Archive] as return 0')
-go
-
-alter procedure [infra].[Inbox_Archive]
+create or alter procedure [infra].[Inbox_Archive]
   @now datetime2(3) = null,
   @items nvarchar(max),
   @who nvarchar(255)
@@ -1444,8 +1259,8 @@ begin
   insert into @gone (seq, keyed)
   select m.seq, s.keyed
   from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Inbox] m with (updlock, rowlock) on m.seq = i.seq
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
+  inner join [infra].[Inbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+  inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where s.status = 4
   option (loop join, force order);
 
@@ -1454,37 +1269,39 @@ begin
   select m.seq, m.source, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
     m.first_seen_at, s.attempt, s.last_error, s.error_group, coalesce((
       select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
-      from [infra].[InboxAttempts] a
+      from [infra].[InboxAttempts] a with (forceseek)
       where a.seq = g.seq
       order by a.number
       for json path, include_null_values
     ), N'[]'), s.died_at, @now, @who
   from @gone g
-  inner join [infra].[Inbox] m on m.seq = g.seq
-  inner join [infra].[InboxState] s on s.seq = g.seq
+  inner join [infra].[Inbox] m with (forceseek) on m.seq = g.seq
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = g.seq
   option (loop join, force order);
 
   if exists (select 1 from @gone c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @gone c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   update [infra].[Inbox]
   set payload = N'', headers = null
-  from @gone g, [infra].[Inbox] with (rowlock)
+  from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where [Inbox].seq = g.seq
   option (loop join, force order);
 
   update [infra].[InboxState]
   set status = 3, processed_at = @now, died_at = null
-  from @gone g, [infra].[InboxState] with (rowlock)
+  from @gone g, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[InboxAttempts]
-  from @gone g, [infra].[InboxAttempts] with (rowlock)
+  from @gone g, [infra].[InboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -1494,11 +1311,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_AddOperation]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_AddOperation] as return 0')
-go
-
-alter procedure [infra].[Inbox_AddOperation]
+create or alter procedure [infra].[Inbox_AddOperation]
   @now datetime2(3) = null,
   @id uniqueidentifier,
   @who nvarchar(255),
@@ -1519,11 +1332,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_LockOperation]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_LockOperation] as return 0')
-go
-
-alter procedure [infra].[Inbox_LockOperation]
+create or alter procedure [infra].[Inbox_LockOperation]
   @id uniqueidentifier
 as
 begin
@@ -1531,16 +1340,12 @@ begin
   set xact_abort on;
 
   select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
   where o.id = @id and o.queue = N'inbox:Inbox';
 end
 go
 
-if object_id(N'[infra].[Inbox_MoveOperation]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_MoveOperation] as return 0')
-go
-
-alter procedure [infra].[Inbox_MoveOperation]
+create or alter procedure [infra].[Inbox_MoveOperation]
   @now datetime2(3) = null,
   @id uniqueidentifier,
   @matched bigint,
@@ -1553,7 +1358,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  update [infra].[oncebox_operations] with (rowlock)
+  update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
   set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
   where id = @id;
 
@@ -1563,11 +1368,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Operations]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Operations] as return 0')
-go
-
-alter procedure [infra].[Inbox_Operations]
+create or alter procedure [infra].[Inbox_Operations]
   @limit int
 as
 begin
@@ -1581,11 +1382,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Backlog]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Backlog] as return 0')
-go
-
-alter procedure [infra].[Inbox_Backlog]
+create or alter procedure [infra].[Inbox_Backlog]
   @now datetime2(3) = null,
   @limit int
 as
@@ -1594,21 +1391,50 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   declare @count bigint = 0;
+  declare @left table (seq bigint not null primary key);
+  declare @joined table (
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    number bigint not null,
+    seq bigint not null,
+    primary key (partition_key, number)
+  );
+
+  insert into @left (seq)
+  select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
+
+  insert into @joined (partition_key, number, seq)
+  select c.partition_key, c.number, c.seq
+  from (
+    select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
+  ) l
+  inner join [infra].[InboxPartitionChanges] c on c.number = l.number
+  where c.change = 0 and (
+    exists (select 1 from @left g where g.seq = c.seq) or not exists (
+      select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
+    )
+  );
+
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Ready])) where s.status = 1) r;
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Held])) where s.status = 2) r;
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7) r;
-  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[InboxPartitionQueue] q inner join [infra].[InboxState] s on s.seq = q.seq where s.status = 5) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[InboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) q inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
 
   select @count as [count], @now as now;
 end
 go
 
-if object_id(N'[infra].[Inbox_EnqueuedBefore]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_EnqueuedBefore] as return 0')
-go
-
-alter procedure [infra].[Inbox_EnqueuedBefore]
+create or alter procedure [infra].[Inbox_EnqueuedBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -1617,6 +1443,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -1632,11 +1462,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_DoneBefore]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_DoneBefore] as return 0')
-go
-
-alter procedure [infra].[Inbox_DoneBefore]
+create or alter procedure [infra].[Inbox_DoneBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -1645,6 +1471,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -1661,11 +1491,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_DiedBefore]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_DiedBefore] as return 0')
-go
-
-alter procedure [infra].[Inbox_DiedBefore]
+create or alter procedure [infra].[Inbox_DiedBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -1674,6 +1500,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -1690,11 +1520,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_BlockedPartitions]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_BlockedPartitions] as return 0')
-go
-
-alter procedure [infra].[Inbox_BlockedPartitions]
+create or alter procedure [infra].[Inbox_BlockedPartitions]
   @now datetime2(3) = null,
   @limit int
 as
@@ -1703,34 +1529,80 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
+  declare @left table (seq bigint not null primary key);
+  declare @joined table (
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    number bigint not null,
+    seq bigint not null,
+    primary key (partition_key, number)
+  );
+
+  insert into @left (seq)
+  select distinct c.seq from [infra].[InboxPartitionChanges] c where c.change = 1;
+
+  insert into @joined (partition_key, number, seq)
+  select c.partition_key, c.number, c.seq
+  from (
+    select max(a.number) as number from [infra].[InboxPartitionChanges] a where a.change <> 2 group by a.seq
+  ) l
+  inner join [infra].[InboxPartitionChanges] c on c.number = l.number
+  where c.change = 0 and (
+    exists (select 1 from @left g where g.seq = c.seq) or not exists (
+      select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
+    )
+  );
+
   select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-      select top (1) w.first_seen_at
-      from [infra].[InboxPartitionQueue] b
-      inner join [infra].[Inbox] w on w.seq = b.seq
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
+      select w.first_seen_at
+      from (
+        select top (1) b.seq
+        from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[InboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) b
+        where b.partition_key = h.partition_key and b.position > h.position
+        order by b.position
+      ) f
+      inner join [infra].[Inbox] w with (forceseek) on w.seq = f.seq
     ) as waiting_since, m.source as source, m.message_id as message_id, m.topic as topic, s.status as status,
     cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
     s.visible_at as next_attempt_at, s.died_at as died_at
   from (
     select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-    from [infra].[InboxPartitionQueue] q
+    from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[InboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) q
     group by q.partition_key
   ) h
-  inner join [infra].[InboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
-  inner join [infra].[InboxState] s on s.seq = q.seq
-  inner join [infra].[Inbox] m on m.seq = q.seq
+  cross apply (
+    select b.seq from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[InboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) b where b.partition_key = h.partition_key and b.position = h.position
+  ) q
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = q.seq
+  inner join [infra].[Inbox] m with (forceseek) on m.seq = q.seq
   where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
   order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_ByCorrelation]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_ByCorrelation] as return 0')
-go
-
-alter procedure [infra].[Inbox_ByCorrelation]
+create or alter procedure [infra].[Inbox_ByCorrelation]
   @correlation_id nvarchar(255),
   @id uniqueidentifier,
   @limit int
@@ -1739,43 +1611,43 @@ begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   declare @found table (seq bigint not null primary key);
 
   insert into @found (seq)
   select top (@limit) m.seq
-  from [infra].[Inbox] m with (index([Inbox_Correlation]))
+  from [infra].[Inbox] m with (index([Inbox_Correlation]), forceseek)
   where m.correlation_id = @correlation_id and m.correlation_id is not null
   order by m.seq;
 
-  declare @source nvarchar(255) = (select min(m.source) from [infra].[Inbox] m);
+  declare @source nvarchar(255) = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key])));
   declare @sources int = 0;
   while @source is not null and @sources < 1000
   begin
     insert into @found (seq)
     select m.seq
-    from [infra].[Inbox] m
+    from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
     where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
-    set @source = (select min(m.source) from [infra].[Inbox] m where m.source > @source);
+    set @source = (select min(m.source) from [infra].[Inbox] m with (index([Inbox_Key]), forceseek) where m.source > @source);
     set @sources = @sources + 1;
   end
 
   select top (@limit) m.source as source, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
     s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-    m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a where a.seq = f.seq) as first_failed_at,
+    m.first_seen_at as enqueued_at, (select min(a.ended_at) from [infra].[InboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
     s.processed_at as processed_at, s.died_at as died_at
   from @found f
-  inner join [infra].[Inbox] m on m.seq = f.seq
-  inner join [infra].[InboxState] s on s.seq = f.seq
+  inner join [infra].[Inbox] m with (forceseek) on m.seq = f.seq
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = f.seq
   order by f.seq
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_ApplyControls]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_ApplyControls] as return 0')
-go
-
-alter procedure [infra].[Inbox_ApplyControls]
+create or alter procedure [infra].[Inbox_ApplyControls]
   @given_now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -1798,14 +1670,22 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
+  declare @owned table (seq bigint not null primary key, parked_by bigint null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
+  insert into @owned (seq, parked_by)
+  select s.seq, s.parked_by
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
+  where s.owner = @owner and s.status = 2
+  option (loop join, force order);
+
   insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
   select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-  from [infra].[InboxControls] c with (updlock, rowlock, index([InboxControls_PK]))
+  from [infra].[InboxControls] c with (index([InboxControls_PK]), updlock, rowlock, readcommittedlock)
   order by c.id;
 
   set @now = coalesce(@given_now, sysutcdatetime());
@@ -1816,12 +1696,11 @@ begin
     select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
         order by c.paused desc, c.id
       ) as control
-    from openjson(@items) with (seq bigint '$') i
-    inner join [infra].[InboxState] t on t.seq = i.seq
-    inner join [infra].[Inbox] m on m.seq = t.seq
+    from @owned o
+    inner join [infra].[Inbox] m with (forceseek) on m.seq = o.seq
   ) p
   where p.control is not null
   option (loop join, force order);
@@ -1829,7 +1708,7 @@ begin
   update [infra].[InboxState]
   set status = 7, parked_by = p.control, owner = null, locked_until = null,
     visible_at = case when [InboxState].attempt = 0 then p.due_at else @now end
-  from @parked p, [infra].[InboxState] with (rowlock)
+  from @parked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = p.seq and [InboxState].owner = @owner and [InboxState].status = 2
   option (loop join, force order);
 
@@ -1859,9 +1738,9 @@ begin
     from (
       select top (@most) r.seq
       from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 7 and r.parked_by = @id
+      where r.status = 7 and r.parked_by = @id and r.attempt >= 0
       order by r.visible_at, r.seq
-    ) p, [infra].[InboxState] with (rowlock)
+    ) p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
     where [InboxState].seq = p.seq and [InboxState].status = 7
     option (loop join, force order);
 
@@ -1871,41 +1750,38 @@ begin
     if @per_second is null
     begin
       set @returned = @returned + @count;
-      if exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked])) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
-      else delete from [infra].[InboxControls] where id = @id;
+      -- skips nothing: a message that is left without its control would stay parked
+      if exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+      else delete from [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
     end
     else
     begin
       set @tokens = @tokens - @count;
-      update [infra].[InboxControls] set tokens = @tokens, refilled_at = @now where id = @id;
+      update [infra].[InboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
       set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked])) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[InboxState] r with (index([Inbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
     end
   end
 
   update [infra].[InboxState]
   set parked_by = null
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = i.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].parked_by is not null
+  from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].parked_by is not null
+  option (loop join, force order);
+
+  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
+  from @owned o
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = o.seq
+  where s.owner = @owner and s.status = 2
   option (loop join, force order);
 
   if @outermost = 1 commit transaction;
-
-  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-  from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[InboxState] s on s.seq = i.seq
-  where s.owner = @owner and s.status = 2
-  option (loop join, force order);
 
   select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 end
 go
 
-if object_id(N'[infra].[Inbox_PutControl]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_PutControl] as return 0')
-go
-
-alter procedure [infra].[Inbox_PutControl]
+create or alter procedure [infra].[Inbox_PutControl]
   @now datetime2(3) = null,
   @scope nvarchar(10),
   @name nvarchar(255),
@@ -1921,7 +1797,7 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  update [infra].[InboxControls] with (updlock, serializable)
+  update [infra].[InboxControls] with (updlock, rowlock, serializable)
   set paused = coalesce(@paused, paused),
     per_second = coalesce(@per_second, per_second),
     who = @who,
@@ -1934,8 +1810,12 @@ begin
 
   if @outermost = 1 commit transaction;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[InboxControls] c
   where c.scope = @scope and c.name = @name
@@ -1943,11 +1823,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_EndControl]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_EndControl] as return 0')
-go
-
-alter procedure [infra].[Inbox_EndControl]
+create or alter procedure [infra].[Inbox_EndControl]
   @now datetime2(3) = null,
   @scope nvarchar(10),
   @name nvarchar(255),
@@ -1961,7 +1837,7 @@ begin
 
   declare @ended int;
 
-  update [infra].[InboxControls]
+  update [infra].[InboxControls] with (updlock, rowlock, readcommittedlock)
   set paused = case when @paused = 1 then 0 else paused end,
     per_second = case when @paused = 1 then per_second end,
     who = @who,
@@ -1970,8 +1846,12 @@ begin
 
   set @ended = @@rowcount;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[InboxControls] c
   where c.scope = @scope and c.name = @name and @ended = 1
@@ -1979,29 +1859,25 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Controls]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Controls] as return 0')
-go
-
-alter procedure [infra].[Inbox_Controls]
+create or alter procedure [infra].[Inbox_Controls]
 as
 begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[InboxState] s with (index([Inbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[InboxControls] c
   order by c.id;
 end
 go
 
-if object_id(N'[infra].[Inbox_EnqueueArrivals]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_EnqueueArrivals] as return 0')
-go
-
-alter procedure [infra].[Inbox_EnqueueArrivals]
+create or alter procedure [infra].[Inbox_ApplyPartitionChanges]
 as
 begin
   set nocount on;
@@ -2010,120 +1886,86 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  declare @upto bigint;
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-  declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @locked int, @upto bigint;
+  declare @changes table (
+    number bigint not null primary key,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    change tinyint not null,
+    unique (seq, number)
+  );
+  declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @free table (seq bigint not null primary key);
 
-  insert into @keys (partition_key)
-  select distinct a.partition_key
-  from (
-    select top (1000) r.partition_key
-    from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
-    order by r.number
-  ) a;
+  exec @locked = sp_getapplock @Resource = N'oncebox infra.Inbox partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
 
-  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 1
-  from @keys k
-  order by k.partition_key;
+  if @locked >= 0
+  begin
+    select @upto = max(r.number) from [infra].[InboxPartitionChanges] r with (readpast, rowlock, readcommittedlock);
 
-  delete from [infra].[InboxPartitionLock]
-  from @keys k, [infra].[InboxPartitionLock]
-  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 1;
+    delete from [infra].[InboxPartitionChanges]
+    output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
+    from (
+      select top (1000) r.number
+      from [infra].[InboxPartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
+      where r.number <= @upto
+      order by r.number
+    ) p, [infra].[InboxPartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+    where [InboxPartitionChanges].number = p.number
+    option (loop join, force order);
 
-  select @upto = max(r.number) from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock);
+    delete from [infra].[InboxPartitionQueue]
+    from @changes c, [infra].[InboxPartitionQueue] with (index([InboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
+    where c.change = 1 and [InboxPartitionQueue].seq = c.seq
+    option (loop join, force order);
 
-  delete from [infra].[InboxPendingArrivals]
-  output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
-  from (
-    select top (1000) r.number
-    from [infra].[InboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
-    inner join @keys k on k.partition_key = r.partition_key
-    where r.number <= @upto
-    order by r.number
-  ) p, [infra].[InboxPendingArrivals] with (rowlock)
-  where [InboxPendingArrivals].number = p.number;
+    -- the last change of a message decides; a dead message that kept its position and was replayed still has it
+    insert into [infra].[InboxPartitionQueue] (partition_key, seq)
+    select c.partition_key, c.seq
+    from @changes c
+    where c.change = 0
+      and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
+      and not exists (
+        select 1 from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_Seq]), forceseek, readcommittedlock)
+        where q.seq = c.seq
+      )
+    order by c.number
+    option (loop join, force order);
 
-  insert into [infra].[InboxPartitionQueue] (partition_key, seq)
-  select a.partition_key, a.seq
-  from @arrivals a
-  inner join [infra].[InboxState] s on s.seq = a.seq
-  where s.status <> 3 -- marked by hand before it joined its partition queue
-    and not exists (select 1 from [infra].[InboxPartitionQueue] q where q.seq = a.seq) -- a dead message that kept its position and was replayed
-  order by a.number;
+    insert into @heads (seq, partition_key)
+    select h.seq, k.partition_key
+    from (select distinct c.partition_key from @changes c) k
+    cross apply (
+      select top (1) q.seq
+      from [infra].[InboxPartitionQueue] q with (index([InboxPartitionQueue_PK]), forceseek, readcommittedlock)
+      where q.partition_key = k.partition_key
+      order by q.position
+    ) h
+    option (loop join, force order);
 
-  update [infra].[InboxState]
-  set status = 1
-  from (
-    select min(q.position) as position
-    from @keys k
-    inner join [infra].[InboxPartitionQueue] q on q.partition_key = k.partition_key
-    group by k.partition_key
-  ) h, [infra].[InboxPartitionQueue] f, [infra].[InboxState] with (rowlock)
-  where f.position = h.position and [InboxState].seq = f.seq and [InboxState].status = 5;
+    insert into @free (seq)
+    select s.seq
+    from @heads h
+    inner join [infra].[InboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq
+    option (loop join, force order);
 
-  if @outermost = 1 commit transaction;
-end
-go
+    update [infra].[InboxState]
+    set status = 1
+    from @free f, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    where [InboxState].seq = f.seq and [InboxState].status = 5
+    option (loop join, force order);
 
-if object_id(N'[infra].[Inbox_LeavePartition]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_LeavePartition] as return 0')
-go
-
-alter procedure [infra].[Inbox_LeavePartition]
-  @items nvarchar(max)
-as
-begin
-  set nocount on;
-  set xact_abort on;
-
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
-
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-  insert into @keys (partition_key)
-  select distinct m.partition_key
-  from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Inbox] m on m.seq = i.seq
-  where m.partition_key is not null;
-
-  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 1
-  from @keys k
-  order by k.partition_key;
-
-  delete from [infra].[InboxPartitionLock]
-  from @keys k, [infra].[InboxPartitionLock]
-  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 1;
-
-  delete from [infra].[InboxPartitionQueue]
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxPartitionQueue] with (rowlock)
-  where [InboxPartitionQueue].seq = i.seq;
-
-  delete from [infra].[InboxPendingArrivals]
-  from openjson(@items) with (seq bigint '$') i, [infra].[InboxPendingArrivals] with (rowlock)
-  where [InboxPendingArrivals].seq = i.seq;
-
-  update [infra].[InboxState]
-  set status = 1
-  from (
-    select min(q.position) as position
-    from @keys k
-    inner join [infra].[InboxPartitionQueue] q on q.partition_key = k.partition_key
-    group by k.partition_key
-  ) h, [infra].[InboxPartitionQueue] f, [infra].[InboxState] with (rowlock)
-  where f.position = h.position and [InboxState].seq = f.seq and [InboxState].status = 5;
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select h.seq, h.partition_key, 2
+    from @heads h
+    where not exists (select 1 from @free f where f.seq = h.seq);
+  end
 
   if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Inbox_TryBegin]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_TryBegin] as return 0')
-go
-
-alter procedure [infra].[Inbox_TryBegin]
+create or alter procedure [infra].[Inbox_TryBegin]
   @given_now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -2142,11 +1984,11 @@ begin
 
   while @seq is null
   begin
-    if @outermost = 1 begin transaction;
+    if @outermost = 1 and @@trancount = 0 begin transaction;
 
     -- a column that is not in the index: the lookup locks the row, too
     select @seq = m.seq, @first_seen_at = m.first_seen_at
-    from [infra].[Inbox] m with (index([Inbox_Key]), updlock, rowlock)
+    from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
     where m.source = @source and m.message_id = @message_id;
 
     if @seq is null
@@ -2154,18 +1996,22 @@ begin
       set @now = coalesce(@given_now, sysutcdatetime());
 
       begin try
+        if @outermost = 0 set xact_abort off;
+
         insert into [infra].[Inbox] (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
         output inserted.seq into @added (seq)
         values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
       end try
       begin catch
         set @rounds = @rounds + 1;
-        if @outermost = 0 or @rounds = 10 or error_number() not in (2601, 2627)
+        if @rounds = 10 or error_number() not in (2601, 2627)
         begin;
           throw;
         end;
-        if @@trancount > 0 rollback transaction;
+        if @outermost = 1 and @@trancount > 0 rollback transaction;
       end catch;
+
+      set xact_abort on;
 
       select @seq = a.seq from @added a;
     end
@@ -2187,22 +2033,22 @@ begin
     declare @takes bit = 0;
 
     select @status = s.status
-    from [infra].[InboxState] s with (updlock, rowlock)
+    from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock)
     where s.seq = @seq;
 
     set @now = coalesce(@given_now, sysutcdatetime());
 
-    update [infra].[InboxState] with (rowlock)
+    update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
     set status = 6, visible_at = @now, locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now)), owner = @owner, attempt = attempt + 1
     where seq = @seq and (status = 0 or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now)));
 
     if @@rowcount = 1 set @takes = 1;
 
     select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
-    from [infra].[InboxState] s
+    from [infra].[InboxState] s with (forceseek)
     where s.seq = @seq;
 
-    update [infra].[Inbox] with (rowlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
     where seq = @seq;
   end
@@ -2213,11 +2059,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_RenewKey]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_RenewKey] as return 0')
-go
-
-alter procedure [infra].[Inbox_RenewKey]
+create or alter procedure [infra].[Inbox_RenewKey]
   @given_now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -2232,19 +2074,19 @@ begin
   declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
   select @seq = m.seq
-  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
   where m.source = @source and m.message_id = @message_id;
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   select @seq = s.seq
-  from [infra].[InboxState] s with (updlock, rowlock)
+  from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock)
   where s.seq = @seq;
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (rowlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set locked_until = dateadd(millisecond, cast(cast(round(@lease_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@lease_ms, 0) as bigint) / 86400000 as int), @now))
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
@@ -2255,11 +2097,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_FinishKey]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_FinishKey] as return 0')
-go
-
-alter procedure [infra].[Inbox_FinishKey]
+create or alter procedure [infra].[Inbox_FinishKey]
   @given_now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -2273,19 +2111,19 @@ begin
   declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
   select @seq = m.seq
-  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
   where m.source = @source and m.message_id = @message_id;
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   select @seq = s.seq
-  from [infra].[InboxState] s with (updlock, rowlock)
+  from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock)
   where s.seq = @seq;
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (rowlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set status = 3, owner = null, locked_until = null, processed_at = coalesce(processed_at, @now), processed_by = lower(convert(nvarchar(36), @owner))
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and (([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now) or ([InboxState].status = 3 and [InboxState].processed_by = lower(convert(nvarchar(36), @owner))));
@@ -2296,11 +2134,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_ReleaseKey]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_ReleaseKey] as return 0')
-go
-
-alter procedure [infra].[Inbox_ReleaseKey]
+create or alter procedure [infra].[Inbox_ReleaseKey]
   @given_now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -2314,19 +2148,19 @@ begin
   declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
   select @seq = m.seq
-  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, rowlock, readcommittedlock)
   where m.source = @source and m.message_id = @message_id;
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
   select @seq = s.seq
-  from [infra].[InboxState] s with (updlock, rowlock)
+  from [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock)
   where s.seq = @seq;
 
   set @now = coalesce(@given_now, sysutcdatetime());
 
-  update [infra].[InboxState] with (rowlock)
+  update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
   where seq = @seq and ([InboxState].status = 6 and [InboxState].owner = @owner and [InboxState].locked_until > @now);
@@ -2337,11 +2171,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_InspectKey]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_InspectKey] as return 0')
-go
-
-alter procedure [infra].[Inbox_InspectKey]
+create or alter procedure [infra].[Inbox_InspectKey]
   @now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255)
@@ -2353,18 +2183,14 @@ begin
 
   select s.status as status, cast(case when s.locked_until > @now then 1 else 0 end as bit) as live, s.attempt as attempt,
     m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
-  from [infra].[Inbox] m with (index([Inbox_Key]), rowlock)
-  inner join [infra].[InboxState] s on s.seq = m.seq
+  from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
+  inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Inbox_PurgeKeys]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_PurgeKeys] as return 0')
-go
-
-alter procedure [infra].[Inbox_PurgeKeys]
+create or alter procedure [infra].[Inbox_PurgeKeys]
   @now datetime2(3) = null,
   @source nvarchar(255),
   @retention_ms float,
@@ -2383,7 +2209,7 @@ begin
   insert into @old (seq, message_id)
   select top (@limit) r.seq, m.message_id
   from [infra].[InboxState] r with (index([Inbox_Leased]), readpast, rowlock, readcommittedlock)
-  inner join [infra].[Inbox] m with (readpast, rowlock, readcommittedlock) on m.seq = r.seq
+  inner join [infra].[Inbox] m with (forceseek, readpast, rowlock, readcommittedlock) on m.seq = r.seq
   where r.status = 6 and r.visible_at < @before
       and (r.locked_until is null or r.locked_until < @before)
     and m.source = @source and m.last_seen_at < @before
@@ -2396,19 +2222,19 @@ begin
   insert into @locked (seq)
   select m.seq
   from @old o
-  inner join [infra].[Inbox] m with (index([Inbox_Key]), updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
+  inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, readpast, rowlock, readcommittedlock) on m.source = @source and m.message_id = o.message_id
   where m.seq = o.seq and m.last_seen_at < @before
   option (loop join, force order);
 
   delete from [infra].[InboxState]
   output deleted.seq into @gone (seq)
-  from @locked l, [infra].[InboxState] with (rowlock)
+  from @locked l, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [InboxState].seq = l.seq and [InboxState].status = 6 and [InboxState].visible_at < @before
       and ([InboxState].locked_until is null or [InboxState].locked_until < @before)
   option (loop join, force order);
 
   delete from [infra].[Inbox]
-  from @gone g, [infra].[Inbox] with (rowlock)
+  from @gone g, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where [Inbox].seq = g.seq
   option (loop join, force order);
 
@@ -2418,185 +2244,20 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Receive]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Receive] as return 0')
-go
-
-alter procedure [infra].[Inbox_Receive]
+create or alter procedure [infra].[Inbox_Receive]
   @now datetime2(3) = null,
-  @source nvarchar(255),
-  @message_id nvarchar(255),
-  @topic nvarchar(255),
-  @payload nvarchar(max),
-  @correlation_id nvarchar(255),
-  @headers nvarchar(max),
-  @due_at datetime2(3),
-  @expires_at datetime2(3),
-  @hash varbinary(max),
-  @revive bit
-as
-begin
-  set nocount on;
-  set xact_abort on;
-  set @now = coalesce(@now, sysutcdatetime());
-
-  declare @known table (
-    seq bigint not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    old_status tinyint not null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null
-  );
-  declare @received table (
-    seq bigint not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null,
-    first_seen_at datetime2(3) not null,
-    last_seen_at datetime2(3) not null,
-    deliveries int not null,
-    content_changed bit not null
-  );
-  declare @enqueued table (seq bigint not null primary key);
-
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
-
-  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
-  from (
-    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
-  ) i
-  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
-  option (loop join, force order);
-
-  update [infra].[Inbox]
-  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
-    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
-    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
-    last_seen_at = @now,
-    deliveries = [Inbox].deliveries + 1,
-    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  from @known k, (
-    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
-  ) i, [infra].[Inbox] with (rowlock)
-  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
-  option (loop join, force order);
-
-  -- messages that were purged between the two statements, on a server that ignores updlock
-  delete from @known where seq not in (select a.seq from @received a);
-
-  update [infra].[InboxState]
-  set visible_at = case
-      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
-      when a.due_at > [InboxState].visible_at then a.due_at
-      else [InboxState].visible_at
-    end,
-    -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
-    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
-  option (loop join, force order);
-
-  update [infra].[InboxState]
-  set status = 1,
-    attempt = 0,
-    crashes = 0,
-    owner = null,
-    locked_until = null,
-    visible_at = coalesce(a.due_at, a.last_seen_at),
-    expires_at = a.expires_at
-  output inserted.seq into @enqueued (seq)
-  from @received a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq
-    and ([InboxState].status = 0
-      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
-      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
-      or ([InboxState].status = 4 and @revive = 1))
-  option (loop join, force order);
-
-  if exists (select 1 from @enqueued c where 1 = 1)
-  begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
-    from @enqueued c
-    inner join [infra].[Inbox] m on m.seq = c.seq
-    where 1 = 1 and m.partition_key is not null;
-
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
-
-    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
-
-    delete from [infra].[InboxPartitionLock]
-    from @rejoining_keys k, [infra].[InboxPartitionLock]
-    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
-
-    update [infra].[InboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[InboxState] with (rowlock)
-    where [InboxState].seq = b.seq;
-
-    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
-  end
-
-  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
-  from (
-    select 0 as position, @source collate Latin1_General_100_BIN2 as source, @message_id collate Latin1_General_100_BIN2 as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at, @hash as hash
-  ) i
-  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
-  order by i.position;
-
-  insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
-  select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
-  from @received a
-  where a.deliveries = 1;
-
-  if @outermost = 1 commit transaction;
-
-  select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-    cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
-  from @received a
-  left join @enqueued w on w.seq = a.seq
-  left join @known k on k.seq = a.seq;
-end
-go
-
-if object_id(N'[infra].[Inbox_ReceiveMany]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_ReceiveMany] as return 0')
-go
-
-alter procedure [infra].[Inbox_ReceiveMany]
-  @now datetime2(3) = null,
-  @items nvarchar(max),
-  @revive bit
+  @revive bit,
+  @items nvarchar(max) = null,
+  @source nvarchar(255) = null,
+  @message_id nvarchar(255) = null,
+  @topic nvarchar(255) = null,
+  @payload nvarchar(max) = null,
+  @correlation_id nvarchar(255) = null,
+  @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null,
+  @hash varbinary(max) = null,
+  @partition_key nvarchar(255) = null
 as
 begin
   set nocount on;
@@ -2613,352 +2274,188 @@ begin
     headers nvarchar(max) null,
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     hash varbinary(max) null
   );
 
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash
-  from [infra].[Inbox_MessagesFromJson](@items) i;
-
+  if @items is null
+    insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
+    values (0, @source, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key, @hash);
+  else
+    insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, hash)
+    select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, i.hash
+    from [infra].[Inbox_MessagesFromJson](@items) i;
   declare @known table (
     seq bigint not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    position int not null unique,
     old_status tinyint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     due_at datetime2(3) null,
-    expires_at datetime2(3) null
+    expires_at datetime2(3) null,
+    first_seen_at datetime2(3) not null
   );
   declare @received table (
     seq bigint not null primary key,
     source nvarchar(255) collate Latin1_General_100_BIN2 not null,
     message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
     due_at datetime2(3) null,
     expires_at datetime2(3) null,
-    first_seen_at datetime2(3) not null,
-    last_seen_at datetime2(3) not null,
     deliveries int not null,
     content_changed bit not null
   );
-  declare @enqueued table (seq bigint not null primary key);
+  declare @enqueued table (seq bigint not null primary key, keyed bit null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
-  from @messages i
-  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
-  option (loop join, force order);
-
-  update [infra].[Inbox]
-  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
-    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
-    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
-    last_seen_at = @now,
-    deliveries = [Inbox].deliveries + 1,
-    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  from @known k, @messages i, [infra].[Inbox] with (rowlock)
-  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
-  option (loop join, force order);
-
-  -- messages that were purged between the two statements, on a server that ignores updlock
-  delete from @known where seq not in (select a.seq from @received a);
-
-  update [infra].[InboxState]
-  set visible_at = case
-      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
-      when a.due_at > [InboxState].visible_at then a.due_at
-      else [InboxState].visible_at
-    end,
-    -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
-    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
-  option (loop join, force order);
-
-  update [infra].[InboxState]
-  set status = 1,
-    attempt = 0,
-    crashes = 0,
-    owner = null,
-    locked_until = null,
-    visible_at = coalesce(a.due_at, a.last_seen_at),
-    expires_at = a.expires_at
-  output inserted.seq into @enqueued (seq)
-  from @received a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq
-    and ([InboxState].status = 0
-      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
-      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
-      or ([InboxState].status = 4 and @revive = 1))
-  option (loop join, force order);
-
-  if exists (select 1 from @enqueued c where 1 = 1)
+  if exists (select 1 from @messages i where i.partition_key is not null)
   begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    declare @lock nvarchar(255) = N'', @locked int = 0;
+    declare @locks table (name nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
-    from @enqueued c
-    inner join [infra].[Inbox] m on m.seq = c.seq
-    where 1 = 1 and m.partition_key is not null;
+    insert into @locks (name)
+    select distinct concat(N'oncebox infra.Inbox: ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
 
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
-
-    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
-
-    delete from [infra].[InboxPartitionLock]
-    from @rejoining_keys k, [infra].[InboxPartitionLock]
-    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
-
-    update [infra].[InboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[InboxState] with (rowlock)
-    where [InboxState].seq = b.seq;
-
-    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
+    while @lock is not null
+    begin
+      select @lock = min(l.name) from @locks l where l.name > @lock;
+      if @lock is not null exec @locked = sp_getapplock @Resource = @lock, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+      if @locked < 0 throw 51205, N'The transaction was rolled back: it waited for a partition key in a deadlock, or for too long.', 1;
+    end
   end
 
-  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, @now, @now, 1, 0
-  from @messages i
-  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
-  order by i.position;
+  declare @rounds int = 0, @again bit = 1;
 
-  insert into [infra].[InboxState] (seq, status, visible_at, expires_at)
-  select a.seq, 1, coalesce(a.due_at, a.first_seen_at), a.expires_at
-  from @received a
-  where a.deliveries = 1;
-
-  if @outermost = 1 commit transaction;
-
-  select a.source as source, a.message_id as message_id, a.content_changed as content_changed,
-    cast(case when a.deliveries = 1 or w.seq is not null then 1 else 0 end as bit) as enqueued, k.old_status as old_status
-  from @received a
-  left join @enqueued w on w.seq = a.seq
-  left join @known k on k.seq = a.seq;
-end
-go
-
-if object_id(N'[infra].[Inbox_ReceiveKeyed]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_ReceiveKeyed] as return 0')
-go
-
-alter procedure [infra].[Inbox_ReceiveKeyed]
-  @now datetime2(3) = null,
-  @items nvarchar(max),
-  @revive bit
-as
-begin
-  set nocount on;
-  set xact_abort on;
-  set @now = coalesce(@now, sysutcdatetime());
-
-  declare @messages table (
-    position int not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
-    payload nvarchar(max) null,
-    correlation_id nvarchar(255) null,
-    headers nvarchar(max) null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null,
-    hash varbinary(max) null,
-    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
-  );
-
-  insert into @messages (position, source, message_id, topic, payload, correlation_id, headers, due_at, expires_at, hash, partition_key)
-  select i.position, i.source, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.hash, i.partition_key
-  from [infra].[Inbox_KeyedMessagesFromJson](@items) i;
-
-  declare @known table (
-    seq bigint not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    old_status tinyint not null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null
-  );
-  declare @received table (
-    seq bigint not null primary key,
-    source nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    message_id nvarchar(255) collate Latin1_General_100_BIN2 not null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null,
-    first_seen_at datetime2(3) not null,
-    last_seen_at datetime2(3) not null,
-    deliveries int not null,
-    content_changed bit not null
-  );
-  declare @enqueued table (seq bigint not null primary key);
-
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
-
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-  insert into @keys (partition_key)
-  select distinct f.partition_key
-  from @messages f
-  where f.partition_key is not null;
-
-  insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 0
-  from @keys k
-  order by k.partition_key;
-
-  delete from [infra].[InboxPartitionLock]
-  from @keys k, [infra].[InboxPartitionLock]
-  where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
-
-  insert into @known (seq, source, message_id, old_status, due_at, expires_at)
-  select m.seq, m.source, m.message_id, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end, m.due_at, m.expires_at
-  from @messages i
-  inner join [infra].[Inbox] m with (updlock, rowlock) on m.source = i.source and m.message_id = i.message_id
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
-  option (loop join, force order);
-
-  update [infra].[Inbox]
-  set topic = case when k.old_status in (3, 6) then [Inbox].topic else i.topic end,
-    payload = case when k.old_status in (3, 6) then [Inbox].payload else i.payload end,
-    hash = case when k.old_status in (3, 6) then [Inbox].hash else coalesce(i.hash, [Inbox].hash) end,
-    correlation_id = case when k.old_status in (3, 6) then [Inbox].correlation_id else i.correlation_id end,
-    headers = case when k.old_status in (3, 6) then [Inbox].headers else i.headers end,
-    due_at = case when k.old_status in (3, 6) then [Inbox].due_at else i.due_at end,
-    expires_at = case when k.old_status in (3, 6) then [Inbox].expires_at else i.expires_at end,
-    last_seen_at = @now,
-    deliveries = [Inbox].deliveries + 1,
-    content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  from @known k, @messages i, [infra].[Inbox] with (rowlock)
-  where i.source = k.source and i.message_id = k.message_id and [Inbox].seq = k.seq
-  option (loop join, force order);
-
-  -- messages that were purged between the two statements, on a server that ignores updlock
-  delete from @known where seq not in (select a.seq from @received a);
-
-  update [infra].[InboxState]
-  set visible_at = case
-      when [InboxState].attempt = 0 then coalesce(a.due_at, a.first_seen_at)
-      when a.due_at > [InboxState].visible_at then a.due_at
-      else [InboxState].visible_at
-    end,
-    -- an expiry that a replay removed is not set again by the same delivery
-    expires_at = case when (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)) then a.expires_at else [InboxState].expires_at end
-  from @received a, @known k, [infra].[InboxState] with (rowlock)
-  where k.seq = a.seq and [InboxState].seq = a.seq and ([InboxState].status in (1, 5, 7)
-      or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
-    and ((k.due_at <> a.due_at or (k.due_at is null and a.due_at is not null) or (k.due_at is not null and a.due_at is null)) or (k.expires_at <> a.expires_at or (k.expires_at is null and a.expires_at is not null) or (k.expires_at is not null and a.expires_at is null)))
-  option (loop join, force order);
-
-  update [infra].[InboxState]
-  set status = 1,
-    attempt = 0,
-    crashes = 0,
-    owner = null,
-    locked_until = null,
-    visible_at = coalesce(a.due_at, a.last_seen_at),
-    expires_at = a.expires_at
-  output inserted.seq into @enqueued (seq)
-  from @received a, [infra].[InboxState] with (rowlock)
-  where [InboxState].seq = a.seq
-    and ([InboxState].status = 0
-      or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
-      or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
-      or ([InboxState].status = 4 and @revive = 1))
-  option (loop join, force order);
-
-  -- it is enqueued for the first time; a revived message keeps its key
-  update [infra].[Inbox]
-  set partition_key = i.partition_key
-  from @enqueued w, @known k, @messages i, [infra].[Inbox] with (rowlock)
-  where k.seq = w.seq and k.old_status <> 4 and i.source = k.source and i.message_id = k.message_id
-    and [Inbox].seq = w.seq
-  option (loop join, force order);
-
-  if exists (select 1 from @enqueued c where 1 = 1)
+  while @again = 1
   begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+    set @again = 0;
 
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
-    from @enqueued c
-    inner join [infra].[Inbox] m on m.seq = c.seq
-    where 1 = 1 and m.partition_key is not null;
+    delete from @known;
 
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+    insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
+    select m.seq, i.position, case when (s.status = 6 and (s.locked_until is null or s.locked_until <= @now)) then 0 else s.status end,
+      case when s.status = 4 then m.partition_key else i.partition_key end, -- a revived message keeps its key
+      m.due_at, m.expires_at, m.first_seen_at
+    from (select top (1000000) j.position, j.source, j.message_id, j.partition_key from @messages j order by j.source, j.message_id) i
+    inner join [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock) on m.source = i.source and m.message_id = i.message_id
+    inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+    option (loop join, force order);
 
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
+    begin try
+      if @outermost = 0 set xact_abort off;
 
-    insert into [infra].[InboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
+      insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
+      output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed
+      into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+      select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
+      from @messages i
+      where not exists (select 1 from @known k where k.position = i.position)
+      order by i.position;
+    end try
+    begin catch
+      set @rounds = @rounds + 1;
+      if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+      begin;
+        throw;
+      end;
+      set @again = 1;
+    end catch;
 
-    delete from [infra].[InboxPartitionLock]
-    from @rejoining_keys k, [infra].[InboxPartitionLock]
-    where [InboxPartitionLock].partition_key = k.partition_key and [InboxPartitionLock].lock_kind = 0;
-
-    update [infra].[InboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[InboxState] with (rowlock)
-    where [InboxState].seq = b.seq;
-
-    insert into [infra].[InboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[InboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
+    set xact_abort on;
   end
-
-  insert into [infra].[Inbox] (source, message_id, topic, payload, hash, correlation_id, headers, due_at, expires_at, partition_key, first_seen_at, last_seen_at, deliveries, content_changed)
-  output inserted.seq, inserted.source, inserted.message_id, inserted.due_at, inserted.expires_at, inserted.first_seen_at, inserted.last_seen_at, inserted.deliveries, inserted.content_changed
-  into @received (seq, source, message_id, due_at, expires_at, first_seen_at, last_seen_at, deliveries, content_changed)
-  select i.source, i.message_id, i.topic, i.payload, i.hash, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now, @now, 1, 0
-  from @messages i
-  where not exists (select 1 from @known k where k.source = i.source and k.message_id = i.message_id)
-  order by i.position;
 
   insert into [infra].[InboxState] (seq, status, visible_at, expires_at, keyed)
-  select a.seq, case when i.partition_key is null then 1 else 5 end, coalesce(a.due_at, a.first_seen_at), a.expires_at, case when i.partition_key is not null then 1 end
-  from @received a
-  inner join @messages i on i.source = a.source and i.message_id = a.message_id
-  where a.deliveries = 1;
+  select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
+    a.expires_at, case when a.partition_key is not null then 1 end
+  from @received a;
 
-  insert into [infra].[InboxPendingArrivals] (seq, partition_key)
-  select a.seq, i.partition_key
-  from @received a
-  inner join @messages i on i.source = a.source and i.message_id = a.message_id
-  where a.deliveries = 1 and i.partition_key is not null
-  order by a.seq;
+  if exists (select 1 from @received c where c.partition_key is not null)
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 0
+    from @received c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.partition_key is not null and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
+
+  if exists (select 1 from @known)
+  begin
+    update [infra].[Inbox]
+    set last_seen_at = @now,
+      deliveries = [Inbox].deliveries + 1,
+      content_changed = case when ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash)) then 1 else 0 end
+    output inserted.seq, inserted.source, inserted.message_id, inserted.partition_key, inserted.due_at, inserted.expires_at, inserted.deliveries, inserted.content_changed
+    into @received (seq, source, message_id, partition_key, due_at, expires_at, deliveries, content_changed)
+    from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+    where i.position = k.position and [Inbox].seq = k.seq
+    option (loop join, force order);
+
+    -- messages that were purged between the two statements, on a server that ignores updlock
+    delete from @known where seq not in (select a.seq from @received a);
+
+    -- a done message keeps the content that was handled, and a leased key its own; any other gets the newest
+    update [infra].[Inbox]
+    set topic = i.topic, payload = i.payload, hash = coalesce(i.hash, [Inbox].hash), correlation_id = i.correlation_id, headers = i.headers, due_at = i.due_at, expires_at = i.expires_at
+    from @known k, @messages i, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+    where i.position = k.position and [Inbox].seq = k.seq and k.old_status not in (3, 6)
+      and (([Inbox].topic collate Latin1_General_100_BIN2 <> i.topic collate Latin1_General_100_BIN2 or ([Inbox].topic collate Latin1_General_100_BIN2 is null and i.topic collate Latin1_General_100_BIN2 is not null) or ([Inbox].topic collate Latin1_General_100_BIN2 is not null and i.topic collate Latin1_General_100_BIN2 is null) or datalength([Inbox].topic) <> datalength(i.topic))
+        or ([Inbox].payload collate Latin1_General_100_BIN2 <> i.payload collate Latin1_General_100_BIN2 or ([Inbox].payload collate Latin1_General_100_BIN2 is null and i.payload collate Latin1_General_100_BIN2 is not null) or ([Inbox].payload collate Latin1_General_100_BIN2 is not null and i.payload collate Latin1_General_100_BIN2 is null) or datalength([Inbox].payload) <> datalength(i.payload))
+        or (i.hash is not null and ([Inbox].hash is null or ([Inbox].hash <> i.hash or datalength([Inbox].hash) <> datalength(i.hash))))
+        or ([Inbox].correlation_id collate Latin1_General_100_BIN2 <> i.correlation_id collate Latin1_General_100_BIN2 or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is null and i.correlation_id collate Latin1_General_100_BIN2 is not null) or ([Inbox].correlation_id collate Latin1_General_100_BIN2 is not null and i.correlation_id collate Latin1_General_100_BIN2 is null) or datalength([Inbox].correlation_id) <> datalength(i.correlation_id))
+        or ([Inbox].headers collate Latin1_General_100_BIN2 <> i.headers collate Latin1_General_100_BIN2 or ([Inbox].headers collate Latin1_General_100_BIN2 is null and i.headers collate Latin1_General_100_BIN2 is not null) or ([Inbox].headers collate Latin1_General_100_BIN2 is not null and i.headers collate Latin1_General_100_BIN2 is null) or datalength([Inbox].headers) <> datalength(i.headers))
+        or ([Inbox].due_at <> i.due_at or ([Inbox].due_at is null and i.due_at is not null) or ([Inbox].due_at is not null and i.due_at is null))
+        or ([Inbox].expires_at <> i.expires_at or ([Inbox].expires_at is null and i.expires_at is not null) or ([Inbox].expires_at is not null and i.expires_at is null)))
+    option (loop join, force order);
+
+    update [infra].[InboxState]
+    set visible_at = case
+        when [InboxState].attempt = 0 then coalesce(i.due_at, k.first_seen_at)
+        when i.due_at > [InboxState].visible_at then i.due_at
+        else [InboxState].visible_at
+      end,
+      -- an expiry that a replay removed is not set again by the same delivery
+      expires_at = case when (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null)) then i.expires_at else [InboxState].expires_at end
+    from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    where i.position = k.position and [InboxState].seq = k.seq and ([InboxState].status in (1, 5, 7)
+        or ([InboxState].status = 2 and [InboxState].locked_until is null and [InboxState].visible_at < cast('9999-12-31T00:00:00.000' as datetime2(3))))
+      and ((k.due_at <> i.due_at or (k.due_at is null and i.due_at is not null) or (k.due_at is not null and i.due_at is null)) or (k.expires_at <> i.expires_at or (k.expires_at is null and i.expires_at is not null) or (k.expires_at is not null and i.expires_at is null)))
+    option (loop join, force order);
+
+    update [infra].[InboxState]
+    set status = case when k.partition_key is null then 1 else 5 end,
+      keyed = case when k.partition_key is null then [InboxState].keyed else 1 end,
+      attempt = 0,
+      crashes = 0,
+      owner = null,
+      locked_until = null,
+      visible_at = coalesce(i.due_at, @now),
+      expires_at = i.expires_at
+    output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
+    from @known k, @messages i, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    where i.position = k.position and [InboxState].seq = k.seq
+      and ([InboxState].status = 0
+        or ([InboxState].status = 6 and ([InboxState].locked_until is null or [InboxState].locked_until <= @now))
+        or ([InboxState].status = 2 and [InboxState].visible_at = cast('9999-12-31T00:00:00.000' as datetime2(3))) -- marked Processing by hand
+        or ([InboxState].status = 4 and @revive = 1))
+    option (loop join, force order);
+
+    if exists (select 1 from @enqueued w where w.keyed = 1)
+      update [infra].[Inbox]
+      set partition_key = k.partition_key
+      from @enqueued w, @known k, [infra].[Inbox] with (forceseek, updlock, rowlock, readcommittedlock)
+      where k.seq = w.seq and w.keyed = 1 and [Inbox].seq = w.seq
+      option (loop join, force order);
+
+    if exists (select 1 from @enqueued c where c.keyed = 1)
+      insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+      select c.seq, m.partition_key, 0
+      from @enqueued c
+      inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+      where c.keyed = 1 and m.partition_key is not null
+      order by c.seq
+      option (loop join, force order);
+  end
 
   if @outermost = 1 commit transaction;
 
@@ -2970,11 +2467,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_AlreadyProcessed]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_AlreadyProcessed] as return 0')
-go
-
-alter procedure [infra].[Inbox_AlreadyProcessed]
+create or alter procedure [infra].[Inbox_AlreadyProcessed]
   @now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -2991,15 +2484,42 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  select @seq = m.seq, @old_status = s.status, @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
-  from [infra].[Inbox] m with (updlock, rowlock)
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
-  where m.source = @source and m.message_id = @message_id
-  option (loop join, force order);
+  declare @rounds int = 0, @again bit = 1;
+
+  while @again = 1
+  begin
+    set @again = 0;
+
+    select @seq = m.seq, @old_status = s.status, @content_changed = case when (m.hash <> @hash or datalength(m.hash) <> datalength(@hash)) then 1 else 0 end
+    from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
+    inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+    where m.source = @source and m.message_id = @message_id
+    option (loop join, force order);
+
+    begin try
+      if @outermost = 0 set xact_abort off;
+
+      if @seq is null
+        insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+          first_seen_at, last_seen_at, deliveries, content_changed)
+        output inserted.seq into @added (seq)
+        values (@source, @message_id, N'', N'', @hash, @now, @now, 1, 0);
+    end try
+    begin catch
+      set @rounds = @rounds + 1;
+      if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+      begin;
+        throw;
+      end;
+      set @again = 1;
+    end catch;
+
+    set xact_abort on;
+  end
 
   if @seq is not null
   begin
-    update [infra].[Inbox] with (rowlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set hash = case when @old_status = 3 then coalesce(hash, @hash) else coalesce(@hash, hash) end,
       last_seen_at = @now,
       deliveries = deliveries + 1,
@@ -3007,16 +2527,9 @@ begin
     where seq = @seq;
   end
   else
-  begin
-    insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
-      first_seen_at, last_seen_at, deliveries, content_changed)
-    output inserted.seq into @added (seq)
-    values (@source, @message_id, N'', N'', @hash, @now, @now, 1, 0);
-
     insert into [infra].[InboxState] (seq, status, visible_at)
     select a.seq, 0, @now
     from @added a;
-  end
 
   if @outermost = 1 commit transaction;
 
@@ -3024,11 +2537,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Inbox_Mark]', N'P') is null
-  exec(N'create procedure [infra].[Inbox_Mark] as return 0')
-go
-
-alter procedure [infra].[Inbox_Mark]
+create or alter procedure [infra].[Inbox_Mark]
   @now datetime2(3) = null,
   @source nvarchar(255),
   @message_id nvarchar(255),
@@ -3042,7 +2551,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @seq bigint, @old_status tinyint;
+  declare @seq bigint, @old_status tinyint, @keyed bit;
   declare @never datetime2(3) = cast('9999-12-31T00:00:00.000' as datetime2(3));
   declare @processed_at datetime2(3) = case when @status = 3 then @now end;
   declare @died_at datetime2(3) = case when @status = 4 then @now end;
@@ -3052,19 +2561,46 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  select @seq = m.seq, @old_status = s.status
-  from [infra].[Inbox] m with (updlock, rowlock)
-  inner join [infra].[InboxState] s with (updlock, rowlock) on s.seq = m.seq
-  where m.source = @source and m.message_id = @message_id
-  option (loop join, force order);
+  declare @rounds int = 0, @again bit = 1;
+
+  while @again = 1
+  begin
+    set @again = 0;
+
+    select @seq = m.seq, @old_status = s.status, @keyed = s.keyed
+    from [infra].[Inbox] m with (index([Inbox_Key]), forceseek, updlock, rowlock, readcommittedlock)
+    inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
+    where m.source = @source and m.message_id = @message_id
+    option (loop join, force order);
+
+    begin try
+      if @outermost = 0 set xact_abort off;
+
+      if @seq is null
+        insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
+          first_seen_at, last_seen_at, deliveries, content_changed)
+        output inserted.seq into @added (seq)
+        values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
+    end try
+    begin catch
+      set @rounds = @rounds + 1;
+      if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
+      begin;
+        throw;
+      end;
+      set @again = 1;
+    end catch;
+
+    set xact_abort on;
+  end
 
   if @seq is not null
   begin
-    update [infra].[Inbox] with (rowlock)
+    update [infra].[Inbox] with (updlock, rowlock, readcommittedlock)
     set last_seen_at = @now
     where seq = @seq;
 
-    update [infra].[InboxState] with (rowlock)
+    update [infra].[InboxState] with (updlock, rowlock, readcommittedlock)
     set status = @status,
       owner = null,
       locked_until = null,
@@ -3078,24 +2614,19 @@ begin
       and ((@status = 2 and status = 0) or (@status <> 2 and status <> 3));
   end
   else
-  begin
-    insert into [infra].[Inbox] (source, message_id, topic, payload, hash,
-      first_seen_at, last_seen_at, deliveries, content_changed)
-    output inserted.seq into @added (seq)
-    values (@source, @message_id, N'', N'', null, @now, @now, 1, 0);
-
     insert into [infra].[InboxState] (seq, status, visible_at, processed_at, died_at, last_error, error_group)
     output inserted.seq into @changed (seq)
     select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group
     from @added a;
-  end
 
-  if exists (select 1 from @changed c where @status = 3 or (@status = 4 and @blocks = 0))
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @status = 3 or (@status = 4 and @blocks = 0);
-    exec [infra].[Inbox_LeavePartition] @items = @leaving;
-  end
+  if exists (select 1 from @changed c where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)))
+    insert into [infra].[InboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Inbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @keyed = 1 and (@status = 3 or (@status = 4 and @blocks = 0)) and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -3103,147 +2634,150 @@ begin
 end
 go
 
-create table [infra].[Outbox] (
-  seq bigint identity(1, 1) not null,
-  id uniqueidentifier not null,
-  message_id uniqueidentifier not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  headers nvarchar(max) null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  created_at datetime2(3) not null,
-  constraint [Outbox_PK] primary key clustered (seq),
-  constraint [Outbox_Key] unique nonclustered (id)
+if not exists (
+  select 1 from [infra].[oncebox_migrations] where queue = N'outbox:Outbox' and number = 1
 )
+begin
+  begin transaction;
+
+  create table [infra].[Outbox] (
+    seq bigint identity(1, 1) not null,
+    id uniqueidentifier not null,
+    message_id uniqueidentifier not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    due_at datetime2(3) null,
+    expires_at datetime2(3) null,
+    created_at datetime2(3) not null,
+    constraint [Outbox_PK] primary key clustered (seq),
+    constraint [Outbox_Key] unique nonclustered (id)
+  );
+
+  create table [infra].[OutboxState] (
+    seq bigint not null,
+    visible_at datetime2(3) not null,
+    locked_until datetime2(3) null,
+    expires_at datetime2(3) null,
+    processed_at datetime2(3) null,
+    owner uniqueidentifier null,
+    attempt int not null constraint [OutboxState_Attempt] default 0,
+    status tinyint not null,
+    crashes int not null constraint [OutboxState_Crashes] default 0,
+    -- 1 for a message with a partition key, else null
+    keyed bit null,
+    processed_by nvarchar(100) null,
+    -- not of a done message: there it is processed_at
+    last_attempt_at datetime2(3) null,
+    -- of a dead message
+    died_at datetime2(3) null,
+    -- the same for errors that differ in ids and numbers only
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    last_error nvarchar(max) null,
+    -- the control that has parked the message, or whose limit it has passed
+    parked_by bigint null,
+    constraint [OutboxState_PK] primary key clustered (seq)
+  );
+
+  create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1;
+
+  create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2;
+
+  create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = 4;
+
+  create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7);
+
+  create table [infra].[OutboxPartitionQueue] (
+    position bigint identity(1, 1) not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    seq bigint not null,
+    constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
+    constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
+  );
+
+  create table [infra].[OutboxPartitionChanges] (
+    number bigint identity(1, 1) not null,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    -- 0 joins, 1 leaves, 2 the head is to be checked
+    change tinyint not null,
+    constraint [OutboxPartitionChanges_PK] primary key clustered (number)
+  );
+
+  create table [infra].[OutboxAttempts] (
+    seq bigint not null,
+    number bigint identity(1, 1) not null,
+    attempt int not null,
+    ended_at datetime2(3) not null,
+    worker uniqueidentifier null,
+    error nvarchar(max) null,
+    constraint [OutboxAttempts_PK] primary key clustered (seq, number)
+  );
+
+  create table [infra].[OutboxArchive] (
+    seq bigint not null,
+    id uniqueidentifier not null,
+    message_id uniqueidentifier not null,
+    topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
+    payload nvarchar(max) not null,
+    correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
+    headers nvarchar(max) null,
+    enqueued_at datetime2(3) not null,
+    attempt int not null,
+    last_error nvarchar(max) null,
+    error_group varchar(16) collate Latin1_General_100_BIN2 null,
+    -- the failed attempts, as JSON
+    attempts nvarchar(max) not null,
+    died_at datetime2(3) not null,
+    archived_at datetime2(3) not null,
+    archived_by nvarchar(255) not null,
+    constraint [OutboxArchive_PK] primary key clustered (seq)
+  );
+
+  create index [Outbox_Correlation] on [infra].[Outbox] (correlation_id, seq) where correlation_id is not null;
+
+  create table [infra].[OutboxControls] (
+    id bigint identity(1, 1) not null,
+    scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
+    -- the topic or source; empty for the whole queue
+    name nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    paused bit not null,
+    per_second float null,
+    -- how many messages the limit lets pass, as of refilled_at
+    tokens float not null constraint [OutboxControls_Tokens] default 1,
+    refilled_at datetime2(3) not null,
+    who nvarchar(255) not null,
+    changed_at datetime2(3) not null,
+    constraint [OutboxControls_PK] primary key clustered (id),
+    constraint [OutboxControls_Key] unique nonclustered (scope, name)
+  );
+
+  create index [Outbox_Parked] on [infra].[OutboxState] (parked_by, visible_at, seq) where status = 7;
+
+  alter table [infra].[Outbox] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxState] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxPartitionQueue] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxPartitionChanges] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxAttempts] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxArchive] set (lock_escalation = disable);
+
+  alter table [infra].[OutboxControls] set (lock_escalation = disable);
+
+  insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox');
+
+  commit transaction;
+end
 go
 
-create table [infra].[OutboxState] (
-  seq bigint not null,
-  visible_at datetime2(3) not null,
-  locked_until datetime2(3) null,
-  expires_at datetime2(3) null,
-  processed_at datetime2(3) null,
-  owner uniqueidentifier null,
-  attempt int not null constraint [OutboxState_Attempt] default 0,
-  status tinyint not null,
-  crashes int not null constraint [OutboxState_Crashes] default 0,
-  -- 1 for a message with a partition key, else null
-  keyed bit null,
-  processed_by nvarchar(100) null,
-  -- not of a done message: there it is processed_at
-  last_attempt_at datetime2(3) null,
-  -- of a dead message
-  died_at datetime2(3) null,
-  -- the same for errors that differ in ids and numbers only
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  last_error nvarchar(max) null,
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint null,
-  constraint [OutboxState_PK] primary key clustered (seq)
-)
-go
-
-create index [Outbox_Ready] on [infra].[OutboxState] (visible_at, seq) where status = 1
-go
-
-create index [Outbox_Held] on [infra].[OutboxState] (visible_at, seq) include (locked_until, crashes) where status = 2
-go
-
-create index [Outbox_Dead] on [infra].[OutboxState] (seq) include (expires_at, locked_until, error_group, died_at) where status = 4
-go
-
-create index [Outbox_Expiry] on [infra].[OutboxState] (expires_at) include (status, locked_until) where expires_at is not null and status in (1, 2, 5, 7)
-go
-
-create table [infra].[OutboxPartitionLock] (
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  lock_kind tinyint not null,
-  constraint [OutboxPartitionLock_PK] primary key clustered (partition_key, lock_kind)
-)
-go
-
-create table [infra].[OutboxPartitionQueue] (
-  position bigint identity(1, 1) not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  seq bigint not null,
-  constraint [OutboxPartitionQueue_PK] primary key clustered (partition_key, position),
-  constraint [OutboxPartitionQueue_Seq] unique nonclustered (seq)
-)
-go
-
-create table [infra].[OutboxPendingArrivals] (
-  number bigint identity(1, 1) not null,
-  seq bigint not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  constraint [OutboxPendingArrivals_PK] primary key clustered (number),
-  constraint [OutboxPendingArrivals_Seq] unique nonclustered (seq)
-)
-go
-
-create table [infra].[OutboxAttempts] (
-  seq bigint not null,
-  number bigint identity(1, 1) not null,
-  attempt int not null,
-  ended_at datetime2(3) not null,
-  worker uniqueidentifier null,
-  error nvarchar(max) null,
-  constraint [OutboxAttempts_PK] primary key clustered (seq, number)
-)
-go
-
-create table [infra].[OutboxArchive] (
-  seq bigint not null,
-  id uniqueidentifier not null,
-  message_id uniqueidentifier not null,
-  topic nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
-  payload nvarchar(max) not null,
-  correlation_id nvarchar(255) collate Latin1_General_100_BIN2 null,
-  headers nvarchar(max) null,
-  enqueued_at datetime2(3) not null,
-  attempt int not null,
-  last_error nvarchar(max) null,
-  error_group varchar(16) collate Latin1_General_100_BIN2 null,
-  -- the failed attempts, as JSON
-  attempts nvarchar(max) not null,
-  died_at datetime2(3) not null,
-  archived_at datetime2(3) not null,
-  archived_by nvarchar(255) not null,
-  constraint [OutboxArchive_PK] primary key clustered (seq)
-)
-go
-
-create index [Outbox_Correlation] on [infra].[Outbox] (correlation_id, seq) where correlation_id is not null
-go
-
-create table [infra].[OutboxControls] (
-  id bigint identity(1, 1) not null,
-  scope nvarchar(10) collate Latin1_General_100_BIN2 not null,
-  -- the topic or source; empty for the whole queue
-  name nvarchar(255) collate Latin1_General_100_BIN2 not null,
-  paused bit not null,
-  per_second float null,
-  -- how many messages the limit lets pass, as of refilled_at
-  tokens float not null constraint [OutboxControls_Tokens] default 1,
-  refilled_at datetime2(3) not null,
-  who nvarchar(255) not null,
-  changed_at datetime2(3) not null,
-  constraint [OutboxControls_PK] primary key clustered (id),
-  constraint [OutboxControls_Key] unique nonclustered (scope, name)
-)
-go
-
-create index [Outbox_Parked] on [infra].[OutboxState] (parked_by, visible_at, seq) where status = 7
-go
-
-insert into [infra].[oncebox_migrations] (queue, number, name) values (N'outbox:Outbox', 1, N'outbox')
-go
-
-if object_id(N'[infra].[OutboxMessages]', N'V') is null
-  exec(N'create view [infra].[OutboxMessages] as
+create or alter view [infra].[OutboxMessages] as
 select
   m.id as Id,
   m.topic as Topic,
@@ -3271,14 +2805,10 @@ select
   coalesce(s.processed_at, s.last_attempt_at) as LastAttemptAt,
   m.headers as Headers
 from [infra].[Outbox] m
-inner join [infra].[OutboxState] s on s.seq = m.seq')
+inner join [infra].[OutboxState] s on s.seq = m.seq
 go
 
-drop function if exists [infra].[Outbox_AbandonedFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
+create or alter function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -3294,68 +2824,10 @@ cross apply openjson(a.value) with (
   error nvarchar(max),
   error_group varchar(16),
   attempts int
-) i')
-else
-  exec(N'create function [infra].[Outbox_AbandonedFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''seq'') as bigint) as seq,
-  cast(json_extract_path_text(cast(i.value as json), ''delay_ms'') as float) as delay_ms,
-  cast(json_extract_path_text(cast(i.value as json), ''error'') as nvarchar(max)) as error,
-  cast(json_extract_path_text(cast(i.value as json), ''error_group'') as varchar(16)) collate Latin1_General_100_BIN2 as error_group,
-  cast(json_extract_path_text(cast(i.value as json), ''attempts'') as int) as attempts
-from openjson(@items) i')
+) i
 go
 
-drop function if exists [infra].[Outbox_MessagesFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(a.[key] as int) as position,
-  i.id as id,
-  i.message_id as message_id,
-  i.topic collate Latin1_General_100_BIN2 as topic,
-  i.payload as payload,
-  i.correlation_id as correlation_id,
-  i.headers as headers,
-  i.due_at as due_at,
-  i.expires_at as expires_at
-from openjson(@items) a
-cross apply openjson(a.value) with (
-  id uniqueidentifier,
-  message_id uniqueidentifier,
-  topic nvarchar(255),
-  payload nvarchar(max),
-  correlation_id nvarchar(255),
-  headers nvarchar(max),
-  due_at datetime2(3),
-  expires_at datetime2(3)
-) i')
-else
-  exec(N'create function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
-  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as uniqueidentifier) as message_id,
-  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
-  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
-  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
-  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
-  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
-  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at
-from openjson(@items) i')
-go
-
-drop function if exists [infra].[Outbox_KeyedMessagesFromJson]
-go
-
-if serverproperty('BabelfishVersion') is null
-  exec(N'create function [infra].[Outbox_KeyedMessagesFromJson] (@items nvarchar(max))
+create or alter function [infra].[Outbox_MessagesFromJson] (@items nvarchar(max))
 returns table
 as
 return select cast(a.[key] as int) as position,
@@ -3379,29 +2851,10 @@ cross apply openjson(a.value) with (
   due_at datetime2(3),
   expires_at datetime2(3),
   partition_key nvarchar(255)
-) i')
-else
-  exec(N'create function [infra].[Outbox_KeyedMessagesFromJson] (@items nvarchar(max))
-returns table
-as
-return select cast(i.[key] as int) as position,
-  cast(json_extract_path_text(cast(i.value as json), ''id'') as uniqueidentifier) as id,
-  cast(json_extract_path_text(cast(i.value as json), ''message_id'') as uniqueidentifier) as message_id,
-  cast(json_extract_path_text(cast(i.value as json), ''topic'') as nvarchar(255)) collate Latin1_General_100_BIN2 as topic,
-  cast(json_extract_path_text(cast(i.value as json), ''payload'') as nvarchar(max)) as payload,
-  cast(json_extract_path_text(cast(i.value as json), ''correlation_id'') as nvarchar(255)) as correlation_id,
-  cast(json_extract_path_text(cast(i.value as json), ''headers'') as nvarchar(max)) as headers,
-  cast(json_extract_path_text(cast(i.value as json), ''due_at'') as datetime2(3)) as due_at,
-  cast(json_extract_path_text(cast(i.value as json), ''expires_at'') as datetime2(3)) as expires_at,
-  cast(json_extract_path_text(cast(i.value as json), ''partition_key'') as nvarchar(255)) collate Latin1_General_100_BIN2 as partition_key
-from openjson(@items) i')
+) i
 go
 
-if object_id(N'[infra].[Outbox_Claim]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Claim] as return 0')
-go
-
-alter procedure [infra].[Outbox_Claim]
+create or alter procedure [infra].[Outbox_Claim]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @lease_ms float,
@@ -3418,7 +2871,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  if exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1)
+  if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)
   begin
     select cast(null as bigint) as seq, 'paused' as verdict;
     return;
@@ -3431,6 +2884,13 @@ begin
     else 1000000
   end;
   declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;
+  declare @picked table (
+    seq bigint not null,
+    status tinyint not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    primary key (seq, status)
+  );
   declare @claimed table (
     seq bigint not null primary key,
     attempt int not null,
@@ -3439,175 +2899,119 @@ begin
     locked_until datetime2(3) null,
     owner uniqueidentifier null,
     crashes int not null,
-    status tinyint not null
+    status tinyint not null,
+    keyed bit null
   );
-  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
   declare @verdict varchar(10) = 'claimed';
 
-  if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_EnqueueArrivals];
+  if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @lost (seq, ended_at, worker)
-  select top (@limit) r.seq, r.locked_until, r.owner
-  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.visible_at <= @now and r.locked_until is not null
-  order by case when r.crashes + 1 >= 2 then 0 else 1 end, r.visible_at, r.seq;
-
   -- a message with two crashes is claimed alone
-  if exists (
-    select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
-    where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
-  )
-    update [infra].[OutboxState]
-    set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-      attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-      crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-      owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-      locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-      last_error = case
-        when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-        when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-        else [OutboxState].last_error
-      end,
-      error_group = case
-        when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
-        when [OutboxState].locked_until is not null then '95af8e5501557ab4'
-        else [OutboxState].error_group
-      end,
-      died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-    from (
-      select top (1) r.seq
-      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.visible_at <= @now and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
-      order by r.visible_at, r.seq
-    ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
-    option (loop join, force order);
+  insert into @picked (seq, status, locked_until, owner)
+  select top (1) r.seq, r.status, r.locked_until, r.owner
+  from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+  where r.status = 2 and r.visible_at <= @now and r.attempt >= 0 and r.crashes + case when r.locked_until is not null then 1 else 0 end >= 2
+  order by r.visible_at, r.seq;
 
-  if not exists (select 1 from @claimed)
+  if @@rowcount = 0
   begin
     -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-    update [infra].[OutboxState]
-    set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-      attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-      crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-      owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-      locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-      visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-      last_error = case
-        when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-        when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-        else [OutboxState].last_error
-      end,
-      error_group = case
-        when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
-        when [OutboxState].locked_until is not null then '95af8e5501557ab4'
-        else [OutboxState].error_group
-      end,
-      died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-    output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-    into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-    from (
-      select top (@limit) r.seq
-      from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 2 and r.visible_at <= @now
-      order by r.visible_at, r.seq
-    ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-    where [OutboxState].seq = p.seq and [OutboxState].status = 2 and [OutboxState].visible_at <= @now
-    option (loop join, force order);
+    insert into @picked (seq, status, locked_until, owner)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
+    where r.status = 2 and r.visible_at <= @now and r.attempt >= 0
+    order by r.visible_at, r.seq;
 
     set @limit = @limit - @@rowcount;
 
     if @limit > 0
-      update [infra].[OutboxState]
-      set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
-        attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
-        crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
-        owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
-        locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
-        visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
-        last_error = case
-          when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
-          when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-          else [OutboxState].last_error
-        end,
-        error_group = case
-          when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
-          when [OutboxState].locked_until is not null then '95af8e5501557ab4'
-          else [OutboxState].error_group
-        end,
-        died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
-      output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status
-      into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status)
-      from (
-        select top (@limit) r.seq
-        from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-        where r.status = 1 and r.visible_at <= @now
-        order by r.visible_at, r.seq
-      ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-      where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at <= @now
-      option (loop join, force order);
+      insert into @picked (seq, status, locked_until, owner)
+      select top (@limit) r.seq, r.status, r.locked_until, r.owner
+      from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
+      where r.status = 1 and r.visible_at <= @now and r.attempt >= 0
+      order by r.visible_at, r.seq;
   end
 
-  if exists (select 1 from @lost)
+  -- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+  update [infra].[OutboxState]
+  set status = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then 4 else 2 end,
+    attempt = [OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    crashes = [OutboxState].crashes + case when [OutboxState].locked_until is not null then 1 else 0 end,
+    owner = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @owner end,
+    locked_until = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then null else @lease_end end,
+    visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + case when [OutboxState].locked_until is not null then 1 else 0 end + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end)),
+    last_error = case
+      when [OutboxState].expires_at <= @now then N'It was not handled before its expiresAt.'
+      when [OutboxState].locked_until is not null then N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+      else [OutboxState].last_error
+    end,
+    error_group = case
+      when [OutboxState].expires_at <= @now then '0364ffd2687495ed'
+      when [OutboxState].locked_until is not null then '95af8e5501557ab4'
+      else [OutboxState].error_group
+    end,
+    died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end
+  output inserted.seq, inserted.attempt, inserted.expires_at, inserted.visible_at, inserted.locked_until, inserted.owner, inserted.crashes, inserted.status, inserted.keyed
+  into @claimed (seq, attempt, expires_at, visible_at, locked_until, owner, crashes, status, keyed)
+  from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and [OutboxState].status = p.status and [OutboxState].visible_at <= @now
+  option (loop join, force order);
+
+  if exists (select 1 from @picked p where p.locked_until is not null)
   begin
     insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @lost l
-    inner join @claimed c on c.seq = l.seq;
+    select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @picked p
+    inner join @claimed c on c.seq = p.seq
+    where p.locked_until is not null;
 
     delete from [infra].[OutboxAttempts]
-    from @lost c, [infra].[OutboxAttempts] with (rowlock)
+    from @claimed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
     where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
       select min(k.number)
-      from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+      from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
     )
     option (loop join, force order);
   end
 
-  if exists (select 1 from @claimed c where @blocks = 0 and c.status = 4)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @claimed c where @blocks = 0 and c.status = 4;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
-
-  if @outermost = 1 commit transaction;
+  if exists (select 1 from @claimed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @claimed c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if exists (select 1 from [infra].[OutboxControls] k) set @verdict = 'controlled';
 
+  -- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
+  -- messages and not ended yet, because it would have locked their states first.
   if @verdict = 'controlled' and not exists (select 1 from @claimed)
-  begin
     select cast(null as bigint) as seq, @verdict as verdict;
-    return;
-  end
-
-  select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
+  else
+    select c.seq as seq, c.attempt as attempt, c.expires_at as expires_at, c.visible_at as next_attempt_at, c.locked_until as locked_until, c.owner as owner, c.crashes as crashes, c.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at,
-    case
-      when c.status = 2 then @verdict
-      when c.expires_at <= @now then 'expired'
-      else 'exhausted'
-    end as verdict
-  from @claimed c
-  inner join [infra].[OutboxState] s on s.seq = c.seq
-  inner join [infra].[Outbox] m on m.seq = c.seq
-  order by c.seq
-  option (loop join, force order);
+      case
+        when c.status = 2 then @verdict
+        when c.expires_at <= @now then 'expired'
+        else 'exhausted'
+      end as verdict
+    from @claimed c
+    inner join [infra].[OutboxState] s with (forceseek) on s.seq = c.seq
+    inner join [infra].[Outbox] m with (forceseek) on m.seq = c.seq
+    order by c.seq
+    option (loop join, force order);
+
+  if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Outbox_Ack]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Ack] as return 0')
-go
-
-alter procedure [infra].[Outbox_Ack]
+create or alter procedure [infra].[Outbox_Ack]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -3626,16 +3030,18 @@ begin
   update [infra].[OutboxState]
   set status = 3, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
   if exists (select 1 from @changed c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where c.keyed = 1;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -3643,11 +3049,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Abandon]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Abandon] as return 0')
-go
-
-alter procedure [infra].[Outbox_Abandon]
+create or alter procedure [infra].[Outbox_Abandon]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -3686,7 +3088,7 @@ begin
     last_attempt_at = case when i.attempts = 0 then [OutboxState].last_attempt_at else @now end,
     died_at = case when i.attempts is null and [OutboxState].attempt + 1 >= @max_attempts then @now else [OutboxState].died_at end
   output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-  from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (rowlock)
+  from [infra].[Outbox_AbandonedFromJson](@items) i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
@@ -3697,19 +3099,21 @@ begin
   where i.attempts is null;
 
   delete from [infra].[OutboxAttempts]
-  from @changed c, [infra].[OutboxAttempts] with (rowlock)
+  from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
     select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
   )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1 and c.status = 4;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -3717,11 +3121,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Fail]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Fail] as return 0')
-go
-
-alter procedure [infra].[Outbox_Fail]
+create or alter procedure [infra].[Outbox_Fail]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -3743,7 +3143,7 @@ begin
   set status = 4, attempt = [OutboxState].attempt + 1, owner = null, locked_until = null, last_error = @error,
     error_group = @error_group, last_attempt_at = @now, died_at = @now
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
@@ -3752,19 +3152,21 @@ begin
   from @changed c;
 
   delete from [infra].[OutboxAttempts]
-  from @changed c, [infra].[OutboxAttempts] with (rowlock)
+  from @changed c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
     select min(k.number)
-    from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+    from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
   )
   option (loop join, force order);
 
   if exists (select 1 from @changed c where @blocks = 0 and c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @changed c where @blocks = 0 and c.keyed = 1;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @changed c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -3772,11 +3174,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Release]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Release] as return 0')
-go
-
-alter procedure [infra].[Outbox_Release]
+create or alter procedure [infra].[Outbox_Release]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max)
@@ -3791,7 +3189,7 @@ begin
   update [infra].[OutboxState]
   set owner = null, locked_until = null, visible_at = @now
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner
   option (loop join, force order);
 
@@ -3799,11 +3197,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Renew]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Renew] as return 0')
-go
-
-alter procedure [infra].[Outbox_Renew]
+create or alter procedure [infra].[Outbox_Renew]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -3831,7 +3225,7 @@ begin
   set locked_until = @lease_end,
     visible_at = dateadd(millisecond, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round((case when ([OutboxState].attempt + 1) < @capped_from then @base_ms * power(@factor, ([OutboxState].attempt + 1)) else @max_ms end + @jitter_ms * (([OutboxState].seq % 1000000 * 618034 + @random) % 1000000) / 1000000), 0) as bigint) / 86400000 as int), @lease_end))
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
@@ -3839,11 +3233,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Reap]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Reap] as return 0')
-go
-
-alter procedure [infra].[Outbox_Reap]
+create or alter procedure [infra].[Outbox_Reap]
   @now datetime2(3) = null,
   @limit int,
   @max_attempts int,
@@ -3854,18 +3244,38 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
-  declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);
-  declare @leaving_queue table (seq bigint not null primary key);
+  declare @picked table (
+    seq bigint not null,
+    status tinyint not null,
+    locked_until datetime2(3) null,
+    owner uniqueidentifier null,
+    primary key (seq, status)
+  );
+  declare @reaped table (
+    seq bigint not null primary key,
+    status tinyint not null,
+    expires_at datetime2(3) null,
+    attempt int not null,
+    keyed bit null
+  );
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @lost (seq, ended_at, worker)
-  select top (@limit) r.seq, r.locked_until, r.owner
+  insert into @picked (seq, status, locked_until, owner)
+  select top (@limit) r.seq, r.status, r.locked_until, r.owner
   from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-  where r.status = 2 and r.locked_until < @now
+  where r.status = 2 and r.locked_until < @now and r.attempt >= 0
   order by r.visible_at, r.seq;
+
+  set @limit = @limit - @@rowcount;
+
+  if @limit > 0
+    insert into @picked (seq, status, locked_until, owner)
+    select top (@limit) r.seq, r.status, r.locked_until, r.owner
+    from [infra].[OutboxState] r with (index([Outbox_Expiry]), updlock, readpast, rowlock, readcommittedlock)
+    where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null and r.attempt >= 0
+    order by r.expires_at;
 
   -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
   update [infra].[OutboxState]
@@ -3879,63 +3289,49 @@ begin
     last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
     died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end,
     parked_by = null
-  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
-  into @reaped (seq, status, expires_at, attempt)
-  from (
-    select top (@limit) u.seq
-    from (
-      select o.seq
-      from (
-        select top (@limit) r.seq
-        from [infra].[OutboxState] r with (index([Outbox_Held]), updlock, readpast, rowlock, readcommittedlock)
-        where r.status = 2 and r.locked_until < @now
-        order by r.visible_at, r.seq
-      ) o
-      union all
-      select o.seq
-      from (
-        select top (@limit) r.seq
-        from [infra].[OutboxState] r with (updlock, readpast, rowlock, readcommittedlock)
-        where r.expires_at <= @now and r.expires_at is not null and r.status in (1, 2, 5, 7) and r.locked_until is null
-        order by r.expires_at
-      ) o
-    ) u
-  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
-  where [OutboxState].seq = p.seq and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5, 7) and [OutboxState].locked_until is null))
+  output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+  into @reaped (seq, status, expires_at, attempt, keyed)
+  from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [OutboxState].seq = p.seq and [OutboxState].status = p.status and (([OutboxState].status = 2 and [OutboxState].locked_until < @now) or ([OutboxState].expires_at <= @now and [OutboxState].expires_at is not null and [OutboxState].status in (1, 2, 5, 7) and [OutboxState].locked_until is null))
   option (loop join, force order);
 
-  if exists (select 1 from @lost)
+  if exists (select 1 from @picked p where p.locked_until is not null)
   begin
     insert into [infra].[OutboxAttempts] (seq, attempt, ended_at, worker, error)
-    select c.seq, c.attempt, l.ended_at, l.worker, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
-    from @lost l
-    inner join @reaped c on c.seq = l.seq;
+    select c.seq, c.attempt, p.locked_until, p.owner, N'The lease expired: its worker crashed, was cut off, or took too long without renewing.'
+    from @picked p
+    inner join @reaped c on c.seq = p.seq
+    where p.locked_until is not null;
 
     delete from [infra].[OutboxAttempts]
-    from @lost c, [infra].[OutboxAttempts] with (rowlock)
+    from @reaped c, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
     where [OutboxAttempts].seq = c.seq and [OutboxAttempts].number < (
       select min(k.number)
-      from (select top (50) x.number from [infra].[OutboxAttempts] x where x.seq = c.seq order by x.number desc) k
+      from (select top (50) x.number from [infra].[OutboxAttempts] x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
     )
     option (loop join, force order);
   end
 
-  -- also dead messages that are still in their partition queues because deadInPartition was "block"
-  if @blocks = 0
-    insert into @leaving_queue (seq)
-    select s.seq
-    from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
-    where s.status = 4 and s.keyed = 1
-      and exists (select 1 from [infra].[OutboxPartitionQueue] q where q.seq = s.seq);
+  if exists (select 1 from @reaped c where @blocks = 0 and c.keyed = 1 and c.status = 4)
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @reaped c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where @blocks = 0 and c.keyed = 1 and c.status = 4 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
-  if exists (select 1 from @leaving_queue c where 1 = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @leaving_queue c where 1 = 1;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+  if @blocks = 0 and exists (select 1 from [infra].[OutboxPartitionQueue] q with (readpast, rowlock, readcommittedlock))
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select q.seq, q.partition_key, 1
+    from [infra].[OutboxState] s with (index([Outbox_Dead]), readpast, rowlock, readcommittedlock)
+    inner join [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readpast, rowlock, readcommittedlock) on q.seq = s.seq
+    where s.status = 4 and s.keyed = 1
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
+
+  if exists (select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)) exec [infra].[Outbox_ApplyPartitionChanges];
 
   select r.seq as seq, m.id as id,
     case
@@ -3944,15 +3340,12 @@ begin
       else 'exhausted'
     end as verdict
   from @reaped r
-  inner join [infra].[Outbox] m on m.seq = r.seq;
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = r.seq
+  option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_Purge]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Purge] as return 0')
-go
-
-alter procedure [infra].[Outbox_Purge]
+create or alter procedure [infra].[Outbox_Purge]
   @now datetime2(3) = null,
   @limit int,
   @retention_ms float,
@@ -3967,11 +3360,12 @@ begin
   declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
   declare @last_seq bigint, @more bit = 0;
   declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+  declare @old table (seq bigint not null primary key);
   declare @gone table (seq bigint not null primary key);
 
   insert into @scanned (seq, status, processed_at)
   select top (@limit) s.seq, s.status, s.processed_at
-  from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
+  from [infra].[OutboxState] s with (forceseek, readpast, rowlock, readcommittedlock)
   where s.seq > @after_seq
   order by s.seq;
 
@@ -3979,25 +3373,34 @@ begin
 
   select @last_seq = max(w.seq) from @scanned w;
 
-  if not exists (select 1 from [infra].[Outbox] m where m.seq = @last_seq and m.created_at < @before) set @more = 0;
+  if not exists (
+    select 1 from [infra].[Outbox] m with (forceseek, readpast, rowlock, readcommittedlock) where m.seq = @last_seq and m.created_at < @before
+  ) set @more = 0;
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
+  insert into @old (seq)
+  select m.seq
+  from @scanned w
+  inner join [infra].[Outbox] m with (forceseek, updlock, readpast, rowlock, readcommittedlock) on m.seq = w.seq
+  inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = m.seq
+  where w.status = 3 and w.processed_at < @before and s.status = 3 and m.created_at < @before
+  option (loop join, force order);
+
   delete from [infra].[Outbox]
   output deleted.seq into @gone (seq)
-  from @scanned w, [infra].[Outbox] with (readpast, rowlock, readcommittedlock)
-  where [Outbox].seq = w.seq and w.status = 3 and w.processed_at < @before
-    and [Outbox].created_at < @before
+  from @old o, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [Outbox].seq = o.seq and [Outbox].created_at < @before
   option (loop join, force order);
 
   delete from [infra].[OutboxState]
-  from @gone g, [infra].[OutboxState] with (rowlock)
+  from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[OutboxAttempts]
-  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -4007,11 +3410,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Resolve]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Resolve] as return 0')
-go
-
-alter procedure [infra].[Outbox_Resolve]
+create or alter procedure [infra].[Outbox_Resolve]
   @items nvarchar(max)
 as
 begin
@@ -4020,56 +3419,53 @@ begin
 
   select m.seq as seq, m.id as id
   from openjson(@items) with (id uniqueidentifier) i
-  inner join [infra].[Outbox] m on m.id = i.id
+  inner join [infra].[Outbox] m with (index([Outbox_Key]), forceseek) on m.id = i.id
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_Get]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Get] as return 0')
-go
-
-alter procedure [infra].[Outbox_Get]
+create or alter procedure [infra].[Outbox_Get]
   @id uniqueidentifier
 as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
-  from [infra].[Outbox] m
-  inner join [infra].[OutboxState] s on s.seq = m.seq
-  where m.id = @id;
+  from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
+  where m.id = @id
+  option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_Attempts]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Attempts] as return 0')
-go
-
-alter procedure [infra].[Outbox_Attempts]
+create or alter procedure [infra].[Outbox_Attempts]
   @id uniqueidentifier
 as
 begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
-  from [infra].[Outbox] m
-  inner join [infra].[OutboxAttempts] a on a.seq = m.seq
+  from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
+  inner join [infra].[OutboxAttempts] a with (forceseek) on a.seq = m.seq
   where m.id = @id
   order by a.number
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_List]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_List] as return 0')
-go
-
-alter procedure [infra].[Outbox_List]
+create or alter procedure [infra].[Outbox_List]
   @now datetime2(3) = null,
   @status tinyint,
   @status_2 tinyint,
@@ -4091,6 +3487,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
     m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
@@ -4110,11 +3510,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Stats]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Stats] as return 0')
-go
-
-alter procedure [infra].[Outbox_Stats]
+create or alter procedure [infra].[Outbox_Stats]
   @now datetime2(3) = null
 as
 begin
@@ -4122,7 +3518,11 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1) then 1 else 0 end;
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
+  declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
   select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
@@ -4133,37 +3533,33 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_OldestDue]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_OldestDue] as return 0')
-go
-
-alter procedure [infra].[Outbox_OldestDue]
+create or alter procedure [infra].[Outbox_OldestDue]
   @now datetime2(3) = null
 as
 begin
   set nocount on;
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
   from (
     select min(s.visible_at) as visible_at
-    from [infra].[OutboxState] s
+    from [infra].[OutboxState] s with (index([Outbox_Ready]))
     where s.status = 1 and s.visible_at <= @now
     union all
     select min(s.visible_at) as visible_at
-    from [infra].[OutboxState] s
+    from [infra].[OutboxState] s with (index([Outbox_Held]))
     where s.status = 2 and s.visible_at <= @now
   ) d
-  where not exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1);
+  where not exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1);
 end
 go
 
-if object_id(N'[infra].[Outbox_Due]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Due] as return 0')
-go
-
-alter procedure [infra].[Outbox_Due]
+create or alter procedure [infra].[Outbox_Due]
   @now datetime2(3) = null
 as
 begin
@@ -4171,7 +3567,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  if exists (select 1 from [infra].[OutboxControls] c where c.scope = N'queue' and c.paused = 1) return 0;
+  if exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) return 0;
   if exists (
     select 1 from [infra].[OutboxState] r with (index([Outbox_Ready]), readpast, rowlock, readcommittedlock)
     where r.status = 1 and r.visible_at <= @now
@@ -4180,22 +3576,24 @@ begin
     select 1 from [infra].[OutboxState] r with (index([Outbox_Held]), readpast, rowlock, readcommittedlock)
     where r.status = 2 and r.visible_at <= @now
   ) return 1;
-  if exists (select 1 from [infra].[OutboxPendingArrivals] a with (readpast, rowlock, readcommittedlock)) return 1;
   if exists (
-    select 1 from [infra].[OutboxControls] c
+    select 1 from [infra].[OutboxPartitionChanges] c with (readpast, rowlock, readcommittedlock)
+    where c.change <> 1 or exists (
+      select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_PK]), forceseek, readpast, rowlock, readcommittedlock)
+      where q.partition_key = c.partition_key and q.seq <> c.seq
+    )
+  ) return 1;
+  if exists (
+    select 1 from [infra].[OutboxControls] c with (readpast, rowlock, readcommittedlock)
     where c.paused = 0 and exists (
-      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
+      select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = c.id
     )
   ) return 1;
   return 0;
 end
 go
 
-if object_id(N'[infra].[Outbox_Replay]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Replay] as return 0')
-go
-
-alter procedure [infra].[Outbox_Replay]
+create or alter procedure [infra].[Outbox_Replay]
   @now datetime2(3) = null,
   @items nvarchar(max),
   @ttl_ms float
@@ -4215,47 +3613,18 @@ begin
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
     expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, died_at = null
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 4
   option (loop join, force order);
 
   if exists (select 1 from @changed c where c.keyed = 1)
-  begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 0
     from @changed c
-    inner join [infra].[Outbox] m on m.seq = c.seq
-    where c.keyed = 1 and m.partition_key is not null;
-
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
-
-    insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
-
-    delete from [infra].[OutboxPartitionLock]
-    from @rejoining_keys k, [infra].[OutboxPartitionLock]
-    where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
-
-    update [infra].[OutboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[OutboxState] with (rowlock)
-    where [OutboxState].seq = b.seq;
-
-    insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[OutboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
-  end
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -4263,11 +3632,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_DeadGroups]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_DeadGroups] as return 0')
-go
-
-alter procedure [infra].[Outbox_DeadGroups]
+create or alter procedure [infra].[Outbox_DeadGroups]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -4282,6 +3647,10 @@ begin
   set nocount on;
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   declare @groups table (
     error_group varchar(16) collate Latin1_General_100_BIN2 not null primary key,
@@ -4299,7 +3668,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Outbox] m
+      select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
@@ -4313,18 +3682,14 @@ begin
   select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
     s.last_error as last_error, m.id as id
   from @groups g
-  inner join [infra].[OutboxState] s on s.seq = g.seq
-  inner join [infra].[Outbox] m on m.seq = g.seq
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = g.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = g.seq
   order by g.[count] desc, g.error_group
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_CountDead]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_CountDead] as return 0')
-go
-
-alter procedure [infra].[Outbox_CountDead]
+create or alter procedure [infra].[Outbox_CountDead]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -4339,6 +3704,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select count_big(*) as [count]
   from [infra].[OutboxState] s with (index([Outbox_Dead]))
   where s.status = 4
@@ -4346,7 +3715,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Outbox] m
+      select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
@@ -4357,11 +3726,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_NextDead]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_NextDead] as return 0')
-go
-
-alter procedure [infra].[Outbox_NextDead]
+create or alter procedure [infra].[Outbox_NextDead]
   @now datetime2(3) = null,
   @at datetime2(3),
   @topic nvarchar(255),
@@ -4378,6 +3743,10 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select top (@limit) s.seq as seq
   from [infra].[OutboxState] s with (index([Outbox_Dead]))
   where s.seq > @after_seq and s.status = 4
@@ -4385,7 +3754,7 @@ begin
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-      select 1 from [infra].[Outbox] m
+      select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
@@ -4397,11 +3766,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Discard]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Discard] as return 0')
-go
-
-alter procedure [infra].[Outbox_Discard]
+create or alter procedure [infra].[Outbox_Discard]
   @items nvarchar(max)
 as
 begin
@@ -4416,30 +3781,32 @@ begin
   insert into @gone (seq, keyed)
   select m.seq, s.keyed
   from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
-  inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
+  inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+  inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where s.status = 4
   option (loop join, force order);
 
   if exists (select 1 from @gone c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @gone c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   delete from [infra].[Outbox]
-  from @gone g, [infra].[Outbox] with (rowlock)
+  from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where [Outbox].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[OutboxState]
-  from @gone g, [infra].[OutboxState] with (rowlock)
+  from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[OutboxAttempts]
-  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -4449,11 +3816,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Archive]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Archive] as return 0')
-go
-
-alter procedure [infra].[Outbox_Archive]
+create or alter procedure [infra].[Outbox_Archive]
   @now datetime2(3) = null,
   @items nvarchar(max),
   @who nvarchar(255)
@@ -4471,8 +3834,8 @@ begin
   insert into @gone (seq, keyed)
   select m.seq, s.keyed
   from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Outbox] m with (updlock, rowlock) on m.seq = i.seq
-  inner join [infra].[OutboxState] s with (updlock, rowlock) on s.seq = m.seq
+  inner join [infra].[Outbox] m with (forceseek, updlock, rowlock, readcommittedlock) on m.seq = i.seq
+  inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = m.seq
   where s.status = 4
   option (loop join, force order);
 
@@ -4481,35 +3844,37 @@ begin
   select m.seq, m.id, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
     m.created_at, s.attempt, s.last_error, s.error_group, coalesce((
       select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
-      from [infra].[OutboxAttempts] a
+      from [infra].[OutboxAttempts] a with (forceseek)
       where a.seq = g.seq
       order by a.number
       for json path, include_null_values
     ), N'[]'), s.died_at, @now, @who
   from @gone g
-  inner join [infra].[Outbox] m on m.seq = g.seq
-  inner join [infra].[OutboxState] s on s.seq = g.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = g.seq
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = g.seq
   option (loop join, force order);
 
   if exists (select 1 from @gone c where c.keyed = 1)
-  begin
-    declare @leaving nvarchar(max);
-    select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from @gone c where c.keyed = 1;
-    exec [infra].[Outbox_LeavePartition] @items = @leaving;
-  end
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 1
+    from @gone c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   delete from [infra].[Outbox]
-  from @gone g, [infra].[Outbox] with (rowlock)
+  from @gone g, [infra].[Outbox] with (forceseek, updlock, rowlock, readcommittedlock)
   where [Outbox].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[OutboxState]
-  from @gone g, [infra].[OutboxState] with (rowlock)
+  from @gone g, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = g.seq
   option (loop join, force order);
 
   delete from [infra].[OutboxAttempts]
-  from @gone g, [infra].[OutboxAttempts] with (rowlock)
+  from @gone g, [infra].[OutboxAttempts] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxAttempts].seq = g.seq
   option (loop join, force order);
 
@@ -4519,11 +3884,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_AddOperation]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_AddOperation] as return 0')
-go
-
-alter procedure [infra].[Outbox_AddOperation]
+create or alter procedure [infra].[Outbox_AddOperation]
   @now datetime2(3) = null,
   @id uniqueidentifier,
   @who nvarchar(255),
@@ -4544,11 +3905,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_LockOperation]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_LockOperation] as return 0')
-go
-
-alter procedure [infra].[Outbox_LockOperation]
+create or alter procedure [infra].[Outbox_LockOperation]
   @id uniqueidentifier
 as
 begin
@@ -4556,16 +3913,12 @@ begin
   set xact_abort on;
 
   select o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
-  from [infra].[oncebox_operations] o with (updlock, rowlock)
+  from [infra].[oncebox_operations] o with (forceseek, updlock, rowlock, readcommittedlock)
   where o.id = @id and o.queue = N'outbox:Outbox';
 end
 go
 
-if object_id(N'[infra].[Outbox_MoveOperation]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_MoveOperation] as return 0')
-go
-
-alter procedure [infra].[Outbox_MoveOperation]
+create or alter procedure [infra].[Outbox_MoveOperation]
   @now datetime2(3) = null,
   @id uniqueidentifier,
   @matched bigint,
@@ -4578,7 +3931,7 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
-  update [infra].[oncebox_operations] with (rowlock)
+  update [infra].[oncebox_operations] with (updlock, rowlock, readcommittedlock)
   set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
   where id = @id;
 
@@ -4588,11 +3941,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Operations]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Operations] as return 0')
-go
-
-alter procedure [infra].[Outbox_Operations]
+create or alter procedure [infra].[Outbox_Operations]
   @limit int
 as
 begin
@@ -4606,11 +3955,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Backlog]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Backlog] as return 0')
-go
-
-alter procedure [infra].[Outbox_Backlog]
+create or alter procedure [infra].[Outbox_Backlog]
   @now datetime2(3) = null,
   @limit int
 as
@@ -4619,21 +3964,50 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   declare @count bigint = 0;
+  declare @left table (seq bigint not null primary key);
+  declare @joined table (
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    number bigint not null,
+    seq bigint not null,
+    primary key (partition_key, number)
+  );
+
+  insert into @left (seq)
+  select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
+
+  insert into @joined (partition_key, number, seq)
+  select c.partition_key, c.number, c.seq
+  from (
+    select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
+  ) l
+  inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
+  where c.change = 0 and (
+    exists (select 1 from @left g where g.seq = c.seq) or not exists (
+      select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
+    )
+  );
+
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Ready])) where s.status = 1) r;
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Held])) where s.status = 2) r;
   select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7) r;
-  select @count = @count + count_big(*) from (select top (@limit) s.seq from [infra].[OutboxPartitionQueue] q inner join [infra].[OutboxState] s on s.seq = q.seq where s.status = 5) r;
+  select @count = @count + count_big(*) from (select top (@limit) s.seq from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[OutboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) q inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq where s.status = 5) r;
 
   select @count as [count], @now as now;
 end
 go
 
-if object_id(N'[infra].[Outbox_EnqueuedBefore]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_EnqueuedBefore] as return 0')
-go
-
-alter procedure [infra].[Outbox_EnqueuedBefore]
+create or alter procedure [infra].[Outbox_EnqueuedBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -4642,6 +4016,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -4657,11 +4035,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_DoneBefore]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_DoneBefore] as return 0')
-go
-
-alter procedure [infra].[Outbox_DoneBefore]
+create or alter procedure [infra].[Outbox_DoneBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -4670,6 +4044,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -4686,11 +4064,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_DiedBefore]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_DiedBefore] as return 0')
-go
-
-alter procedure [infra].[Outbox_DiedBefore]
+create or alter procedure [infra].[Outbox_DiedBefore]
   @before_seq bigint,
   @limit int,
   @since datetime2(3),
@@ -4699,6 +4073,10 @@ as
 begin
   set nocount on;
   set xact_abort on;
+
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
 
   select b.bucket as bucket, count_big(*) as [count], min(b.seq) as first_seq
   from (
@@ -4715,11 +4093,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_BlockedPartitions]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_BlockedPartitions] as return 0')
-go
-
-alter procedure [infra].[Outbox_BlockedPartitions]
+create or alter procedure [infra].[Outbox_BlockedPartitions]
   @now datetime2(3) = null,
   @limit int
 as
@@ -4728,34 +4102,80 @@ begin
   set xact_abort on;
   set @now = coalesce(@now, sysutcdatetime());
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
+  declare @left table (seq bigint not null primary key);
+  declare @joined table (
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    number bigint not null,
+    seq bigint not null,
+    primary key (partition_key, number)
+  );
+
+  insert into @left (seq)
+  select distinct c.seq from [infra].[OutboxPartitionChanges] c where c.change = 1;
+
+  insert into @joined (partition_key, number, seq)
+  select c.partition_key, c.number, c.seq
+  from (
+    select max(a.number) as number from [infra].[OutboxPartitionChanges] a where a.change <> 2 group by a.seq
+  ) l
+  inner join [infra].[OutboxPartitionChanges] c on c.number = l.number
+  where c.change = 0 and (
+    exists (select 1 from @left g where g.seq = c.seq) or not exists (
+      select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek) where q.seq = c.seq
+    )
+  );
+
   select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-      select top (1) w.created_at
-      from [infra].[OutboxPartitionQueue] b
-      inner join [infra].[Outbox] w on w.seq = b.seq
-      where b.partition_key = h.partition_key and b.position > h.position
-      order by b.position
+      select w.created_at
+      from (
+        select top (1) b.seq
+        from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[OutboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) b
+        where b.partition_key = h.partition_key and b.position > h.position
+        order by b.position
+      ) f
+      inner join [infra].[Outbox] w with (forceseek) on w.seq = f.seq
     ) as waiting_since, m.id as id, m.topic as topic, s.status as status,
     cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
     s.visible_at as next_attempt_at, s.died_at as died_at
   from (
     select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-    from [infra].[OutboxPartitionQueue] q
+    from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[OutboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) q
     group by q.partition_key
   ) h
-  inner join [infra].[OutboxPartitionQueue] q on q.partition_key = h.partition_key and q.position = h.position
-  inner join [infra].[OutboxState] s on s.seq = q.seq
-  inner join [infra].[Outbox] m on m.seq = q.seq
+  cross apply (
+    select b.seq from (
+      select a.partition_key, a.position, a.seq
+      from [infra].[OutboxPartitionQueue] a
+      where not exists (select 1 from @left g where g.seq = a.seq)
+      union all
+      select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+    ) b where b.partition_key = h.partition_key and b.position = h.position
+  ) q
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = q.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = q.seq
   where s.status = 4 or (h.waiting > 0 and (s.status = 7 or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
   order by case when s.status = 4 then 0 else 1 end, h.waiting desc, h.partition_key
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_ByCorrelation]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_ByCorrelation] as return 0')
-go
-
-alter procedure [infra].[Outbox_ByCorrelation]
+create or alter procedure [infra].[Outbox_ByCorrelation]
   @correlation_id nvarchar(255),
   @id uniqueidentifier,
   @limit int
@@ -4764,34 +4184,34 @@ begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   declare @found table (seq bigint not null primary key);
 
   insert into @found (seq)
   select top (@limit) m.seq
-  from [infra].[Outbox] m with (index([Outbox_Correlation]))
+  from [infra].[Outbox] m with (index([Outbox_Correlation]), forceseek)
   where m.correlation_id = @correlation_id and m.correlation_id is not null
   order by m.seq;
 
   insert into @found (seq)
-  select m.seq from [infra].[Outbox] m where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);
+  select m.seq from [infra].[Outbox] m with (index([Outbox_Key]), forceseek) where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);
 
   select top (@limit) m.id as id, m.message_id as message_id, m.topic as topic, m.correlation_id as correlation_id, m.partition_key as partition_key,
     s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, s.attempt as attempt, s.last_error as last_error,
-    m.created_at as enqueued_at, (select min(a.ended_at) from [infra].[OutboxAttempts] a where a.seq = f.seq) as first_failed_at,
+    m.created_at as enqueued_at, (select min(a.ended_at) from [infra].[OutboxAttempts] a with (forceseek) where a.seq = f.seq) as first_failed_at,
     s.processed_at as processed_at, s.died_at as died_at
   from @found f
-  inner join [infra].[Outbox] m on m.seq = f.seq
-  inner join [infra].[OutboxState] s on s.seq = f.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = f.seq
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = f.seq
   order by f.seq
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_ApplyControls]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_ApplyControls] as return 0')
-go
-
-alter procedure [infra].[Outbox_ApplyControls]
+create or alter procedure [infra].[Outbox_ApplyControls]
   @given_now datetime2(3) = null,
   @owner uniqueidentifier,
   @items nvarchar(max),
@@ -4814,14 +4234,22 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
+  declare @owned table (seq bigint not null primary key, parked_by bigint null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
+  insert into @owned (seq, parked_by)
+  select s.seq, s.parked_by
+  from openjson(@items) with (seq bigint '$') i
+  inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
+  where s.owner = @owner and s.status = 2
+  option (loop join, force order);
+
   insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
   select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-  from [infra].[OutboxControls] c with (updlock, rowlock, index([OutboxControls_PK]))
+  from [infra].[OutboxControls] c with (index([OutboxControls_PK]), updlock, rowlock, readcommittedlock)
   order by c.id;
 
   set @now = coalesce(@given_now, sysutcdatetime());
@@ -4832,12 +4260,11 @@ begin
     select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
         order by c.paused desc, c.id
       ) as control
-    from openjson(@items) with (seq bigint '$') i
-    inner join [infra].[OutboxState] t on t.seq = i.seq
-    inner join [infra].[Outbox] m on m.seq = t.seq
+    from @owned o
+    inner join [infra].[Outbox] m with (forceseek) on m.seq = o.seq
   ) p
   where p.control is not null
   option (loop join, force order);
@@ -4845,7 +4272,7 @@ begin
   update [infra].[OutboxState]
   set status = 7, parked_by = p.control, owner = null, locked_until = null,
     visible_at = case when [OutboxState].attempt = 0 then p.due_at else @now end
-  from @parked p, [infra].[OutboxState] with (rowlock)
+  from @parked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = p.seq and [OutboxState].owner = @owner and [OutboxState].status = 2
   option (loop join, force order);
 
@@ -4875,9 +4302,9 @@ begin
     from (
       select top (@most) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
-      where r.status = 7 and r.parked_by = @id
+      where r.status = 7 and r.parked_by = @id and r.attempt >= 0
       order by r.visible_at, r.seq
-    ) p, [infra].[OutboxState] with (rowlock)
+    ) p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
     where [OutboxState].seq = p.seq and [OutboxState].status = 7
     option (loop join, force order);
 
@@ -4887,41 +4314,38 @@ begin
     if @per_second is null
     begin
       set @returned = @returned + @count;
-      if exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked])) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
-      else delete from [infra].[OutboxControls] where id = @id;
+      -- skips nothing: a message that is left without its control would stay parked
+      if exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek) where r.status = 7 and r.parked_by = @id) set @ending = @ending + 1;
+      else delete from [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) where id = @id;
     end
     else
     begin
       set @tokens = @tokens - @count;
-      update [infra].[OutboxControls] set tokens = @tokens, refilled_at = @now where id = @id;
+      update [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock) set tokens = @tokens, refilled_at = @now where id = @id;
       set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked])) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
+      if (@wait_ms is null or @wait_ms > @until_token) and exists (select 1 from [infra].[OutboxState] r with (index([Outbox_Parked]), forceseek, readpast, rowlock, readcommittedlock) where r.status = 7 and r.parked_by = @id) set @wait_ms = @until_token;
     end
   end
 
   update [infra].[OutboxState]
   set parked_by = null
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
-  where [OutboxState].seq = i.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].parked_by is not null
+  from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].parked_by is not null
+  option (loop join, force order);
+
+  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
+  from @owned o
+  inner join [infra].[OutboxState] s with (forceseek) on s.seq = o.seq
+  where s.owner = @owner and s.status = 2
   option (loop join, force order);
 
   if @outermost = 1 commit transaction;
-
-  select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-  from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[OutboxState] s on s.seq = i.seq
-  where s.owner = @owner and s.status = 2
-  option (loop join, force order);
 
   select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;
 end
 go
 
-if object_id(N'[infra].[Outbox_PutControl]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_PutControl] as return 0')
-go
-
-alter procedure [infra].[Outbox_PutControl]
+create or alter procedure [infra].[Outbox_PutControl]
   @now datetime2(3) = null,
   @scope nvarchar(10),
   @name nvarchar(255),
@@ -4937,7 +4361,7 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  update [infra].[OutboxControls] with (updlock, serializable)
+  update [infra].[OutboxControls] with (updlock, rowlock, serializable)
   set paused = coalesce(@paused, paused),
     per_second = coalesce(@per_second, per_second),
     who = @who,
@@ -4950,8 +4374,12 @@ begin
 
   if @outermost = 1 commit transaction;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[OutboxControls] c
   where c.scope = @scope and c.name = @name
@@ -4959,11 +4387,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_EndControl]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_EndControl] as return 0')
-go
-
-alter procedure [infra].[Outbox_EndControl]
+create or alter procedure [infra].[Outbox_EndControl]
   @now datetime2(3) = null,
   @scope nvarchar(10),
   @name nvarchar(255),
@@ -4977,7 +4401,7 @@ begin
 
   declare @ended int;
 
-  update [infra].[OutboxControls]
+  update [infra].[OutboxControls] with (updlock, rowlock, readcommittedlock)
   set paused = case when @paused = 1 then 0 else paused end,
     per_second = case when @paused = 1 then per_second end,
     who = @who,
@@ -4986,8 +4410,12 @@ begin
 
   set @ended = @@rowcount;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[OutboxControls] c
   where c.scope = @scope and c.name = @name and @ended = 1
@@ -4995,29 +4423,25 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_Controls]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Controls] as return 0')
-go
-
-alter procedure [infra].[Outbox_Controls]
+create or alter procedure [infra].[Outbox_Controls]
 as
 begin
   set nocount on;
   set xact_abort on;
 
+  if @@trancount = 0 and exists (
+    select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+  ) set transaction isolation level read uncommitted;
+
   select c.id as id, c.scope as scope, c.name as name, c.paused as paused, c.per_second as per_second, c.who as who, c.changed_at as changed_at, (
-    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked])) where s.status = 7 and s.parked_by = c.id
+    select count_big(*) from [infra].[OutboxState] s with (index([Outbox_Parked]), forceseek) where s.status = 7 and s.parked_by = c.id
   ) as parked
   from [infra].[OutboxControls] c
   order by c.id;
 end
 go
 
-if object_id(N'[infra].[Outbox_EnqueueArrivals]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_EnqueueArrivals] as return 0')
-go
-
-alter procedure [infra].[Outbox_EnqueueArrivals]
+create or alter procedure [infra].[Outbox_ApplyPartitionChanges]
 as
 begin
   set nocount on;
@@ -5026,221 +4450,97 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  declare @upto bigint;
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-  declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-
-  insert into @keys (partition_key)
-  select distinct a.partition_key
-  from (
-    select top (1000) r.partition_key
-    from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
-    order by r.number
-  ) a;
-
-  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 1
-  from @keys k
-  order by k.partition_key;
-
-  delete from [infra].[OutboxPartitionLock]
-  from @keys k, [infra].[OutboxPartitionLock]
-  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 1;
-
-  select @upto = max(r.number) from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock);
-
-  delete from [infra].[OutboxPendingArrivals]
-  output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
-  from (
-    select top (1000) r.number
-    from [infra].[OutboxPendingArrivals] r with (readpast, rowlock, readcommittedlock)
-    inner join @keys k on k.partition_key = r.partition_key
-    where r.number <= @upto
-    order by r.number
-  ) p, [infra].[OutboxPendingArrivals] with (rowlock)
-  where [OutboxPendingArrivals].number = p.number;
-
-  insert into [infra].[OutboxPartitionQueue] (partition_key, seq)
-  select a.partition_key, a.seq
-  from @arrivals a
-  inner join [infra].[OutboxState] s on s.seq = a.seq
-  where s.status <> 3 -- marked by hand before it joined its partition queue
-    and not exists (select 1 from [infra].[OutboxPartitionQueue] q where q.seq = a.seq) -- a dead message that kept its position and was replayed
-  order by a.number;
-
-  update [infra].[OutboxState]
-  set status = 1
-  from (
-    select min(q.position) as position
-    from @keys k
-    inner join [infra].[OutboxPartitionQueue] q on q.partition_key = k.partition_key
-    group by k.partition_key
-  ) h, [infra].[OutboxPartitionQueue] f, [infra].[OutboxState] with (rowlock)
-  where f.position = h.position and [OutboxState].seq = f.seq and [OutboxState].status = 5;
-
-  if @outermost = 1 commit transaction;
-end
-go
-
-if object_id(N'[infra].[Outbox_LeavePartition]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_LeavePartition] as return 0')
-go
-
-alter procedure [infra].[Outbox_LeavePartition]
-  @items nvarchar(max)
-as
-begin
-  set nocount on;
-  set xact_abort on;
-
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
-
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-  insert into @keys (partition_key)
-  select distinct m.partition_key
-  from openjson(@items) with (seq bigint '$') i
-  inner join [infra].[Outbox] m on m.seq = i.seq
-  where m.partition_key is not null;
-
-  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 1
-  from @keys k
-  order by k.partition_key;
-
-  delete from [infra].[OutboxPartitionLock]
-  from @keys k, [infra].[OutboxPartitionLock]
-  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 1;
-
-  delete from [infra].[OutboxPartitionQueue]
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxPartitionQueue] with (rowlock)
-  where [OutboxPartitionQueue].seq = i.seq;
-
-  delete from [infra].[OutboxPendingArrivals]
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxPendingArrivals] with (rowlock)
-  where [OutboxPendingArrivals].seq = i.seq;
-
-  update [infra].[OutboxState]
-  set status = 1
-  from (
-    select min(q.position) as position
-    from @keys k
-    inner join [infra].[OutboxPartitionQueue] q on q.partition_key = k.partition_key
-    group by k.partition_key
-  ) h, [infra].[OutboxPartitionQueue] f, [infra].[OutboxState] with (rowlock)
-  where f.position = h.position and [OutboxState].seq = f.seq and [OutboxState].status = 5;
-
-  if @outermost = 1 commit transaction;
-end
-go
-
-if object_id(N'[infra].[Outbox_Enqueue]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Enqueue] as return 0')
-go
-
-alter procedure [infra].[Outbox_Enqueue]
-  @now datetime2(3) = null,
-  @id uniqueidentifier,
-  @message_id uniqueidentifier,
-  @topic nvarchar(255),
-  @payload nvarchar(max),
-  @correlation_id nvarchar(255),
-  @headers nvarchar(max),
-  @due_at datetime2(3),
-  @expires_at datetime2(3)
-as
-begin
-  set nocount on;
-  set xact_abort on;
-  set @now = coalesce(@now, sysutcdatetime());
-
-  declare @added table (
-    seq bigint not null primary key,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null
+  declare @locked int, @upto bigint;
+  declare @changes table (
+    number bigint not null primary key,
+    seq bigint not null,
+    partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null,
+    change tinyint not null,
+    unique (seq, number)
   );
+  declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
+  declare @free table (seq bigint not null primary key);
 
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
+  exec @locked = sp_getapplock @Resource = N'oncebox infra.Outbox partitions', @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
 
-  insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
-  output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
-  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
-  from (
-    select 0 as position, @id as id, @message_id as message_id, @topic collate Latin1_General_100_BIN2 as topic, @payload as payload, @correlation_id as correlation_id, @headers as headers, @due_at as due_at, @expires_at as expires_at
-  ) i
-  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
-  order by i.position;
+  if @locked >= 0
+  begin
+    select @upto = max(r.number) from [infra].[OutboxPartitionChanges] r with (readpast, rowlock, readcommittedlock);
 
-  insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
-  select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
-  from @added a;
+    delete from [infra].[OutboxPartitionChanges]
+    output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
+    from (
+      select top (1000) r.number
+      from [infra].[OutboxPartitionChanges] r with (updlock, readpast, rowlock, readcommittedlock)
+      where r.number <= @upto
+      order by r.number
+    ) p, [infra].[OutboxPartitionChanges] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
+    where [OutboxPartitionChanges].number = p.number
+    option (loop join, force order);
 
-  if @outermost = 1 commit transaction;
-end
-go
+    delete from [infra].[OutboxPartitionQueue]
+    from @changes c, [infra].[OutboxPartitionQueue] with (index([OutboxPartitionQueue_Seq]), forceseek, rowlock, readcommittedlock)
+    where c.change = 1 and [OutboxPartitionQueue].seq = c.seq
+    option (loop join, force order);
 
-if object_id(N'[infra].[Outbox_EnqueueMany]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_EnqueueMany] as return 0')
-go
+    -- the last change of a message decides; a dead message that kept its position and was replayed still has it
+    insert into [infra].[OutboxPartitionQueue] (partition_key, seq)
+    select c.partition_key, c.seq
+    from @changes c
+    where c.change = 0
+      and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> 2)
+      and not exists (
+        select 1 from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_Seq]), forceseek, readcommittedlock)
+        where q.seq = c.seq
+      )
+    order by c.number
+    option (loop join, force order);
 
-alter procedure [infra].[Outbox_EnqueueMany]
-  @now datetime2(3) = null,
-  @items nvarchar(max)
-as
-begin
-  set nocount on;
-  set xact_abort on;
-  set @now = coalesce(@now, sysutcdatetime());
+    insert into @heads (seq, partition_key)
+    select h.seq, k.partition_key
+    from (select distinct c.partition_key from @changes c) k
+    cross apply (
+      select top (1) q.seq
+      from [infra].[OutboxPartitionQueue] q with (index([OutboxPartitionQueue_PK]), forceseek, readcommittedlock)
+      where q.partition_key = k.partition_key
+      order by q.position
+    ) h
+    option (loop join, force order);
 
-  declare @messages table (
-    position int not null primary key,
-    id uniqueidentifier null,
-    message_id uniqueidentifier null,
-    topic nvarchar(255) collate Latin1_General_100_BIN2 null,
-    payload nvarchar(max) null,
-    correlation_id nvarchar(255) null,
-    headers nvarchar(max) null,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null
-  );
+    insert into @free (seq)
+    select s.seq
+    from @heads h
+    inner join [infra].[OutboxState] s with (forceseek, updlock, readpast, rowlock, readcommittedlock) on s.seq = h.seq
+    option (loop join, force order);
 
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at
-  from [infra].[Outbox_MessagesFromJson](@items) i;
+    update [infra].[OutboxState]
+    set status = 1
+    from @free f, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
+    where [OutboxState].seq = f.seq and [OutboxState].status = 5
+    option (loop join, force order);
 
-  declare @added table (
-    seq bigint not null primary key,
-    due_at datetime2(3) null,
-    expires_at datetime2(3) null
-  );
-
-  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
-  if @outermost = 1 begin transaction;
-
-  insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, created_at)
-  output inserted.seq, inserted.due_at, inserted.expires_at into @added (seq, due_at, expires_at)
-  select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, @now
-  from @messages i
-  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
-  order by i.position;
-
-  insert into [infra].[OutboxState] (seq, status, visible_at, expires_at)
-  select a.seq, 1, coalesce(a.due_at, @now), a.expires_at
-  from @added a;
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select h.seq, h.partition_key, 2
+    from @heads h
+    where not exists (select 1 from @free f where f.seq = h.seq);
+  end
 
   if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Outbox_EnqueueKeyed]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_EnqueueKeyed] as return 0')
-go
-
-alter procedure [infra].[Outbox_EnqueueKeyed]
+create or alter procedure [infra].[Outbox_Enqueue]
   @now datetime2(3) = null,
-  @items nvarchar(max)
+  @items nvarchar(max) = null,
+  @id uniqueidentifier = null,
+  @message_id uniqueidentifier = null,
+  @topic nvarchar(255) = null,
+  @payload nvarchar(max) = null,
+  @correlation_id nvarchar(255) = null,
+  @headers nvarchar(max) = null,
+  @due_at datetime2(3) = null,
+  @expires_at datetime2(3) = null,
+  @partition_key nvarchar(255) = null
 as
 begin
   set nocount on;
@@ -5260,9 +4560,13 @@ begin
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null
   );
 
-  insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
-  select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
-  from [infra].[Outbox_KeyedMessagesFromJson](@items) i;
+  if @items is null
+    insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
+    values (0, @id, @message_id, @topic, @payload, @correlation_id, @headers, @due_at, @expires_at, @partition_key);
+  else
+    insert into @messages (position, id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key)
+    select i.position, i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key
+    from [infra].[Outbox_MessagesFromJson](@items) i;
   declare @added table (
     seq bigint not null primary key,
     partition_key nvarchar(255) collate Latin1_General_100_BIN2 null,
@@ -5273,49 +4577,52 @@ begin
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  declare @keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
+  if exists (select 1 from @messages i where i.partition_key is not null)
+  begin
+    declare @lock nvarchar(255) = N'', @locked int = 0;
+    declare @locks table (name nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
 
-  insert into @keys (partition_key)
-  select distinct f.partition_key
-  from @messages f
-  where f.partition_key is not null;
+    insert into @locks (name)
+    select distinct concat(N'oncebox infra.Outbox: ', left(i.partition_key, 150), N' ', checksum(i.partition_key)) collate Latin1_General_100_BIN2 from @messages i where i.partition_key is not null;
 
-  insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
-  select k.partition_key, 0
-  from @keys k
-  order by k.partition_key;
-
-  delete from [infra].[OutboxPartitionLock]
-  from @keys k, [infra].[OutboxPartitionLock]
-  where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
+    while @lock is not null
+    begin
+      select @lock = min(l.name) from @locks l where l.name > @lock;
+      if @lock is not null exec @locked = sp_getapplock @Resource = @lock, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+      if @locked < 0 throw 51205, N'The transaction was rolled back: it waited for a partition key in a deadlock, or for too long.', 1;
+    end
+  end
 
   insert into [infra].[Outbox] (id, message_id, topic, payload, correlation_id, headers, due_at, expires_at, partition_key, created_at)
   output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at
   into @added (seq, partition_key, due_at, expires_at)
   select i.id, i.message_id, i.topic, i.payload, i.correlation_id, i.headers, i.due_at, i.expires_at, i.partition_key, @now
   from @messages i
-  where not exists (select 1 from [infra].[Outbox] m where m.id = i.id)
-  order by i.position;
+  where not exists (
+    select 1 from [infra].[Outbox] m with (index([Outbox_Key]), forceseek, readcommittedlock) where m.id = i.id
+  )
+  order by i.position
+  option (loop join, force order);
 
   insert into [infra].[OutboxState] (seq, status, visible_at, expires_at, keyed)
-  select i.seq, case when i.partition_key is null then 1 else 5 end, coalesce(i.due_at, @now), i.expires_at, case when i.partition_key is not null then 1 end
-  from @added i;
+  select a.seq, case when a.partition_key is null then 1 else 5 end, coalesce(a.due_at, @now),
+    a.expires_at, case when a.partition_key is not null then 1 end
+  from @added a;
 
-  insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
-  select a.seq, a.partition_key
-  from @added a
-  where a.partition_key is not null
-  order by a.seq;
+  if exists (select 1 from @added c where c.partition_key is not null)
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 0
+    from @added c
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.partition_key is not null and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 end
 go
 
-if object_id(N'[infra].[Outbox_ExpireDead]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_ExpireDead] as return 0')
-go
-
-alter procedure [infra].[Outbox_ExpireDead]
+create or alter procedure [infra].[Outbox_ExpireDead]
   @now datetime2(3) = null,
   @owner uniqueidentifier,
   @lease_ms float,
@@ -5340,24 +4647,20 @@ begin
   from (
     select top (@limit) r.seq
     from [infra].[OutboxState] r with (index([Outbox_Dead]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now)
+    where r.status = 4 and r.expires_at <= @now and ((r.locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce(r.last_error, N'') collate Latin1_General_100_BIN2) = 0) or r.locked_until <= @now) and r.attempt >= 0
     order by r.seq
-  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  ) p, [infra].[OutboxState] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
   where [OutboxState].seq = p.seq and [OutboxState].status = 4 and [OutboxState].expires_at <= @now and (([OutboxState].locked_until is null and charindex(N'It was not handled before its expiresAt.' collate Latin1_General_100_BIN2, coalesce([OutboxState].last_error, N'') collate Latin1_General_100_BIN2) = 0) or [OutboxState].locked_until <= @now)
   option (loop join, force order);
 
   select e.seq as seq, m.id as id
   from @expired e
-  inner join [infra].[Outbox] m on m.seq = e.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = e.seq
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_ListDone]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_ListDone] as return 0')
-go
-
-alter procedure [infra].[Outbox_ListDone]
+create or alter procedure [infra].[Outbox_ListDone]
   @after_seq bigint,
   @limit int
 as
@@ -5368,18 +4671,14 @@ begin
   select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
     s.processed_at as processed_at
   from [infra].[OutboxState] s with (readpast, rowlock, readcommittedlock)
-  inner join [infra].[Outbox] m on m.seq = s.seq
+  inner join [infra].[Outbox] m with (forceseek) on m.seq = s.seq
   where s.seq > @after_seq and s.status = 3
   order by s.seq
   option (loop join, force order);
 end
 go
 
-if object_id(N'[infra].[Outbox_Resend]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_Resend] as return 0')
-go
-
-alter procedure [infra].[Outbox_Resend]
+create or alter procedure [infra].[Outbox_Resend]
   @now datetime2(3) = null,
   @items nvarchar(max),
   @ttl_ms float
@@ -5399,47 +4698,18 @@ begin
     attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
     expires_at = dateadd(millisecond, cast(cast(round(@ttl_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(@ttl_ms, 0) as bigint) / 86400000 as int), @now)), processed_at = null, processed_by = null
   output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (rowlock)
+  from openjson(@items) with (seq bigint '$') i, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
   where [OutboxState].seq = i.seq and [OutboxState].status = 3
   option (loop join, force order);
 
   if exists (select 1 from @changed c where c.keyed = 1)
-  begin
-    declare @rejoining table (seq bigint not null primary key, partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null);
-
-    insert into @rejoining (seq, partition_key)
-    select c.seq, m.partition_key
+    insert into [infra].[OutboxPartitionChanges] (seq, partition_key, change)
+    select c.seq, m.partition_key, 0
     from @changed c
-    inner join [infra].[Outbox] m on m.seq = c.seq
-    where c.keyed = 1 and m.partition_key is not null;
-
-    declare @rejoining_keys table (partition_key nvarchar(255) collate Latin1_General_100_BIN2 not null primary key);
-
-    insert into @rejoining_keys (partition_key)
-    select distinct f.partition_key
-    from @rejoining f
-    where f.partition_key is not null;
-
-    insert into [infra].[OutboxPartitionLock] (partition_key, lock_kind)
-    select k.partition_key, 0
-    from @rejoining_keys k
-    order by k.partition_key;
-
-    delete from [infra].[OutboxPartitionLock]
-    from @rejoining_keys k, [infra].[OutboxPartitionLock]
-    where [OutboxPartitionLock].partition_key = k.partition_key and [OutboxPartitionLock].lock_kind = 0;
-
-    update [infra].[OutboxState]
-    set status = 5, keyed = 1
-    from @rejoining b, [infra].[OutboxState] with (rowlock)
-    where [OutboxState].seq = b.seq;
-
-    insert into [infra].[OutboxPendingArrivals] (seq, partition_key)
-    select b.seq, b.partition_key
-    from @rejoining b
-    where not exists (select 1 from [infra].[OutboxPendingArrivals] a where a.seq = b.seq)
-    order by b.seq;
-  end
+    inner join [infra].[Outbox] m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+    where c.keyed = 1 and m.partition_key is not null
+    order by c.seq
+    option (loop join, force order);
 
   if @outermost = 1 commit transaction;
 
@@ -5447,11 +4717,7 @@ begin
 end
 go
 
-if object_id(N'[infra].[Outbox_MakeDue]', N'P') is null
-  exec(N'create procedure [infra].[Outbox_MakeDue] as return 0')
-go
-
-alter procedure [infra].[Outbox_MakeDue]
+create or alter procedure [infra].[Outbox_MakeDue]
   @now datetime2(3) = null,
   @error nvarchar(max),
   @limit int
@@ -5469,9 +4735,9 @@ begin
   from (
     select top (@limit) r.seq
     from [infra].[OutboxState] r with (index([Outbox_Ready]), updlock, readpast, rowlock, readcommittedlock)
-    where r.status = 1 and r.visible_at > @now and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
+    where r.status = 1 and r.visible_at > @now and r.last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2 and r.attempt >= 0
     order by r.visible_at, r.seq
-  ) p, [infra].[OutboxState] with (updlock, readpast, rowlock, readcommittedlock)
+  ) p, [infra].[OutboxState] with (forceseek, updlock, readpast, rowlock, readcommittedlock)
   where [OutboxState].seq = p.seq and [OutboxState].status = 1 and [OutboxState].visible_at > @now and [OutboxState].last_error collate Latin1_General_100_BIN2 = @error collate Latin1_General_100_BIN2
   option (loop join, force order);
 

@@ -3,12 +3,15 @@
 -- Run this script as the database's administrator after every `oncebox migrate`. It may be run again: it then grants what
 -- is new.
 --   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
--- On Azure SQL the user is the functions' managed identity; elsewhere a login of the same name must exist.
+-- On Azure SQL Database and on Fabric the user is the functions' managed identity; on a Managed Instance too, unless it has a
+-- login of that name. Elsewhere such a login must exist.
 -- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
 if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
 begin
-  if serverproperty('EngineEdition') = 5
+  declare @edition int = cast(serverproperty('EngineEdition') as int);
+  -- 5 is Azure SQL Database, 12 a database in Fabric, 8 a Managed Instance
+  if @edition in (5, 12) or (@edition = 8 and suser_id(N'$(FunctionsUser)') is null)
     exec(N'create user [$(FunctionsUser)] from external provider');
   else
     exec(N'create user [$(FunctionsUser)] for login [$(FunctionsUser)]');
@@ -41,8 +44,6 @@ grant execute on [infra].[Inbox_Controls] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Receive] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ReceiveMany] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ReceiveKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_AlreadyProcessed] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_Mark] to [$(FunctionsUser)];
 grant execute on [infra].[Inbox_TryBegin] to [$(FunctionsUser)];
@@ -79,8 +80,6 @@ grant execute on [infra].[Outbox_Controls] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Due] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_EnqueueMany] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_EnqueueKeyed] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
 grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
@@ -119,7 +118,6 @@ grant execute on [infra].[Inbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Inbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Inbox_Receive] to [oncebox_operators];
-grant execute on [infra].[Inbox_ReceiveKeyed] to [oncebox_operators];
 grant execute on [infra].[Inbox_Mark] to [oncebox_operators];
 
 grant execute on [infra].[Outbox_Get] to [oncebox_operators];
@@ -149,4 +147,3 @@ grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
-grant execute on [infra].[Outbox_EnqueueKeyed] to [oncebox_operators];

@@ -3,6 +3,7 @@ import type { InboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { type ReceivingDatabase, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
+import { inChunks } from "../sql/in-chunks.js";
 import { isTrue } from "../sql/is-true.js";
 import { withTrace } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
@@ -62,7 +63,7 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
 export function receiving(
   db: ReceivingDatabase,
   { schema, table, reviveDead, logger, metrics, tracing, queue }: ResolvedInboxOptions,
-  { executeIn }: Pick<StatementRunner, "executeIn">,
+  runner: Pick<StatementRunner, "executeIn" | "atomically">,
 ) {
   const { dialect } = db;
   const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead });
@@ -84,15 +85,17 @@ export function receiving(
     // keys must keep their order: where that leads to a deadlock, the batch is retried.
     const ordered = hasPartitions ? incoming : [...incoming].sort(byKey);
     const statement = hasPartitions ? statements.receiveKeyed : statements.receiveMany;
-    const items = JSON.stringify(ordered.map(toItem));
-    const rows = await executeIn(call.tx, statement, { items }, call);
+    const { mostItems } = dialect;
+    const rows = await inChunks(runner, ordered, { mostItems, tx: call.tx, call }, (tx, some) =>
+      runner.executeIn(tx, statement, { items: JSON.stringify(some.map(toItem)) }, call),
+    );
     const outcomes = new Map(rows.map((row) => [inboxKey.keyText(inboxKey.keyOf(row)), outcomeOf(row)]));
     return incoming.map((params) => outcomes.get(keyTextOf(params))!);
   };
 
   const receiveOne = async (params: SqlParams, call: InboxCallOptions): Promise<ReceiveOutcome> =>
     params.partition_key === undefined
-      ? outcomeOf((await executeIn(call.tx, statements.receive, params, call))[0]!)
+      ? outcomeOf((await runner.executeIn(call.tx, statements.receive, params, call))[0]!)
       : (await receiveMany([params], call))[0]!;
 
   const receiveInBatch = receiveBatching<SqlParams, ReceiveOutcome>({

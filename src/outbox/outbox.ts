@@ -8,6 +8,7 @@ import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import { inChunks } from "../sql/in-chunks.js";
 import { type MessageContent, withContent, withTrace } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
@@ -81,7 +82,10 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
       return;
     }
     const many = hasKeys ? statements.enqueueKeyed : statements.enqueueMany;
-    await internals.executeIn(tx, many, { items: JSON.stringify(rows) }, { signal });
+    const { mostItems } = db.dialect;
+    await inChunks(internals, rows, { mostItems, tx, call: { signal } }, (within, some) =>
+      internals.executeIn(within, many, { items: JSON.stringify(some) }, { signal }),
+    );
   };
 
   const enqueue = async (

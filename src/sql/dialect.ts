@@ -249,6 +249,8 @@ export interface ReceivingDialect {
   readonly defaults: { readonly schema: string; readonly inbox: string; readonly outbox: string };
   readonly names: (kind: QueueNames["kind"], schema: string, table: string) => QueueNames;
   readonly receiving: (names: QueueNames, options: ReceiveStatementOptions) => ReceiveStatements;
+  /** The most messages in one statement. More are sent in several statements of one transaction. */
+  readonly mostItems?: number;
   readonly toTime: (date: Date) => SqlValue;
   readonly classify: (error: unknown) => Fault;
   /** The tables do not exist, or are older than this version. */
@@ -299,6 +301,11 @@ export interface LedgerStatements {
   readonly applied: (schema: string) => SqlStatement;
   /** An insert with its values written out, for `migrate` and for the rendered schema that a DBA runs. */
   readonly record: (schema: string, entry: LedgerEntry) => string;
+  /**
+   * A migration and its record as one batch that does nothing when the ledger has it, for a rendered schema that may be run
+   * twice. Undefined where a script cannot ask.
+   */
+  readonly once?: (schema: string, entry: LedgerEntry, batches: readonly string[]) => string;
 }
 
 /** A database for a function that only puts messages into it: its bundle holds nothing else of the dialect. */

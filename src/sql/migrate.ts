@@ -103,13 +103,16 @@ export function schemaBatches(dialect: Dialect, options: MigrateOptions = {}): r
   return [
     ...dialect.ledger.prepare(schema),
     ...queues.flatMap((queue) => [
-      ...dialect.migrations[queue.kind].flatMap((migration) => [
-        ...migration.up(queue),
-        dialect.ledger.record(queue.schema, entryOf(queue, migration)),
-      ]),
+      ...dialect.migrations[queue.kind].flatMap((migration) => recorded(dialect, queue, migration)),
       ...dialect.routines(queue),
     ]),
   ];
+}
+
+function recorded({ ledger }: Dialect, queue: QueueNames, migration: Migration): readonly string[] {
+  const entry = entryOf(queue, migration);
+  const batches = [...migration.up(queue), ledger.record(queue.schema, entry)];
+  return ledger.once === undefined ? batches : [ledger.once(queue.schema, entry, batches)];
 }
 
 /** The whole schema as text, for a DBA to read and run. It records its migrations, so a later `migrate` skips them. */

@@ -15,10 +15,10 @@ const suffixes = [
   "Messages",
   "Cursor",
   "PartitionQueue",
-  "PartitionLock",
-  "PendingArrivals",
+  "PartitionChanges",
   "Attempts",
   "Archive",
+  "Controls",
   "_state",
   "_messages",
   "_done",
@@ -27,6 +27,7 @@ const suffixes = [
   "_pending_arrivals",
   "_attempts",
   "_archive",
+  "_controls",
 ];
 
 /**

@@ -13,7 +13,7 @@ export interface SchemaObject {
 
 const quotedName = String.raw`(?:"(?:[^"]|"")+"|\[(?:[^\]]|\]\])+\])`;
 const creation = new RegExp(
-  String.raw`\bcreate (?:or replace )?(?:unique |constraint )?(table|index|view|function|procedure|trigger) (?:if not exists )?(${quotedName}(?:\.${quotedName})?)`,
+  String.raw`\bcreate (?:or (?:replace|alter) )?(?:unique |constraint )?(table|index|view|function|procedure|trigger) (?:if not exists )?(${quotedName}(?:\.${quotedName})?)`,
   "g",
 );
 const lastName = new RegExp(`${quotedName}$`);

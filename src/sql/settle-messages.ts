@@ -3,6 +3,7 @@ import type { QueueMessage } from "../queue/message.js";
 import type { AckOptions, Settlement } from "../queue/work-store.js";
 import type { Rows } from "./dialect.js";
 import type { SqlExecutor, SqlParams, SqlStatement } from "./driver.js";
+import { inChunks } from "./in-chunks.js";
 import { isTrue } from "./is-true.js";
 import type { QueueParts } from "./queue-parts.js";
 import { rowNumber } from "./row-number.js";
@@ -28,6 +29,7 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
   statements,
   options: { logger },
   runner,
+  db,
 }: QueueParts<Key, Message, State>): SettleMessages<Key> {
   /** By row number, ascending, each message once. A claimed message brings its row number; a plain key is looked up. */
   const byRowNumber = async (
@@ -70,8 +72,11 @@ export function settleMessages<Key extends object, Message extends QueueMessage 
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
     const bySeq = await byRowNumber(messages, call);
     const items = itemOf === undefined ? [...bySeq.keys()] : [...bySeq].map(([seq, key]) => itemOf(key, seq));
-    const sent = { ...params, items: JSON.stringify(items), count: bySeq.size };
-    const rows = bySeq.size === 0 ? [] : await runner.executeIn(call.tx, statement, sent, call);
+    const send = (tx: SqlExecutor | undefined, some: readonly unknown[]) =>
+      runner.executeIn(tx, statement, { ...params, items: JSON.stringify(some), count: some.length }, call);
+    const { mostItems } = db.dialect;
+    const rows =
+      items.length === 0 ? [] : await inChunks(runner, items, { mostItems, tx: call.tx, call }, send);
     const result = settlementOf(messages, bySeq, rows);
     const { changed, lost, dead } = result;
     logger.debug(verb, { changed: changed.length, lost: lost.length, dead: dead.length });

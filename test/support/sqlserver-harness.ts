@@ -1,10 +1,13 @@
 import { randomUUID } from "node:crypto";
 import mssql from "mssql";
 import { dropSchema } from "../../src/cli/bench/scratch-database.js";
+import type { Database } from "../../src/sql/dialect.js";
+import type { SqlExecutor } from "../../src/sql/driver.js";
 import { parseMssqlUrl } from "../../src/sql/sqlserver/connection-settings.js";
 import { fromMssql, openSqlServer } from "../../src/sql/sqlserver/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
 import { isBabelfish } from "../../src/testing/support/database.js";
+import { toBabelfish } from "./babelfish-schema.js";
 
 export function sqlServerHarness(url: string): ContractHarness {
   return { name: "SQL Server", open: () => open(url) };
@@ -15,12 +18,20 @@ export const patient = { requestTimeout: 120_000, pool: { acquireTimeoutMillis: 
 
 async function open(url: string): Promise<TestDatabase> {
   const schema = `t_${randomUUID().slice(0, 8)}`;
-  const another = () => openSqlServer({ url, maxConnections: 4, config: patient });
-  const opened = [another()];
-  const db = opened[0]!;
-  const raw = (sql: string) => db.driver.query({ name: "raw", text: sql, unprepared: true }, {});
+  const plain = openSqlServer({ url, maxConnections: 4, config: patient });
+  const run = (sql: string) => plain.driver.query({ name: "raw", text: sql, unprepared: true }, {});
   // Babelfish accepts SQL Server's lock hints and ignores them, and does not show which statement waits.
-  const isServer = !(await isBabelfish({ db, raw }));
+  const isServer = !(await isBabelfish({ db: plain, raw: run }));
+  const fitted = (one: Database) => (isServer ? one : deployingOnBabelfish(one));
+  const another = () => fitted(openSqlServer({ url, maxConnections: 4, config: patient }));
+  const db = fitted(plain);
+  const opened = [db];
+  const raw: TestDatabase["raw"] = async (sql) => {
+    const [first, ...others] = isServer ? [sql] : toBabelfish(sql);
+    let rows = await run(first!);
+    for (const batch of others) rows = await run(batch);
+    return rows;
+  };
   return {
     db,
     schema,
@@ -77,4 +88,16 @@ export async function isSlowServer(url: string): Promise<boolean> {
   } finally {
     await db.close();
   }
+}
+
+/** A database whose schema is deployed in the form that Babelfish accepts. */
+function deployingOnBabelfish(db: Database): Database {
+  const translating = (tx: SqlExecutor): SqlExecutor => ({
+    async query(statement, params, options) {
+      if (statement.name !== "schema") return tx.query(statement, params, options);
+      for (const text of toBabelfish(statement.text)) await tx.query({ ...statement, text }, params, options);
+      return [];
+    },
+  });
+  return { ...db, exclusively: (schema, work) => db.exclusively(schema, (tx) => work(translating(tx))) };
 }

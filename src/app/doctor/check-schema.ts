@@ -114,13 +114,10 @@ function checkObject(
 
 const squashed = (text: string): string => text.replace(/\s+/g, " ").trim().toLowerCase();
 
-/** A procedure's empty first version, which the batch after it alters. */
-const isPlaceholder = (batch: string): boolean => /as return 0'\)$/.test(batch);
-
 /** Whether a batch has this text, as a statement or within a text that it executes. Databases change the first word. */
 function isText(text: string, batches: readonly string[]): boolean {
-  const wanted = squashed(text).replace(/^(create( or replace)?|alter) /, "");
-  return batches
-    .filter((batch) => !isPlaceholder(batch))
-    .some((batch) => [batch, batch.replaceAll("''", "'")].some((form) => squashed(form).includes(wanted)));
+  const wanted = squashed(text).replace(/^(create( or (replace|alter))?|alter) /, "");
+  return batches.some((batch) =>
+    [batch, batch.replaceAll("''", "'")].some((form) => squashed(form).includes(wanted)),
+  );
 }

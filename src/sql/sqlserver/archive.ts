@@ -4,7 +4,7 @@ import { binary } from "./expressions.js";
 import { seekEach } from "./procedures/procedure.js";
 
 /** Dead messages that operators have archived. */
-const archiveTable = (n: QueueNames): string => n.object("Archive");
+export const archiveTable = (n: QueueNames): string => n.object("Archive");
 
 /** Nothing but an operator's procedure writes it, and nothing deletes its rows. */
 export const archiveRows = (n: QueueNames): string => `create table ${archiveTable(n)} (
@@ -41,13 +41,13 @@ export const insertArchived = (n: QueueNames): string => {
 select m.seq, m.${source}, m.message_id, m.topic, m.partition_key, m.payload, m.correlation_id, m.headers,
   m.${bornAt(n)}, s.attempt, s.last_error, s.error_group, coalesce((
     select a.attempt as attempt, datediff_big(millisecond, '1970-01-01', a.ended_at) as endedAt, lower(a.worker) as worker, a.error as error
-    from ${attemptsTable(n)} a
+    from ${attemptsTable(n)} a with (forceseek)
     where a.seq = g.seq
     order by a.number
     for json path, include_null_values
   ), N'[]'), s.died_at, @now, @who
 from @gone g
-inner join ${n.message} m on m.seq = g.seq
-inner join ${n.state} s on s.seq = g.seq
+inner join ${n.message} m with (forceseek) on m.seq = g.seq
+inner join ${n.state} s with (forceseek) on s.seq = g.seq
 ${seekEach};`;
 };

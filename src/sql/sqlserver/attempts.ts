@@ -2,7 +2,7 @@ import { keptAttempts } from "../defaults.js";
 import type { QueueNames } from "../names.js";
 import { reasons } from "../reasons.js";
 import { unicodeLiteral } from "./expressions.js";
-import { indented, pickFrom, seekEach, stateTable } from "./procedures/procedure.js";
+import { indented, lockRow, seekEach, stateTable } from "./procedures/procedure.js";
 
 /** The failed attempts of messages. An ack writes nothing here. Only a caller that has locked a message's state writes its rows. */
 export const attemptsTable = (n: QueueNames): string => n.object("Attempts");
@@ -26,47 +26,43 @@ export const recordAttempts = (
 ${query};
 
 delete from ${attemptsTable(n)}
-from ${changed} c, ${attemptsTable(n)} with (rowlock)
+from ${changed} c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number < (
   select min(k.number)
-  from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x where x.seq = c.seq order by x.number desc) k
+  from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
 )
 ${seekEach};`;
 
-export const lostTable =
-  "declare @lost table (seq bigint not null primary key, ended_at datetime2(3) not null, worker uniqueidentifier null);";
+/** The rows that a claim or the reaper chose and locked, with the leases that it ends. */
+export const pickedTable = `declare @picked table (
+  seq bigint not null,
+  status tinyint not null,
+  locked_until datetime2(3) null,
+  owner uniqueidentifier null,
+  primary key (seq, status)
+);`;
 
-/**
- * Reads the leases that an update after it will end, under the locks of that update: Babelfish refuses `deleted` in the
- * OUTPUT of an update that is joined. Nearly always it finds nothing, by one seek.
- */
-export const pickLost = (
+/** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
+export const recordLost = (
   n: QueueNames,
-  condition: string,
-  order: string,
-): string => `insert into @lost (seq, ended_at, worker)
-select top (@limit) r.seq, r.locked_until, r.owner
-from ${pickFrom(n, "_Held")}
-where ${condition}
-order by ${order};`;
-
-/** Records the attempts whose leases a claim or the reaper has ended: rows of @lost that are among the changed ones. */
-export const recordLost = (n: QueueNames, changed: string): string => `if exists (select 1 from @lost)
+  changed: string,
+): string => `if exists (select 1 from @picked p where p.locked_until is not null)
 begin
 ${indented(
   recordAttempts(
     n,
-    `select c.seq, c.attempt, l.ended_at, l.worker, ${unicodeLiteral(reasons.leaseExpired)}
-from @lost l
-inner join ${changed} c on c.seq = l.seq`,
-    "@lost",
+    `select c.seq, c.attempt, p.locked_until, p.owner, ${unicodeLiteral(reasons.leaseExpired)}
+from @picked p
+inner join ${changed} c on c.seq = p.seq
+where p.locked_until is not null`,
+    changed,
   ),
 )}
 end`;
 
 /** Deletes the state rows and the attempts of the messages in a table with `seq`. */
 export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
-from ${gone} g, ${n.state} with (rowlock)
+from ${gone} g, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = g.seq
 ${seekEach};
 
@@ -74,6 +70,6 @@ ${deleteAttempts(n, gone)}`;
 
 /** Deletes the attempts of the messages in a table with `seq`. */
 export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
-from ${gone} g, ${attemptsTable(n)} with (rowlock)
+from ${gone} g, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = g.seq
 ${seekEach};`;

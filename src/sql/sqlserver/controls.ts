@@ -3,7 +3,7 @@ import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
 import { binary } from "./expressions.js";
-import { readPast } from "./partitions.js";
+import { readPast } from "./procedures/procedure.js";
 import { signatures } from "./signatures.js";
 
 /** Pauses and limits; empty nearly always. */
@@ -32,15 +32,15 @@ export const createControls = (n: QueueNames): readonly string[] => [
   `create index ${n.bare("_Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
 ];
 
-/** A condition: the whole queue is paused. */
+/** A condition: the whole queue is paused. The pause may not be skipped while another transaction changes it. */
 export const isPaused = (n: QueueNames): string =>
-  `exists (select 1 from ${controlsTable(n)} c where c.scope = N'queue' and c.paused = 1)`;
+  `exists (select 1 from ${controlsTable(n)} c with (index(${n.bare("Controls_Key")}), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1)`;
 
 /** A condition: a claim may free a parked message. */
 export const mayFree = (n: QueueNames): string => `exists (
-  select 1 from ${controlsTable(n)} c
+  select 1 from ${controlsTable(n)} c with (${readPast})
   where c.paused = 0 and exists (
-    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), ${readPast}) where r.status = ${status.parked} and r.parked_by = c.id
+    select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek, ${readPast}) where r.status = ${status.parked} and r.parked_by = c.id
   )
 )`;
 

@@ -1,4 +1,5 @@
 import type { Fault } from "../transient-retry.js";
+import { deadlockedKeys } from "./deadlocked-keys.js";
 
 /** The server refused the work or undid it. */
 const rolledBack = new Set([
@@ -28,6 +29,7 @@ const rolledBack = new Set([
   49918, // Azure: not enough resources for the request
   49919, // Azure: too many create or update operations
   49920, // Azure: too many operations in the subscription
+  deadlockedKeys, // our own: a deadlock on a partition key
 ]);
 
 /** The session ended while the statement ran. It may have been committed. */

@@ -38,7 +38,7 @@ where o.schema_id = schema_id(@schema) and o.type = 'P'`,
 
 /** The functions' user does not call these: some are called by other procedures alone, some are the operators'. */
 const notOfFunctions = [
-  ...["_EnqueueArrivals", "_LeavePartition"],
+  "_ApplyPartitionChanges",
   ...[
     "_NextDead",
     "_Discard",
@@ -126,7 +126,8 @@ where name = db_name()`,
       });
     if (!snapshot)
       wrong.push({
-        message: "READ_COMMITTED_SNAPSHOT is off, so your own queries on the tables wait for writers.",
+        message:
+          "READ_COMMITTED_SNAPSHOT is off: your own queries on the tables wait for writers, and list, get and stats may show what is not committed yet.",
         run: "alter database current set read_committed_snapshot on with rollback immediate",
         tolerable: true,
       });

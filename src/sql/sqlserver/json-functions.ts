@@ -1,11 +1,11 @@
 import type { QueueNames } from "../names.js";
-import { binary, unicodeLiteral } from "./expressions.js";
+import { binary } from "./expressions.js";
 
 /** A function that reads the objects of a JSON array as rows, each with its position. The procedures take sets through it. */
 export interface JsonFunction {
   readonly name: string;
-  /** Batches that drop and create it. It has no grants of its own, so none are lost. */
-  readonly batches: readonly string[];
+  /** The batch that creates or replaces it. */
+  readonly text: string;
 }
 
 /** The objects' properties, with the types of the columns. Binary values come as hexadecimal. */
@@ -30,6 +30,7 @@ const contentColumns: JsonColumns = {
   headers: "nvarchar(max)",
   due_at: "datetime2(3)",
   expires_at: "datetime2(3)",
+  partition_key: name,
 };
 export const inboxColumns: JsonColumns = { ...jsonKeyColumns, ...contentColumns, hash: "varbinary(max)" };
 export const outboxColumns: JsonColumns = {
@@ -37,11 +38,6 @@ export const outboxColumns: JsonColumns = {
   message_id: "uniqueidentifier",
   ...contentColumns,
 };
-
-/** For batches in which some messages have a partition key. */
-const partitionKey: JsonColumns = { partition_key: name };
-export const keyedInboxColumns: JsonColumns = { ...inboxColumns, ...partitionKey };
-export const keyedOutboxColumns: JsonColumns = { ...outboxColumns, ...partitionKey };
 
 export const columnList = (columns: JsonColumns, alias = ""): string =>
   Object.keys(columns)
@@ -51,7 +47,7 @@ export const columnList = (columns: JsonColumns, alias = ""): string =>
 const isBinary = (type: string) => type.startsWith("varbinary");
 const withoutCollation = (type: string) => type.replace(` ${binary}`, "");
 
-function onSqlServer(columns: JsonColumns): string {
+function rowsOf(columns: JsonColumns): string {
   const read = Object.entries(columns).map(
     ([column, type]) => `${column} ${isBinary(type) ? "nvarchar(max)" : withoutCollation(type)}`,
   );
@@ -67,38 +63,14 @@ cross apply openjson(a.value) with (
 ) i`;
 }
 
-/**
- * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.
- * PostgreSQL's own functions, which are callable there, can.
- */
-function onBabelfish(columns: JsonColumns): string {
-  const selected = Object.entries(columns).map(([column, type]) => {
-    const value = `json_extract_path_text(cast(i.value as json), '${column}')`;
-    const decoded = isBinary(type) ? `decode(${value}, 'hex')` : value;
-    const collation = type.endsWith(binary) ? ` ${binary}` : "";
-    return `cast(${decoded} as ${withoutCollation(type)})${collation} as ${column}`;
-  });
-  return `select cast(i.[key] as int) as position,
-  ${selected.join(",\n  ")}
-from openjson(@items) i`;
-}
-
 export function jsonFunction(n: QueueNames, suffix: string, columns: JsonColumns): JsonFunction {
   const functionName = n.object(suffix);
-  const create = (body: string) => `create function ${functionName} (@items nvarchar(max))
-returns table
-as
-return ${body}`;
   return {
     name: functionName,
-    batches: [
-      `drop function if exists ${functionName}`,
-      // Executed as texts, because each server refuses the other's functions when it parses the batch.
-      `if serverproperty('BabelfishVersion') is null
-  exec(${unicodeLiteral(create(onSqlServer(columns)))})
-else
-  exec(${unicodeLiteral(create(onBabelfish(columns)))})`,
-    ],
+    text: `create or alter function ${functionName} (@items nvarchar(max))
+returns table
+as
+return ${rowsOf(columns)}`,
   };
 }
 
@@ -106,5 +78,4 @@ export const jsonFunctions = (n: QueueNames): readonly JsonFunction[] => [
   jsonFunction(n, "_AbandonedFromJson", abandonedColumns),
   ...(n.kind === "inbox" ? [jsonFunction(n, "_KeysFromJson", jsonKeyColumns)] : []),
   jsonFunction(n, "_MessagesFromJson", n.kind === "inbox" ? inboxColumns : outboxColumns),
-  jsonFunction(n, "_KeyedMessagesFromJson", n.kind === "inbox" ? keyedInboxColumns : keyedOutboxColumns),
 ];

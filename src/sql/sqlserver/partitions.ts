@@ -1,34 +1,24 @@
 import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
-import { binary } from "./expressions.js";
+import { deadlockedKeys } from "./deadlocked-keys.js";
+import { binary, unicodeLiteral } from "./expressions.js";
+import { indented, lockRow, readPast, seekEach, skipLocked, stateTable } from "./procedures/procedure.js";
 
 /**
  * The messages of one partition key form a partition queue. Only its head is ready or held, so a claim needs to know
- * nothing of partitions. The others are blocked; the call that finishes the head makes the next one ready. See
- * docs/decisions/0010.
+ * nothing of partitions. The others are blocked. See docs/decisions/0010 and 0023.
  */
 export const partitionQueueTable = (n: QueueNames): string => n.object("PartitionQueue");
-/** Keyed messages that are enqueued but not in their partition queue yet. The next claim moves them there. */
-export const pendingArrivalsTable = (n: QueueNames): string => n.object("PendingArrivals");
 /**
- * Always empty. A row that is inserted and deleted at once locks its key until the transaction ends, and leaves nothing
- * to clean up.
+ * Messages that join or leave their partition queues. Whoever enqueues or finishes a message writes a row here, and locks
+ * nothing else of a partition. The next claim applies the rows: it alone changes partition queues.
  */
-const partitionLockTable = (n: QueueNames) => n.object("PartitionLock");
+export const partitionChangesTable = (n: QueueNames): string => n.object("PartitionChanges");
 
-/**
- * Each partition key has two locks. `arrivals`: enqueueing transactions hold it until they end, however long that takes.
- * `queue`: the partition queue changes under it; enqueueing does not take it, so a settlement never waits for the
- * caller's transaction.
- */
-const lockKind = { arrivals: 0, queue: 1 } as const;
+/** `check`: the head of the partition queue could not be made ready because another transaction had locked its state. */
+const change = { join: 0, leave: 1, check: 2 } as const;
 
 export const partitionTables = (n: QueueNames): readonly string[] => [
-  `create table ${partitionLockTable(n)} (
-  partition_key nvarchar(255) ${binary} not null,
-  lock_kind tinyint not null,
-  constraint ${n.bare("PartitionLock_PK")} primary key clustered (partition_key, lock_kind)
-)`,
   `create table ${partitionQueueTable(n)} (
   position bigint identity(1, 1) not null,
   partition_key nvarchar(255) ${binary} not null,
@@ -36,132 +26,206 @@ export const partitionTables = (n: QueueNames): readonly string[] => [
   constraint ${n.bare("PartitionQueue_PK")} primary key clustered (partition_key, position),
   constraint ${n.bare("PartitionQueue_Seq")} unique nonclustered (seq)
 )`,
-  `create table ${pendingArrivalsTable(n)} (
+  `create table ${partitionChangesTable(n)} (
   number bigint identity(1, 1) not null,
   seq bigint not null,
   partition_key nvarchar(255) ${binary} not null,
-  constraint ${n.bare("PendingArrivals_PK")} primary key clustered (number),
-  constraint ${n.bare("PendingArrivals_Seq")} unique nonclustered (seq)
+  -- ${change.join} joins, ${change.leave} leaves, ${change.check} the head is to be checked
+  change tinyint not null,
+  constraint ${n.bare("PartitionChanges_PK")} primary key clustered (number)
 )`,
 ];
 
-const keysTable = (name: string) =>
-  `declare @${name} table (partition_key nvarchar(255) ${binary} not null primary key);`;
-
-/** Takes the locks in the order of the partition keys, so that two calls wait for each other instead of deadlocking. */
-const lock = (
-  n: QueueNames,
-  kind: keyof typeof lockKind,
-  keys: string,
-) => `insert into ${partitionLockTable(n)} (partition_key, lock_kind)
-select k.partition_key, ${lockKind[kind]}
-from @${keys} k
-order by k.partition_key;
-
-delete from ${partitionLockTable(n)}
-from @${keys} k, ${partitionLockTable(n)}
-where ${n.bare("PartitionLock")}.partition_key = k.partition_key and ${n.bare("PartitionLock")}.lock_kind = ${lockKind[kind]};`;
+/** The name of a lock. Two long keys with the same name would only wait for each other. */
+const lockName = (n: QueueNames, key: string) =>
+  `concat(${unicodeLiteral(`oncebox ${n.schema}.${n.table}: `)}, left(${key}, 150), N' ', checksum(${key})) ${binary}`;
 
 /**
- * Taken before messages are inserted, so that the arrivals of a partition key are in the order of commits. `keys` names the table
- * variable to declare, `from` the rows with keys.
+ * Locks the partition keys of @messages until the transaction ends, so that the messages of a key are in the order of
+ * commits. A call takes its locks in the order of their names, before any row. Two transactions of several calls each can
+ * still deadlock; one of them is then rolled back.
  */
-export const lockArrivals = (n: QueueNames, keys: string, from: string): string => `${keysTable(keys)}
+export const lockArrivals = (
+  n: QueueNames,
+): string => `if exists (select 1 from @messages i where i.partition_key is not null)
+begin
+  declare @lock nvarchar(255) = N'', @locked int = 0;
+  declare @locks table (name nvarchar(255) ${binary} not null primary key);
 
-insert into @${keys} (partition_key)
-select distinct f.partition_key
-from ${from} f
-where f.partition_key is not null;
+  insert into @locks (name)
+  select distinct ${lockName(n, "i.partition_key")} from @messages i where i.partition_key is not null;
 
-${lock(n, "arrivals", keys)}`;
+  while @lock is not null
+  begin
+    select @lock = min(l.name) from @locks l where l.name > @lock;
+    if @lock is not null exec @locked = sp_getapplock @Resource = @lock, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+    if @locked < 0 throw ${deadlockedKeys}, N'The transaction was rolled back: it waited for a partition key in a deadlock, or for too long.', 1;
+  end
+end`;
 
-/** Makes the heads of @keys ready. The caller holds the `queue` locks of these partition keys. */
-const makeHeadsReady = (n: QueueNames) => `update ${n.state}
-set status = ${status.ready}
-from (
-  select min(q.position) as position
-  from @keys k
-  inner join ${partitionQueueTable(n)} q on q.partition_key = k.partition_key
-  group by k.partition_key
-) h, ${partitionQueueTable(n)} f, ${n.state} with (rowlock)
-where f.position = h.position and ${n.bare("State")}.seq = f.seq and ${n.bare("State")}.status = ${status.blocked};`;
+/** Rows of `from` (a table with `seq`, alias `c`) that match `which` and have a partition key are noted as joining or leaving. */
+const noteChange = (n: QueueNames, what: keyof typeof change, from: string, which: string) =>
+  `if exists (select 1 from ${from} c where ${which})
+  insert into ${partitionChangesTable(n)} (seq, partition_key, change)
+  select c.seq, m.partition_key, ${change[what]}
+  from ${from} c
+  inner join ${n.message} m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
+  where ${which} and m.partition_key is not null
+  order by c.seq
+  ${seekEach};`;
 
-export const readPast = "readpast, rowlock, readcommittedlock";
+/** The rows are blocked until they are the heads of their partition queues. */
+export const joinPartition = (n: QueueNames, from: string, which: string): string =>
+  noteChange(n, "join", from, which);
 
-/** The most arrivals that one claim moves; the next claim moves the others. */
-const mostArrivals = 1_000;
+/** The rows leave their partition queues, and the next message of each becomes its head, by the next claim. */
+export const leavePartition = (n: QueueNames, from: string, which: string): string =>
+  noteChange(n, "leave", from, which);
+
+/** Dead messages that are still in their partition queues because `deadInPartition` was "block". */
+export const leaveDead = (
+  n: QueueNames,
+): string => `insert into ${partitionChangesTable(n)} (seq, partition_key, change)
+select q.seq, q.partition_key, ${change.leave}
+from ${n.state} s with (index(${n.bare("_Dead")}), ${readPast})
+inner join ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, ${readPast}) on q.seq = s.seq
+where s.status = ${status.dead} and s.keyed = 1
+${seekEach};`;
+
+/** There are changes that are committed and not applied yet. */
+export const hasChanges = (n: QueueNames): string =>
+  `exists (select 1 from ${partitionChangesTable(n)} c with (${readPast}))`;
+
+/** Applying the changes may make a message ready: one joins, or one leaves others behind. */
+export const mayBringHeads = (n: QueueNames): string => `exists (
+  select 1 from ${partitionChangesTable(n)} c with (${readPast})
+  where c.change <> ${change.leave} or exists (
+    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, ${readPast})
+    where q.partition_key = c.partition_key and q.seq <> c.seq
+  )
+)`;
 
 /**
- * Moves committed arrivals to their partition queues, in the order of their arrival. Rows of open transactions are skipped.
- * It moves only arrivals up to the greatest number that was visible before it reads them: all earlier arrivals of the
+ * For operators, who see partition queues as the next claim will find them: `movedQueue` is the partition queues with the
+ * changes that are noted and not applied yet. Above all a paused queue has such changes.
+ */
+export const declareMoves = (n: QueueNames): string => `declare @left table (seq bigint not null primary key);
+declare @joined table (
+  partition_key nvarchar(255) ${binary} not null,
+  number bigint not null,
+  seq bigint not null,
+  primary key (partition_key, number)
+);
+
+insert into @left (seq)
+select distinct c.seq from ${partitionChangesTable(n)} c where c.change = ${change.leave};
+
+insert into @joined (partition_key, number, seq)
+select c.partition_key, c.number, c.seq
+from (
+  select max(a.number) as number from ${partitionChangesTable(n)} a where a.change <> ${change.check} group by a.seq
+) l
+inner join ${partitionChangesTable(n)} c on c.number = l.number
+where c.change = ${change.join} and (
+  exists (select 1 from @left g where g.seq = c.seq) or not exists (
+    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek) where q.seq = c.seq
+  )
+);`;
+
+/** Who joins comes after all that are in a partition queue already. */
+export const movedQueue = (n: QueueNames): string => `(
+    select a.partition_key, a.position, a.seq
+    from ${partitionQueueTable(n)} a
+    where not exists (select 1 from @left g where g.seq = a.seq)
+    union all
+    select j.partition_key, j.number + cast(4611686018427387904 as bigint), j.seq from @joined j
+  )`;
+
+/** The most changes that one claim applies; the next claim applies the others. */
+const mostChanges = 1_000;
+
+/**
+ * Applies the committed changes in the order of their numbers. It waits for nobody: one call applies at a time and the others
+ * go on without, rows of open transactions are skipped, and a head whose state is locked is left to a later claim.
+ *
+ * It applies only changes up to the greatest number that was visible before it reads them: all earlier messages of the
  * same partition key were committed by then, so none can be overtaken.
  */
-export const enqueueArrivals = (n: QueueNames): string => `declare @upto bigint;
-${keysTable("keys")}
-declare @arrivals table (number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) ${binary} not null);
+export function applyChanges(n: QueueNames): string {
+  const changes = n.bare("PartitionChanges");
+  const queue = n.bare("PartitionQueue");
+  return `declare @locked int, @upto bigint;
+declare @changes table (
+  number bigint not null primary key,
+  seq bigint not null,
+  partition_key nvarchar(255) ${binary} not null,
+  change tinyint not null,
+  unique (seq, number)
+);
+declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) ${binary} not null);
+declare @free table (seq bigint not null primary key);
 
-insert into @keys (partition_key)
-select distinct a.partition_key
+exec @locked = sp_getapplock @Resource = ${unicodeLiteral(`oncebox ${n.schema}.${n.table} partitions`)}, @LockMode = 'Exclusive', @LockOwner = 'Transaction', @LockTimeout = 0;
+
+if @locked >= 0
+begin
+${indented(`select @upto = max(r.number) from ${partitionChangesTable(n)} r with (${readPast});
+
+delete from ${partitionChangesTable(n)}
+output deleted.number, deleted.seq, deleted.partition_key, deleted.change into @changes (number, seq, partition_key, change)
 from (
-  select top (${mostArrivals}) r.partition_key
-  from ${pendingArrivalsTable(n)} r with (${readPast})
-  order by r.number
-) a;
-
-${lock(n, "queue", "keys")}
-
-select @upto = max(r.number) from ${pendingArrivalsTable(n)} r with (${readPast});
-
-delete from ${pendingArrivalsTable(n)}
-output deleted.number, deleted.seq, deleted.partition_key into @arrivals (number, seq, partition_key)
-from (
-  select top (${mostArrivals}) r.number
-  from ${pendingArrivalsTable(n)} r with (${readPast})
-  inner join @keys k on k.partition_key = r.partition_key
+  select top (${mostChanges}) r.number
+  from ${partitionChangesTable(n)} r with (${skipLocked})
   where r.number <= @upto
   order by r.number
-) p, ${pendingArrivalsTable(n)} with (rowlock)
-where ${n.bare("PendingArrivals")}.number = p.number;
-
-insert into ${partitionQueueTable(n)} (partition_key, seq)
-select a.partition_key, a.seq
-from @arrivals a
-inner join ${n.state} s on s.seq = a.seq
-where s.status <> ${status.done} -- marked by hand before it joined its partition queue
-  and not exists (select 1 from ${partitionQueueTable(n)} q where q.seq = a.seq) -- a dead message that kept its position and was replayed
-order by a.number;
-
-${makeHeadsReady(n)}`;
-
-/** Removes the messages that @items numbers from their partition queues and makes the next of each ready. */
-export const leavePartition = (n: QueueNames): string => `${keysTable("keys")}
-
-insert into @keys (partition_key)
-select distinct m.partition_key
-from openjson(@items) with (seq bigint '$') i
-inner join ${n.message} m on m.seq = i.seq
-where m.partition_key is not null;
-
-${lock(n, "queue", "keys")}
+) p, ${partitionChangesTable(n)} with (forceseek, ${skipLocked})
+where ${changes}.number = p.number
+${seekEach};
 
 delete from ${partitionQueueTable(n)}
-from openjson(@items) with (seq bigint '$') i, ${partitionQueueTable(n)} with (rowlock)
-where ${n.bare("PartitionQueue")}.seq = i.seq;
+from @changes c, ${partitionQueueTable(n)} with (index(${n.bare("PartitionQueue_Seq")}), forceseek, rowlock, readcommittedlock)
+where c.change = ${change.leave} and ${queue}.seq = c.seq
+${seekEach};
 
-delete from ${pendingArrivalsTable(n)}
-from openjson(@items) with (seq bigint '$') i, ${pendingArrivalsTable(n)} with (rowlock)
-where ${n.bare("PendingArrivals")}.seq = i.seq;
+-- the last change of a message decides; a dead message that kept its position and was replayed still has it
+insert into ${partitionQueueTable(n)} (partition_key, seq)
+select c.partition_key, c.seq
+from @changes c
+where c.change = ${change.join}
+  and not exists (select 1 from @changes l where l.seq = c.seq and l.number > c.number and l.change <> ${change.check})
+  and not exists (
+    select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, readcommittedlock)
+    where q.seq = c.seq
+  )
+order by c.number
+${seekEach};
 
-${makeHeadsReady(n)}`;
+insert into @heads (seq, partition_key)
+select h.seq, k.partition_key
+from (select distinct c.partition_key from @changes c) k
+cross apply (
+  select top (1) q.seq
+  from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, readcommittedlock)
+  where q.partition_key = k.partition_key
+  order by q.position
+) h
+${seekEach};
 
-/** Calls `leavePartition` for the rows of `from` (a table with `seq`, alias `c`) that match `which`; for none it costs one test. */
-export const callLeavePartition = (
-  n: QueueNames,
-  from: string,
-  which: string,
-): string => `if exists (select 1 from ${from} c where ${which})
-begin
-  declare @leaving nvarchar(max);
-  select @leaving = N'[' + string_agg(cast(c.seq as nvarchar(max)), N',') + N']' from ${from} c where ${which};
-  exec ${n.object("_LeavePartition")} @items = @leaving;
+insert into @free (seq)
+select s.seq
+from @heads h
+inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq
+${seekEach};
+
+update ${n.state}
+set status = ${status.ready}
+from @free f, ${n.state} with (${lockRow})
+where ${stateTable(n)}.seq = f.seq and ${stateTable(n)}.status = ${status.blocked}
+${seekEach};
+
+insert into ${partitionChangesTable(n)} (seq, partition_key, change)
+select h.seq, h.partition_key, ${change.check}
+from @heads h
+where not exists (select 1 from @free f where f.seq = h.seq);`)}
 end`;
+}

@@ -1,13 +1,14 @@
 import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
-import { signatures } from "./signatures.js";
+import { received } from "./signatures.js";
 
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = options.reviveDead ? "1" : "0";
+  const many = (name: string) => callProcedure(n, name, "Receive", received.many, { revive });
   return {
-    receive: callProcedure(n, "receive", "Receive", signatures.Receive, { revive }),
-    receiveMany: callProcedure(n, "receive many", "ReceiveMany", signatures.ReceiveMany, { revive }),
-    receiveKeyed: callProcedure(n, "receive keyed", "ReceiveKeyed", signatures.ReceiveKeyed, { revive }),
+    receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
+    receiveMany: many("receive many"),
+    receiveKeyed: many("receive keyed"),
   };
 }

@@ -4,16 +4,17 @@ import { statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { sentQuery } from "../sent-view.js";
 import { isShownAsSeen } from "../shown-status.js";
-import { archiveRows } from "./archive.js";
-import { attemptRows } from "./attempts.js";
-import { createControls } from "./controls.js";
+import { archiveRows, archiveTable } from "./archive.js";
+import { attemptRows, attemptsTable } from "./attempts.js";
+import { controlsTable, createControls } from "./controls.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
-import { partitionTables } from "./partitions.js";
+import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
 import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
+import { indented } from "./procedures/procedure.js";
 
 /** The row that claim and ack rewrite. It is narrow, so that they write little and many rows share a page. */
 const stateTable = (n: QueueNames) => `create table ${n.state} (
@@ -48,7 +49,7 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
 const stateIndexes = (n: QueueNames) => [
   `create index ${n.bare("_Ready")} on ${n.state} (visible_at, seq) where status = ${status.ready}`,
   `create index ${n.bare("_Held")} on ${n.state} (visible_at, seq) include (locked_until, crashes) where status = ${status.held}`,
-  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at) where status = ${status.dead}`,
+  `create index ${n.bare("_Dead")} on ${n.state} (seq) include (expires_at, locked_until, error_group, died_at, keyed) where status = ${status.dead}`,
   ...(n.kind === "inbox"
     ? [
         `create index ${n.bare("_Leased")} on ${n.state} (visible_at, seq) include (locked_until) where status = ${status.leased}`,
@@ -60,6 +61,13 @@ const stateIndexes = (n: QueueNames) => [
 /** Only messages that have a correlation id pay for it. See docs/decisions/0021. */
 const correlationIndex = (n: QueueNames) =>
   `create index ${n.bare("_Correlation")} on ${n.message} (correlation_id, seq) where correlation_id is not null`;
+
+/** A statement of many rows must not lock the whole table: every other call would wait for it. */
+const withoutEscalation = (n: QueueNames) =>
+  [
+    ...[n.message, n.state, partitionQueueTable(n), partitionChangesTable(n)],
+    ...[attemptsTable(n), archiveTable(n), controlsTable(n)],
+  ].map((table) => `alter table ${table} set (lock_escalation = disable)`);
 
 export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>> = {
   inbox: [
@@ -95,6 +103,7 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         archiveRows(n),
         correlationIndex(n),
         ...createControls(n),
+        ...withoutEscalation(n),
       ],
     },
   ],
@@ -125,12 +134,13 @@ export const migrations: Readonly<Record<QueueNames["kind"], readonly Migration[
         archiveRows(n),
         correlationIndex(n),
         ...createControls(n),
+        ...withoutEscalation(n),
       ],
     },
   ],
 };
 
-const inboxView = (n: QueueNames) => `create view ${n.view} as
+const inboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
   m.source as Source,
   m.message_id as MessageId,
@@ -160,7 +170,7 @@ select
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
-const outboxView = (n: QueueNames) => `create view ${n.view} as
+const outboxView = (n: QueueNames) => `create or alter view ${n.view} as
 select
   m.id as Id,
   m.topic as Topic,
@@ -190,23 +200,14 @@ select
 from ${n.message} m
 inner join ${n.state} s on s.seq = m.seq`;
 
-/**
- * The procedures are altered, not dropped, so that grants on them stay. A view cannot be altered everywhere (Babelfish
- * refuses it), so it is created where it is missing, and a migration that changes it drops it first.
- */
+/** Views, functions and procedures are replaced, not dropped, so that grants on them stay. */
 export const routines = (n: QueueNames): readonly string[] => [
-  `if object_id(${unicodeLiteral(n.view)}, N'V') is null
-  exec(${unicodeLiteral(n.kind === "inbox" ? inboxView(n) : outboxView(n))})`,
-  ...jsonFunctions(n).flatMap(({ batches }) => batches),
-  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).flatMap(({ name, alter }) => [
-    `if object_id(${unicodeLiteral(name)}, N'P') is null
-  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
-    alter,
-  ]),
+  n.kind === "inbox" ? inboxView(n) : outboxView(n),
+  ...jsonFunctions(n).map(({ text }) => text),
+  ...(n.kind === "inbox" ? inboxProcedures(n) : outboxProcedures(n)).map(({ text }) => text),
 ];
 
 export function sentView(n: QueueNames): readonly string[] {
-  const view = n.object("Sent");
   const query = sentQuery({
     from: n.view,
     destination: (topic) => `left(${topic}, charindex(N'/', ${topic}) - 1)`,
@@ -214,10 +215,7 @@ export function sentView(n: QueueNames): readonly string[] {
     header: (headers, name) => `json_value(${headers}, '$."${name}"')`,
     now: "sysutcdatetime()",
   });
-  return [
-    `if object_id(${unicodeLiteral(view)}, N'V') is null
-  exec(${unicodeLiteral(`create view ${view} as\n${query}`)})`,
-  ];
+  return [`create or alter view ${n.object("Sent")} as\n${query}`];
 }
 
 const ledgerTable = (schema: string) => `${quote(schema)}.${quote("oncebox_migrations")}`;
@@ -227,7 +225,8 @@ export const ledger: LedgerStatements = {
     // Filtered indexes, and procedures that write to tables with such indexes, require these settings. sqlcmd starts
     // without some of them.
     `set ansi_nulls, ansi_padding, ansi_warnings, arithabort, concat_null_yields_null, quoted_identifier on;
-set numeric_roundabort off`,
+set numeric_roundabort off;
+set xact_abort on`,
     `if schema_id(${unicodeLiteral(schema)}) is null
   exec(${unicodeLiteral(`create schema ${quote(schema)}`)})`,
     `if object_id(${unicodeLiteral(ledgerTable(schema))}, N'U') is null
@@ -247,4 +246,15 @@ set numeric_roundabort off`,
     ),
   record: (schema, { queue, number, name }) =>
     `insert into ${ledgerTable(schema)} (queue, number, name) values (${unicodeLiteral(queue)}, ${number}, ${unicodeLiteral(name)})`,
+  // XACT_ABORT is on: an error rolls the whole migration back, and the script can be run again.
+  once: (schema, { queue, number }, batches) => `if not exists (
+  select 1 from ${ledgerTable(schema)} where queue = ${unicodeLiteral(queue)} and number = ${number}
+)
+begin
+  begin transaction;
+
+${indented(batches.map((batch) => `${batch};`).join("\n\n"))}
+
+  commit transaction;
+end`,
 };

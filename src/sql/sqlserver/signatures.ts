@@ -40,6 +40,7 @@ const parameterTypes = {
   hash: "varbinary(max)",
   correlation_id: "nvarchar(255)",
   headers: "nvarchar(max)",
+  partition_key: "nvarchar(255)",
   due_at: "datetime2(3)",
   expires_at: "datetime2(3)",
   at: "datetime2(3)",
@@ -93,14 +94,10 @@ export const signatures = {
   OldestDue: ["now"],
   Due: ["now"],
   Replay: ["now", "items", "ttl_ms"],
-  Receive: ["now", "source", "message_id", ...content, "hash", "revive"],
-  ReceiveMany: ["now", "items", "revive"],
+  Receive: ["now", "revive", "items", "source", "message_id", ...content, "hash", "partition_key"],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
-  ReceiveKeyed: ["now", "items", "revive"],
   Mark: ["now", "source", "message_id", "status", "error", "error_group", "blocks"],
-  Enqueue: ["now", "id", "message_id", ...content],
-  EnqueueMany: ["now", "items"],
-  EnqueueKeyed: ["now", "items"],
+  Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
   TryBegin: ["given_now", "source", "message_id", "owner", "lease_ms", "headers"],
   RenewKey: ["given_now", "source", "message_id", "owner", "lease_ms"],
@@ -129,6 +126,15 @@ export const signatures = {
   PutControl: ["now", "scope", "name", "paused", "per_second", "who"],
   EndControl: ["now", "scope", "name", "paused", "who"],
   Controls: [],
-  EnqueueArrivals: [],
-  LeavePartition: ["items"],
+  ApplyPartitionChanges: [],
+} as const satisfies Record<string, readonly ParameterName[]>;
+
+/** Receive and Enqueue take one message without a partition key as parameters, or any messages as JSON. */
+export const received = {
+  one: ["now", "revive", "source", "message_id", ...content, "hash"],
+  many: ["now", "revive", "items"],
+} as const satisfies Record<string, readonly ParameterName[]>;
+export const enqueued = {
+  one: ["now", "id", "message_id", ...content],
+  many: ["now", "items"],
 } as const satisfies Record<string, readonly ParameterName[]>;

@@ -8,7 +8,7 @@ import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
 import { applyControls, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
-import { signatures } from "./signatures.js";
+import { enqueued, signatures } from "./signatures.js";
 
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
@@ -52,9 +52,9 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
 export function outboxStatements(n: QueueNames, options: QueueStatementOptions): OutboxStatements {
   return {
     ...queueStatements(n, options),
-    enqueue: callProcedure(n, "enqueue", "Enqueue", signatures.Enqueue),
-    enqueueMany: callProcedure(n, "enqueue many", "EnqueueMany", signatures.EnqueueMany),
-    enqueueKeyed: callProcedure(n, "enqueue keyed", "EnqueueKeyed", signatures.EnqueueKeyed),
+    enqueue: callProcedure(n, "enqueue", "Enqueue", enqueued.one),
+    enqueueMany: callProcedure(n, "enqueue many", "Enqueue", enqueued.many),
+    enqueueKeyed: callProcedure(n, "enqueue keyed", "Enqueue", enqueued.many),
     expireDead: callProcedure(n, "expire dead", "ExpireDead", signatures.ExpireDead),
     listDone: callProcedure(n, "list done", "ListDone", signatures.ListDone),
     resend: callProcedure(n, "resend", "Resend", signatures.Resend),

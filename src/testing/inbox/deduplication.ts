@@ -200,6 +200,29 @@ export function deduplicationTests(context: InboxContext): void {
       expect(await inbox.claim({ owner })).toHaveLength(2);
     });
 
+    it("IBX-006 IBX-014 MID-05 two callers that insert the same new key both commit, whoever is first", async (test) => {
+      skipUnless(test, context.database(), "concurrentWriters");
+      const { inbox, on } = await freshInbox();
+      const [received, marked, checked, after] = context.messages(4);
+      const first = await context.database().begin();
+      const second = await context.database().begin();
+      await inbox.receive(received!, { tx: first.tx });
+      await inbox.markProcessed(marked!, { tx: first.tx });
+      await on(inTransaction(context.database().db, first.tx)).alreadyProcessed(checked!);
+      // Each waits for the first transaction. Its insert then finds the key taken.
+      const late = (async () => [
+        await inbox.receive(received!, { tx: second.tx }),
+        await inbox.markProcessed(marked!, { tx: second.tx }),
+        await on(inTransaction(context.database().db, second.tx)).alreadyProcessed(checked!),
+        await inbox.receive(after!, { tx: second.tx }),
+      ])();
+      await first.commit();
+      expect(await late).toEqual(["duplicate", false, false, "enqueued"]);
+      await second.commit();
+      expect((await stored(inbox, received!)).deliveries).toBe(2);
+      expect((await inbox.stats()).counts).toEqual({ Seen: 1, Processing: 2, Done: 1, Dead: 0 });
+    }, 300_000);
+
     it("IBX-007 the hash of a check is stored", async () => {
       const { inbox, logs } = await freshInbox();
       const key = message();

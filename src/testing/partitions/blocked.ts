@@ -62,4 +62,29 @@ export function blockedPartitionTests(database: () => TestDatabase): void {
       expect(await claimed()).toEqual(["a3"]);
     },
   );
+
+  it.each(queueKinds)(
+    "ADD-01 ADD-17 MSG-14 counts messages with a partition key that no claim has seen yet, in a paused queue too (%s)",
+    async (kind) => {
+      const { put, claimed, ack, store, clock } = await partitionedQueue(database(), kind);
+      await put(key("a1"));
+      expect(await claimed()).toEqual(["a1"]);
+      await store.pause("all", { by: "alice" });
+      await put(
+        key("a2"),
+        { ...key("b1"), dueAt: new Date(clock().getTime() + 60_000) },
+        key("b2"),
+        key("b3"),
+      );
+      const backlog = async () => (await store.activity({ sinceMs: 60_000, buckets: 1 })).buckets[0]!.backlog;
+      expect(await backlog()).toBe(5);
+      expect(await store.blockedPartitions()).toMatchObject([
+        { partitionKey: "b", reason: "scheduled", waiting: 2 },
+        { partitionKey: "a", reason: "leased", waiting: 1 },
+      ]);
+      await ack("a1");
+      expect(await backlog()).toBe(4);
+      expect(await store.blockedPartitions()).toMatchObject([{ partitionKey: "b", waiting: 2 }]);
+    },
+  );
 }

@@ -84,6 +84,7 @@ export function keyTests(database: () => TestDatabase): void {
       await store.fail(owner, [await stored("b1")], "no");
       expect(await claimed()).toEqual(["a2"]);
       await ack("a2");
+      expect(await claimed()).toEqual([]);
       for (const table of tablesOfPartitions(names, database().db.dialect.name))
         expect(await rowCount(database(), table)).toBe(0);
     },

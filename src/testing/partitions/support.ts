@@ -96,7 +96,7 @@ export async function partitionedQueue(
   };
 }
 
-/** The tables of partition queues and their locks. They are empty when all messages are finished. */
+/** The tables of partition queues. They are empty when all messages are finished, on SQL Server after the next claim. */
 export const tablesOfPartitions = (
   names: QueueNames,
   dialect: Database["dialect"]["name"],
@@ -104,5 +104,5 @@ export const tablesOfPartitions = (
   dialect === "postgres"
     ? ["_partition_queue", "_partition_lock", "_pending_arrivals"].map(names.object)
     : dialect === "sqlserver"
-      ? ["PartitionQueue", "PartitionLock", "PendingArrivals"].map(names.object)
+      ? ["PartitionQueue", "PartitionChanges"].map(names.object)
       : [names.object("PartitionQueue")];

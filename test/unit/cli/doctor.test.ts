@@ -13,6 +13,7 @@ import { schemaObjects } from "../../../src/sql/schema-objects.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { openSqlServer, sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
 import { type TestDatabase, testClock } from "../../../src/testing/index.js";
+import { isBabelfish } from "../../../src/testing/support/database.js";
 import { cli } from "../../support/cli.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
@@ -318,7 +319,7 @@ describe("doctor on SQL Server, without a server", () => {
     const ofKind = (kind: string) => objects.filter((object) => object.kind === kind).map(({ name }) => name);
     expect(ofKind("routine")).toContain("Outbox_ExpireDead");
     expect(ofKind("index")).toEqual(expect.arrayContaining(["Inbox_Key", "Inbox_Dead", "OutboxState_PK"]));
-    const tables = batches.filter((batch) => /^\s*create table /m.test(batch)).length;
+    const tables = batches.join("\n").match(/^\s*create table /gm)!.length;
     expect(ofKind("table")).toHaveLength(tables);
     const named = schemaObjects(schemaBatches(sqlServerDialect, { schema: "a(b)" }));
     const columnsOf = (table: string) => named.find(({ name }) => name === table)!.columns;
@@ -352,13 +353,18 @@ describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_M
   it("ADD-14 finds what was dropped", { timeout: 240_000 }, async () => {
     const { schema, raw } = test;
     const args = ["--schema", schema, "--database", sqlServerUrl];
-    expect(problemsOf((await doctor(...args)).findings)).toEqual([]);
+    const before = problemsOf((await doctor(...args)).findings).map(({ message }) => message);
+    // Babelfish has its own forms of some routines: see test/support/babelfish-schema.ts.
+    const others = (await isBabelfish(test)) ? before : [];
+    expect(others.every((message) => message.endsWith("is not the one of this version."))).toBe(true);
+    expect(before).toEqual(others);
     await raw(`drop index [Inbox_Ready] on [${schema}].[InboxState]`);
     await raw(`drop procedure [${schema}].[Outbox_Claim]`);
     await raw(`alter procedure [${schema}].[Outbox_Ack] as return 0`);
     const { code, findings } = await doctor(...args);
     expect(code).toBe(exitCodes.failed);
-    expect(problemsOf(findings).map(({ message }) => message)).toEqual([
+    const found = problemsOf(findings).map(({ message }) => message);
+    expect(found.filter((message) => !others.includes(message))).toEqual([
       "The index Inbox_Ready is missing.",
       "The routine Outbox_Claim is missing.",
       "The routine Outbox_Ack is not the one of this version.",
@@ -387,10 +393,10 @@ describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_M
     expect(grants).not.toContain(`grant execute on [${schema}].[Inbox_Claim] to [${login}]`);
     for (const grant of grants) await raw(grant);
     const after = await doctor("--schema", schema, "--database", own.href);
-    const isBabelfish =
-      (await raw("select cast(serverproperty('babelfish') as int) as answer"))[0]!.answer === 1;
-    // There a procedure does not read tables for its caller, who needs rights on them.
-    const left = isBabelfish ? [/^The messages of Inbox cannot/, /^The messages of Outbox cannot/] : [];
+    // On Babelfish a procedure does not read tables for its caller, who needs rights on them.
+    const left = (await isBabelfish(test))
+      ? [/^The messages of Inbox cannot/, /^The messages of Outbox cannot/]
+      : [];
     expect(problemsOf(after.findings).map(({ message }) => message)).toEqual(
       left.map((words) => expect.stringMatching(words)),
     );

@@ -3,19 +3,20 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import type { QueueNames } from "../../names.js";
 import { reasonGroups, reasons } from "../../reasons.js";
-import { lostTable, pickLost, recordLost } from "../attempts.js";
+import { pickedTable, recordLost } from "../attempts.js";
 import { controlsTable, isPaused } from "../controls.js";
 import { addMs, asInt, backoffSql, prepareBackoff, unicodeLiteral } from "../expressions.js";
-import { callLeavePartition, pendingArrivalsTable, readPast } from "../partitions.js";
+import { hasChanges, leavePartition } from "../partitions.js";
 import {
   atomically,
   indented,
   isDying,
   isLost,
+  isWhole,
+  lockRow,
   pickFrom,
   prepareLease,
   seekEach,
-  skipLocked,
   stateTable,
 } from "./procedure.js";
 import { inserted, leaseColumns, row } from "./rows.js";
@@ -28,7 +29,8 @@ const claimedTable = `declare @claimed table (
   locked_until datetime2(3) null,
   owner uniqueidentifier null,
   crashes int not null,
-  status tinyint not null
+  status tinyint not null,
+  keyed bit null
 );`;
 
 export function claim(n: QueueNames): string {
@@ -36,8 +38,48 @@ export function claim(n: QueueNames): string {
   const lost = isLost(s);
   const dies = isDying(s);
   const attempts = `(${s}.attempt + ${asInt(lost)} + 1)`;
-  // The condition is repeated outside, where the row is locked: another claimer may have taken it by then.
-  const take = (top: string, index: string, from: number, which = "") => `update ${n.state}
+  const pick = (
+    top: string,
+    index: string,
+    from: number,
+    which = "",
+  ) => `insert into @picked (seq, status, locked_until, owner)
+select top (${top}) r.seq, r.status, r.locked_until, r.owner
+from ${pickFrom(n, index)}
+where r.status = ${from} and r.visible_at <= @now and ${isWhole("r")}${which}
+order by r.visible_at, r.seq;`;
+  const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
+  const claimedColumns = [...leaseColumns, "keyed"];
+  return `if ${isPaused(n)}
+begin
+  select cast(null as bigint) as seq, 'paused' as verdict;
+  return;
+end
+
+${prepareLease}
+${prepareBackoff}
+${pickedTable}
+${claimedTable}
+declare @verdict varchar(10) = 'claimed';
+
+if ${hasChanges(n)} exec ${n.object("_ApplyPartitionChanges")};
+
+${atomically(`-- a message with two crashes is claimed alone
+${pick("1", "_Held", status.held, isSuspect)}
+
+if @@rowcount = 0
+begin
+  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
+${indented(pick("@limit", "_Held", status.held))}
+
+  set @limit = @limit - @@rowcount;
+
+  if @limit > 0
+${indented(indented(pick("@limit", "_Ready", status.ready)))}
+end
+
+-- the condition is repeated: where UPDLOCK does not lock, another claimer may have taken the row by now
+update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
   crashes = ${s}.crashes + ${asInt(lost)},
@@ -55,76 +97,32 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
     else ${s}.error_group
   end,
   died_at = case when ${dies} then @now else ${s}.died_at end
-output ${inserted(leaseColumns)}
-into @claimed (${leaseColumns.join(", ")})
-from (
-  select top (${top}) r.seq
-  from ${pickFrom(n, index)}
-  where r.status = ${from} and r.visible_at <= @now${which}
-  order by r.visible_at, r.seq
-) p, ${n.state} with (${skipLocked})
-where ${s}.seq = p.seq and ${s}.status = ${from} and ${s}.visible_at <= @now
-${seekEach};`;
-  const isSuspect = ` and r.crashes + ${asInt(isLost("r"))} >= ${crashesBeforeAlone}`;
-  return `if ${isPaused(n)}
-begin
-  select cast(null as bigint) as seq, 'paused' as verdict;
-  return;
-end
-
-${prepareLease}
-${prepareBackoff}
-${claimedTable}
-${lostTable}
-declare @verdict varchar(10) = 'claimed';
-
-if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) exec ${n.object("_EnqueueArrivals")};
-
-${atomically(`${pickLost(
-  n,
-  `r.status = ${status.held} and r.visible_at <= @now and ${isLost("r")}`,
-  `case when r.crashes + 1 >= ${crashesBeforeAlone} then 0 else 1 end, r.visible_at, r.seq`,
-)}
-
--- a message with two crashes is claimed alone
-if exists (
-  select 1 from ${n.state} r with (index(${n.bare("_Held")}), ${readPast})
-  where r.status = ${status.held} and r.visible_at <= @now${isSuspect}
-)
-${indented(take("1", "_Held", status.held, isSuspect))}
-
-if not exists (select 1 from @claimed)
-begin
-  -- messages that come back from a worker were the first of the queue when they were claimed, and are again
-${indented(take("@limit", "_Held", status.held))}
-
-  set @limit = @limit - @@rowcount;
-
-  if @limit > 0
-${indented(indented(take("@limit", "_Ready", status.ready)))}
-end
+output ${inserted(claimedColumns)}
+into @claimed (${claimedColumns.join(", ")})
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
+${seekEach};
 
 ${recordLost(n, "@claimed")}
 
-${callLeavePartition(n, "@claimed", `@blocks = 0 and c.status = ${status.dead}`)}`)}
+${leavePartition(n, "@claimed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
 
 if exists (select 1 from ${controlsTable(n)} k) set @verdict = 'controlled';
 
+-- read before the commit: a claim whose rows cannot be returned is undone. No other transaction can have changed these
+-- messages and not ended yet, because it would have locked their states first.
 if @verdict = 'controlled' and not exists (select 1 from @claimed)
-begin
   select cast(null as bigint) as seq, @verdict as verdict;
-  return;
-end
-
-select ${row(n, "c")},
-  case
-    when c.status = ${status.held} then @verdict
-    when c.expires_at <= @now then 'expired'
-    else 'exhausted'
-  end as verdict
-from @claimed c
-inner join ${n.state} s on s.seq = c.seq
-inner join ${n.message} m on m.seq = c.seq
-order by c.seq
-${seekEach};`;
+else
+  select ${row(n, "c")},
+    case
+      when c.status = ${status.held} then @verdict
+      when c.expires_at <= @now then 'expired'
+      else 'exhausted'
+    end as verdict
+  from @claimed c
+  inner join ${n.state} s with (forceseek) on s.seq = c.seq
+  inner join ${n.message} m with (forceseek) on m.seq = c.seq
+  order by c.seq
+  ${seekEach};`)}`;
 }

@@ -7,10 +7,15 @@ import { signatures } from "../signatures.js";
 import {
   atomically,
   indented,
+  isWhole,
+  lockRow,
+  lockTarget,
   owned,
   type Procedure,
   pickFrom,
   procedure,
+  readFreely,
+  readPast,
   seekEach,
   seqs,
   stateTable,
@@ -31,12 +36,11 @@ from (
   select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
       select top (1) c.id
       from @controls c
-      where ${appliesTo(n)} and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+      where ${appliesTo(n)} and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
       order by c.paused desc, c.id
     ) as control
-  from ${seqs}
-  inner join ${n.state} t on t.seq = i.seq
-  inner join ${n.message} m on m.seq = t.seq
+  from @owned o
+  inner join ${n.message} m with (forceseek) on m.seq = o.seq
 ) p
 where p.control is not null
 ${seekEach};
@@ -44,13 +48,14 @@ ${seekEach};
 update ${n.state}
 set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
   visible_at = case when ${s}.attempt = 0 then p.due_at else @now end
-from @parked p, ${n.state} with (rowlock)
+from @parked p, ${n.state} with (${lockRow})
 where ${s}.seq = p.seq and ${owned(s)}
 ${seekEach};`;
 };
 
-const isLeft = (n: QueueNames) =>
-  `exists (select 1 from ${n.state} r with (index(${n.bare("_Parked")})) where r.status = ${status.parked} and r.parked_by = @id)`;
+/** A condition: the control @id has parked messages. */
+const isLeft = (n: QueueNames, hints = "") =>
+  `exists (select 1 from ${n.state} r with (index(${n.bare("_Parked")}), forceseek${hints}) where r.status = ${status.parked} and r.parked_by = @id)`;
 
 /** A message with crashes is returned as held, where a claim looks for those that must be handled alone. */
 const free = (n: QueueNames) => {
@@ -60,9 +65,9 @@ set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready}
 from (
   select top (@most) r.seq
   from ${pickFrom(n, "_Parked")}
-  where r.status = ${status.parked} and r.parked_by = @id
+  where r.status = ${status.parked} and r.parked_by = @id and ${isWhole("r")}
   order by r.visible_at, r.seq
-) p, ${n.state} with (rowlock)
+) p, ${n.state} with (${lockRow})
 where ${s}.seq = p.seq and ${s}.status = ${status.parked}
 ${seekEach};
 
@@ -97,20 +102,22 @@ ${free(n)}
 if @per_second is null
 begin
   set @returned = @returned + @count;
+  -- skips nothing: a message that is left without its control would stay parked
   if ${isLeft(n)} set @ending = @ending + 1;
-  else delete from ${controlsTable(n)} where id = @id;
+  else delete from ${controlsTable(n)} with (${lockTarget}) where id = @id;
 end
 else
 begin
   set @tokens = @tokens - @count;
-  update ${controlsTable(n)} set tokens = @tokens, refilled_at = @now where id = @id;
+  update ${controlsTable(n)} with (${lockTarget}) set tokens = @tokens, refilled_at = @now where id = @id;
   set @until_token = case when @tokens < 1 then (1 - @tokens) / @per_second * 1000 else 0 end;
-  if (@wait_ms is null or @wait_ms > @until_token) and ${isLeft(n)} set @wait_ms = @until_token;
+  if (@wait_ms is null or @wait_ms > @until_token) and ${isLeft(n, `, ${readPast}`)} set @wait_ms = @until_token;
 end`;
 
 /**
- * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
- * that has just been deleted.
+ * While there are controls, claims decide one after another: each locks them before it parks. So none parks a message under a
+ * control that has just been deleted. A claim locks the states of its own messages before the controls: whoever holds the
+ * controls waits for no row, so an open transaction does not hold up the claims of others. See docs/decisions/0023.
  */
 const apply = (n: QueueNames) => {
   const s = stateTable(n);
@@ -127,11 +134,19 @@ declare @controls table (
   tokens float not null,
   refilled_at datetime2(3) not null
 );
+declare @owned table (seq bigint not null primary key, parked_by bigint null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-${atomically(`insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
+${atomically(`insert into @owned (seq, parked_by)
+select s.seq, s.parked_by
+from ${seqs}
+inner join ${n.state} s with (${lockRow}) on s.seq = i.seq
+where ${owned("s")}
+${seekEach};
+
+insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
 select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from ${controlsTable(n)} c with (updlock, rowlock, index(${n.bare("Controls_PK")}))
+from ${controlsTable(n)} c with (index(${n.bare("Controls_PK")}), ${lockTarget})
 order by c.id;
 
 set @now = coalesce(@given_now, sysutcdatetime());
@@ -145,15 +160,15 @@ end
 
 update ${n.state}
 set parked_by = null
-from ${seqs}, ${n.state} with (rowlock)
-where ${s}.seq = i.seq and ${owned(s)} and ${s}.parked_by is not null
-${seekEach};`)}
+from @owned o, ${n.state} with (${lockRow})
+where ${s}.seq = o.seq and ${owned(s)} and ${s}.parked_by is not null
+${seekEach};
 
 select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
-from ${seqs}
-inner join ${n.state} s on s.seq = i.seq
+from @owned o
+inner join ${n.state} s with (forceseek) on s.seq = o.seq
 where ${owned("s")}
-${seekEach};
+${seekEach};`)}
 
 select @kept as kept, @freed as freed, @returned as returned, @ending as ending, @wait_ms as wait_ms;`;
 };
@@ -167,7 +182,7 @@ const readControls = (n: QueueNames, which = "") => `select ${columns("c", [
   "who",
   "changed_at",
 ])}, (
-  select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked} and s.parked_by = c.id
+  select count_big(*) from ${n.state} s with (index(${n.bare("_Parked")}), forceseek) where s.status = ${status.parked} and s.parked_by = c.id
 ) as parked
 from ${controlsTable(n)} c${which}
 order by c.id;`;
@@ -176,7 +191,7 @@ const isNamed = "scope = @scope and name = @name";
 const named = "\nwhere c.scope = @scope and c.name = @name";
 
 /** The key is locked before it is known to be missing, so that two calls do not both insert it. */
-const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)} with (updlock, serializable)
+const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)} with (updlock, rowlock, serializable)
 set paused = coalesce(@paused, paused),
   per_second = coalesce(@per_second, per_second),
   who = @who,
@@ -187,11 +202,12 @@ if @@rowcount = 0
   insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
   values (@scope, @name, coalesce(@paused, 0), @per_second, @now, @who, @now);`)}
 
+${readFreely}
 ${readControls(n, named)}`;
 
 const end = (n: QueueNames) => `declare @ended int;
 
-update ${controlsTable(n)}
+update ${controlsTable(n)} with (${lockTarget})
 set paused = case when @paused = 1 then 0 else paused end,
   per_second = case when @paused = 1 then per_second end,
   who = @who,
@@ -200,11 +216,12 @@ where ${isNamed} and ((@paused = 1 and paused = 1) or (@paused = 0 and per_secon
 
 set @ended = @@rowcount;
 
+${readFreely}
 ${readControls(n, `${named} and @ended = 1`)}`;
 
 export const controlProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "ApplyControls", signatures.ApplyControls, apply(n)),
   procedure(n, "PutControl", signatures.PutControl, put(n)),
   procedure(n, "EndControl", signatures.EndControl, end(n)),
-  procedure(n, "Controls", signatures.Controls, readControls(n)),
+  procedure(n, "Controls", signatures.Controls, `${readFreely}\n${readControls(n)}`),
 ];

@@ -4,9 +4,19 @@ import { insertArchived } from "../archive.js";
 import { deleteAttempts, deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
 import { quote } from "../names.js";
-import { callLeavePartition } from "../partitions.js";
+import { leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
-import { atomically, type Procedure, procedure, seekEach, seqs, stateTable } from "./procedure.js";
+import {
+  atomically,
+  lockRow,
+  lockTarget,
+  type Procedure,
+  procedure,
+  readFreely,
+  seekEach,
+  seqs,
+  stateTable,
+} from "./procedure.js";
 import { columns } from "./rows.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -18,7 +28,7 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
-    select 1 from ${n.message} m
+    select 1 from ${n.message} m with (forceseek)
     where m.seq = s.seq
       and (@topic is null or m.topic = @topic)
       and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
@@ -29,7 +39,8 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
 const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;
 
 // Recompiled each time, so that the plan has no more than the conditions that are given.
-const deadGroups = (n: QueueNames) => `declare @groups table (
+const deadGroups = (n: QueueNames) => `${readFreely}
+declare @groups table (
   error_group varchar(16) ${binary} not null primary key,
   [count] bigint not null,
   first_at datetime2(3) not null,
@@ -48,17 +59,19 @@ option (recompile);
 select g.error_group as error_group, g.[count] as [count], g.first_at as first_at, g.last_at as last_at,
   s.last_error as last_error, ${columns("m", keyColumns(n))}
 from @groups g
-inner join ${n.state} s on s.seq = g.seq
-inner join ${n.message} m on m.seq = g.seq
+inner join ${n.state} s with (forceseek) on s.seq = g.seq
+inner join ${n.message} m with (forceseek) on m.seq = g.seq
 order by g.[count] desc, g.error_group
 ${seekEach};`;
 
-const countDead = (n: QueueNames) => `select count_big(*) as [count]
+const countDead = (n: QueueNames) => `${readFreely}
+select count_big(*) as [count]
 ${fromDead(n)}
 where ${dead(n)}
 option (recompile);`;
 
-const nextDead = (n: QueueNames) => `select top (@limit) s.seq as seq
+const nextDead = (n: QueueNames) => `${readFreely}
+select top (@limit) s.seq as seq
 ${fromDead(n)}
 where s.seq > @after_seq and ${dead(n)}
 order by s.seq
@@ -73,8 +86,8 @@ const takeDead = (
 ${atomically(`insert into @gone (seq, keyed)
 select m.seq, s.keyed
 from ${seqs}
-inner join ${n.message} m with (updlock, rowlock) on m.seq = i.seq
-inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
+inner join ${n.message} m with (${lockRow}) on m.seq = i.seq
+inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
 where s.status = ${status.dead}
 ${seekEach};
 
@@ -82,27 +95,27 @@ ${body}`)}
 
 select g.seq as seq from @gone g;`;
 
-const deleteGone = (n: QueueNames) => `${callLeavePartition(n, "@gone", "c.keyed = 1")}
+const deleteGone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1")}
 
 delete from ${n.message}
-from @gone g, ${n.message} with (rowlock)
+from @gone g, ${n.message} with (${lockRow})
 where ${n.bare("")}.seq = g.seq
 ${seekEach};
 
 ${deleteStates(n, "@gone")}`;
 
 /** The key stays, and is purged with other Done messages. What it contained is in the archive. */
-const keepAsDone = (n: QueueNames) => `${callLeavePartition(n, "@gone", "c.keyed = 1")}
+const keepAsDone = (n: QueueNames) => `${leavePartition(n, "@gone", "c.keyed = 1")}
 
 update ${n.message}
 set payload = N'', headers = null
-from @gone g, ${n.message} with (rowlock)
+from @gone g, ${n.message} with (${lockRow})
 where ${n.bare("")}.seq = g.seq
 ${seekEach};
 
 update ${n.state}
 set status = ${status.done}, processed_at = @now, died_at = null
-from @gone g, ${n.state} with (rowlock)
+from @gone g, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = g.seq
 ${seekEach};
 
@@ -156,7 +169,7 @@ values (@id, @now, @who, @action, ${unicodeLiteral(queueId(n))}, @filter);
 
 ${readOperation(n)}`;
 
-const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (rowlock)
+const moveOperation = (n: QueueNames) => `update ${operationsTable(n.schema)} with (${lockTarget})
 set matched = @matched, done = @done, last_seq = @last_seq, ended_at = case when @ended = 1 then @now end
 where id = @id;
 
@@ -174,7 +187,7 @@ export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "Discard", signatures.Discard, discard(n)),
   procedure(n, "Archive", signatures.Archive, archive(n)),
   procedure(n, "AddOperation", signatures.AddOperation, addOperation(n)),
-  procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, " with (updlock, rowlock)")),
+  procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, ` with (${lockRow})`)),
   procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
   procedure(n, "Operations", signatures.Operations, listOperations(n)),
 ];

@@ -1,14 +1,17 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
-import { readPast } from "../partitions.js";
 import { signatures } from "../signatures.js";
+import { keyIndex } from "./find-by-key.js";
 import {
   atomically,
   indented,
   isFreeKey,
+  lockRow,
+  lockTarget,
   type Procedure,
   procedure,
+  readPast,
   seekEach,
   skipLocked,
   stateTable,
@@ -30,13 +33,11 @@ const readClock = "set @now = coalesce(@given_now, sysutcdatetime());";
 
 const isKey = "m.source = @source and m.message_id = @message_id";
 
-/** The index is named because a plan made while the table was empty would scan it. */
-const byKey = (n: QueueNames, hints: string) => `${n.message} m with (index(${n.bare("_Key")}), ${hints})`;
-
 /**
  * Locks the key and then its state. An insert of the same key by another call makes this one wait, and fail with a duplicate
- * key when the other commits. XACT_ABORT has ended the transaction then, so the next round begins anew and finds the key.
- * (With XACT_ABORT off around the insert, a request that is cancelled there would leave its transaction open.)
+ * key when the other commits; the next round finds the key. In a transaction of its own, XACT_ABORT has ended that, and the
+ * round begins anew: with XACT_ABORT off, a request that is cancelled there would leave its transaction open. A caller's
+ * transaction must live on, and its owner ends it, so there XACT_ABORT is off for the insert.
  */
 const tryBegin = (
   n: QueueNames,
@@ -47,11 +48,11 @@ declare @added table (seq bigint not null primary key);
 
 while @seq is null
 begin
-  if @outermost = 1 begin transaction;
+  if @outermost = 1 and @@trancount = 0 begin transaction;
 
   -- a column that is not in the index: the lookup locks the row, too
   select @seq = m.seq, @first_seen_at = m.first_seen_at
-  from ${byKey(n, "updlock, rowlock")}
+  from ${n.message} m with (${keyIndex(n)}, ${lockRow})
   where ${isKey};
 
   if @seq is null
@@ -59,18 +60,22 @@ begin
     ${readClock}
 
     begin try
+      if @outermost = 0 set xact_abort off;
+
       insert into ${n.message} (source, message_id, topic, payload, headers, first_seen_at, last_seen_at, deliveries, content_changed)
       output inserted.seq into @added (seq)
       values (@source, @message_id, N'', N'', @headers, @now, @now, 1, 0);
     end try
     begin catch
       set @rounds = @rounds + 1;
-      if @outermost = 0 or @rounds = 10 or error_number() not in (2601, 2627)
+      if @rounds = 10 or error_number() not in (2601, 2627)
       begin;
         throw;
       end;
-      if @@trancount > 0 rollback transaction;
+      if @outermost = 1 and @@trancount > 0 rollback transaction;
     end catch;
+
+    set xact_abort on;
 
     select @seq = a.seq from @added a;
   end
@@ -100,22 +105,22 @@ select @status as status, ${asBit(`@status = ${status.leased} and @holder = @own
 const takeKnown = (n: QueueNames) => `declare @takes bit = 0;
 
 select @status = s.status
-from ${n.state} s with (updlock, rowlock)
+from ${n.state} s with (${lockRow})
 where s.seq = @seq;
 
 ${readClock}
 
-update ${n.state} with (rowlock)
+update ${n.state} with (${lockTarget})
 set status = ${status.leased}, visible_at = @now, locked_until = ${addMs("@now", "@lease_ms")}, owner = @owner, attempt = attempt + 1
 where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
 
 if @@rowcount = 1 set @takes = 1;
 
 select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
-from ${n.state} s
+from ${n.state} s with (forceseek)
 where s.seq = @seq;
 
-update ${n.message} with (rowlock)
+update ${n.message} with (${lockTarget})
 set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
 where seq = @seq;`;
 
@@ -130,16 +135,16 @@ function byHolder(n: QueueNames, set: string, also = ""): string {
 declare @changed table (seq bigint not null primary key, locked_until datetime2(3) null);
 
 select @seq = m.seq
-from ${byKey(n, "rowlock")}
+from ${n.message} m with (${keyIndex(n)}, forceseek, rowlock, readcommittedlock)
 where ${isKey};
 
 ${atomically(`select @seq = s.seq
-from ${n.state} s with (updlock, rowlock)
+from ${n.state} s with (${lockRow})
 where s.seq = @seq;
 
 ${readClock}
 
-update ${n.state} with (rowlock)
+update ${n.state} with (${lockTarget})
 set ${set}
 output inserted.seq, inserted.locked_until into @changed (seq, locked_until)
 where seq = @seq and ${also === "" ? held : `(${held} or ${also})`};`)}
@@ -165,8 +170,8 @@ const inspectKey = (
   n: QueueNames,
 ) => `select s.status as status, ${asBit("s.locked_until > @now")} as live, s.attempt as attempt,
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
-from ${byKey(n, "rowlock")}
-inner join ${n.state} s on s.seq = m.seq
+from ${n.message} m with (${keyIndex(n)}, forceseek)
+inner join ${n.state} s with (forceseek) on s.seq = m.seq
 where ${isKey}
 ${seekEach};`;
 
@@ -186,7 +191,7 @@ declare @gone table (seq bigint not null primary key);
 insert into @old (seq, message_id)
 select top (@limit) r.seq, m.message_id
 from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
-inner join ${n.message} m with (${readPast}) on m.seq = r.seq
+inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = r.seq
 where ${abandoned("r")}
   and m.source = @source and m.last_seen_at < @before
 order by r.visible_at, r.seq
@@ -195,18 +200,18 @@ ${seekEach};
 ${atomically(`insert into @locked (seq)
 select m.seq
 from @old o
-inner join ${byKey(n, skipLocked)} on m.source = @source and m.message_id = o.message_id
+inner join ${n.message} m with (${keyIndex(n)}, forceseek, ${skipLocked}) on m.source = @source and m.message_id = o.message_id
 where m.seq = o.seq and m.last_seen_at < @before
 ${seekEach};
 
 delete from ${n.state}
 output deleted.seq into @gone (seq)
-from @locked l, ${n.state} with (rowlock)
+from @locked l, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = l.seq and ${abandoned(stateTable(n))}
 ${seekEach};
 
 delete from ${n.message}
-from @gone g, ${n.message} with (rowlock)
+from @gone g, ${n.message} with (${lockRow})
 where ${m}.seq = g.seq
 ${seekEach};`)}
 

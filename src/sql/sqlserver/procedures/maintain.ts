@@ -2,15 +2,18 @@ import { status } from "../../dialect.js";
 import { literal } from "../../literal.js";
 import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../../names.js";
 import { beforeThat, reasonGroups, reasons } from "../../reasons.js";
-import { deleteStates, lostTable, pickLost, recordLost } from "../attempts.js";
+import { deleteStates, pickedTable, recordLost } from "../attempts.js";
 import { addMs, asInt, binary, unicodeLiteral } from "../expressions.js";
-import { callLeavePartition, partitionQueueTable, readPast } from "../partitions.js";
+import { hasChanges, leaveDead, leavePartition, partitionQueueTable } from "../partitions.js";
 import {
   atomically,
   isDying,
   isLost,
+  isWhole,
+  lockRow,
   pickFrom,
   prepareLease,
+  readPast,
   seekEach,
   skipLocked,
   stateTable,
@@ -24,18 +27,30 @@ export function reap(n: QueueNames): string {
   const leaseEnded = (t: string) => `${t}.status = ${status.held} and ${t}.locked_until < @now`;
   const expired = (t: string) =>
     `${t}.expires_at <= @now and ${t}.expires_at is not null and ${t}.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${t}.locked_until is null`;
-  const pick = (from: string, condition: string, order: string) => `select o.seq
-    from (
-      select top (@limit) r.seq
-      from ${from}
-      where ${condition}
-      order by ${order}
-    ) o`;
-  return `declare @reaped table (seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null);
-${lostTable}
-declare @leaving_queue table (seq bigint not null primary key);
+  const pick = (
+    index: string,
+    condition: string,
+    order: string,
+  ) => `insert into @picked (seq, status, locked_until, owner)
+select top (@limit) r.seq, r.status, r.locked_until, r.owner
+from ${pickFrom(n, index)}
+where ${condition} and ${isWhole("r")}
+order by ${order};`;
+  return `${pickedTable}
+declare @reaped table (
+  seq bigint not null primary key,
+  status tinyint not null,
+  expires_at datetime2(3) null,
+  attempt int not null,
+  keyed bit null
+);
 
-${atomically(`${pickLost(n, leaseEnded("r"), "r.visible_at, r.seq")}
+${atomically(`${pick("_Held", leaseEnded("r"), "r.visible_at, r.seq")}
+
+set @limit = @limit - @@rowcount;
+
+if @limit > 0
+  ${pick("_Expiry", expired("r"), "r.expires_at").replaceAll("\n", "\n  ")}
 
 -- visible_at already holds the end of the lease plus the back-off, so reaper and claim come to the same time
 update ${n.state}
@@ -49,30 +64,20 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
   died_at = case when ${dies} then @now else ${s}.died_at end,
   parked_by = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt
-into @reaped (seq, status, expires_at, attempt)
-from (
-  select top (@limit) u.seq
-  from (
-    ${pick(pickFrom(n, "_Held"), leaseEnded("r"), "r.visible_at, r.seq")}
-    union all
-    ${pick(`${n.state} r with (${skipLocked})`, expired("r"), "r.expires_at")}
-  ) u
-) p, ${n.state} with (${skipLocked})
-where ${s}.seq = p.seq and ((${leaseEnded(s)}) or (${expired(s)}))
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
+into @reaped (seq, status, expires_at, attempt, keyed)
+from @picked p, ${n.state} with (${lockRow})
+where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
 ${seekEach};
 
 ${recordLost(n, "@reaped")}
 
--- also dead messages that are still in their partition queues because deadInPartition was "block"
-if @blocks = 0
-  insert into @leaving_queue (seq)
-  select s.seq
-  from ${n.state} s with (index(${n.bare("_Dead")}), ${readPast})
-  where s.status = ${status.dead} and s.keyed = 1
-    and exists (select 1 from ${partitionQueueTable(n)} q where q.seq = s.seq);
+${leavePartition(n, "@reaped", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}
 
-${callLeavePartition(n, "@leaving_queue", "1 = 1")}`)}
+if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${readPast}))
+  ${leaveDead(n).replaceAll("\n", "\n  ")}`)}
+
+if ${hasChanges(n)} exec ${n.object("_ApplyPartitionChanges")};
 
 select r.seq as seq, ${columns("m", keyColumns(n))},
   case
@@ -81,7 +86,8 @@ select r.seq as seq, ${columns("m", keyColumns(n))},
     else 'exhausted'
   end as verdict
 from @reaped r
-inner join ${n.message} m on m.seq = r.seq;`;
+inner join ${n.message} m with (forceseek) on m.seq = r.seq
+${seekEach};`;
 }
 
 /** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
@@ -106,28 +112,35 @@ output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
   from ${pickFrom(n, "_Dead")}
-  where ${untold("r")}
+  where ${untold("r")} and ${isWhole("r")}
   order by r.seq
-) p, ${n.state} with (${skipLocked})
+) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${untold(s)}
 ${seekEach};
 
 select e.seq as seq, ${columns("m", keyColumns(n))}
 from @expired e
-inner join ${n.message} m on m.seq = e.seq
+inner join ${n.message} m with (forceseek) on m.seq = e.seq
 ${seekEach};`;
 }
 
-// Walks the primary key in windows. An index of Done rows would be paid for by every ack. Done is final, so the window may
-// be read without locks. The message is deleted first: a redelivery that has just locked it keeps both rows.
-export const purge = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+/**
+ * Walks the primary key in windows. An index of Done rows would be paid for by every ack. The message is locked before its
+ * state, as everywhere, and neither is waited for: a redelivery that has just locked the message keeps both rows.
+ */
+export function purge(n: QueueNames): string {
+  const m = n.bare("");
+  const isOld = (t: string) =>
+    `${t}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? ` and (@source is null or ${t}.source = @source)` : ""}`;
+  return `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
 declare @last_seq bigint, @more bit = 0;
 declare @scanned table (seq bigint not null primary key, status tinyint not null, processed_at datetime2(3) null);
+declare @old table (seq bigint not null primary key);
 declare @gone table (seq bigint not null primary key);
 
 insert into @scanned (seq, status, processed_at)
 select top (@limit) s.seq, s.status, s.processed_at
-from ${n.state} s with (readpast, rowlock, readcommittedlock)
+from ${n.state} s with (forceseek, ${readPast})
 where s.seq > @after_seq
 order by s.seq;
 
@@ -135,15 +148,25 @@ if @@rowcount = @limit set @more = 1;
 
 select @last_seq = max(w.seq) from @scanned w;
 
-if not exists (select 1 from ${n.message} m where m.seq = @last_seq and m.${bornAt(n)} < @before) set @more = 0;
+if not exists (
+  select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${bornAt(n)} < @before
+) set @more = 0;
 
-${atomically(`delete from ${n.message}
+${atomically(`insert into @old (seq)
+select m.seq
+from @scanned w
+inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
+inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
+where w.status = ${status.done} and w.processed_at < @before and s.status = ${status.done} and ${isOld("m")}
+${seekEach};
+
+delete from ${n.message}
 output deleted.seq into @gone (seq)
-from @scanned w, ${n.message} with (readpast, rowlock, readcommittedlock)
-where ${n.bare("")}.seq = w.seq and w.status = ${status.done} and w.processed_at < @before
-  and ${n.bare("")}.${lastSeenAt(n)} < @before${n.kind === "inbox" ? `\n  and (@source is null or ${n.bare("")}.source = @source)` : ""}
+from @old o, ${n.message} with (${lockRow})
+where ${m}.seq = o.seq and ${isOld(m)}
 ${seekEach};
 
 ${deleteStates(n, "@gone")}`)}
 
 select count(*) as deleted, @last_seq as last_seq, @more as more from @gone g;`;
+}

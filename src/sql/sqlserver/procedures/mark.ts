@@ -1,15 +1,21 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { asBit, asInt, differs, endOfTime } from "../expressions.js";
-import { callLeavePartition } from "../partitions.js";
-import { atomically, indented, seekEach } from "./procedure.js";
+import { leavePartition } from "../partitions.js";
+import { findOrInsert, isKeyOf, keyIndex } from "./find-by-key.js";
+import { atomically, indented, lockRow, lockTarget, seekEach } from "./procedure.js";
 
-/** Finds the message that @source and @message_id name, and locks it and its state. */
-const findByKey = (n: QueueNames, more = "") => `select @seq = m.seq, @old_status = s.status${more}
-from ${n.message} m with (updlock, rowlock)
-inner join ${n.state} s with (updlock, rowlock) on s.seq = m.seq
-where m.source = @source and m.message_id = @message_id
-${seekEach};`;
+/** Finds the message that @source and @message_id name, and locks it and then its state. Inserts it when it is unknown. */
+const findKey = (n: QueueNames, hash: string, more = "") =>
+  findOrInsert(
+    `select @seq = m.seq, @old_status = s.status${more}
+from ${n.message} m with (${keyIndex(n)}, ${lockRow})
+inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
+where ${isKeyOf(n)}
+${seekEach};`,
+    `if @seq is null
+${indented(insertKey(n, hash))}`,
+  );
 
 /** Inserts a message of which only the key is known. */
 const insertKey = (
@@ -25,11 +31,11 @@ export const alreadyProcessed = (
 ) => `declare @seq bigint, @old_status tinyint, @content_changed bit = 0;
 declare @added table (seq bigint not null primary key);
 
-${atomically(`${findByKey(n, `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
+${atomically(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
 
 if @seq is not null
 begin
-  update ${n.message} with (rowlock)
+  update ${n.message} with (${lockTarget})
   set hash = case when @old_status = ${status.done} then coalesce(hash, @hash) else coalesce(@hash, hash) end,
     last_seen_at = @now,
     deliveries = deliveries + 1,
@@ -37,34 +43,30 @@ begin
   where seq = @seq;
 end
 else
-begin
-${indented(insertKey(n, "@hash"))}
-
   insert into ${n.state} (seq, status, visible_at)
   select a.seq, ${status.seen}, @now
-  from @added a;
-end`)}
+  from @added a;`)}
 
 select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
 
 // Marks a message by hand, whether it is leased or not: Processing only from Seen, Dead never from Done. A message that was
 // marked Processing by hand is never claimed (its visible_at is the end of time): the code that marked it also finishes it.
-export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint;
+export const mark = (n: QueueNames) => `declare @seq bigint, @old_status tinyint, @keyed bit;
 declare @never datetime2(3) = ${endOfTime};
 declare @processed_at datetime2(3) = case when @status = ${status.done} then @now end;
 declare @died_at datetime2(3) = case when @status = ${status.dead} then @now end;
 declare @added table (seq bigint not null primary key);
 declare @changed table (seq bigint not null primary key);
 
-${atomically(`${findByKey(n)}
+${atomically(`${findKey(n, "null", ", @keyed = s.keyed")}
 
 if @seq is not null
 begin
-  update ${n.message} with (rowlock)
+  update ${n.message} with (${lockTarget})
   set last_seen_at = @now
   where seq = @seq;
 
-  update ${n.state} with (rowlock)
+  update ${n.state} with (${lockTarget})
   set status = @status,
     owner = null,
     locked_until = null,
@@ -78,15 +80,11 @@ begin
     and ((@status = ${status.held} and status = ${status.seen}) or (@status <> ${status.held} and status <> ${status.done}));
 end
 else
-begin
-${indented(insertKey(n, "null"))}
-
   insert into ${n.state} (seq, status, visible_at, processed_at, died_at, last_error, error_group)
   output inserted.seq into @changed (seq)
   select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group
   from @added a;
-end
 
-${callLeavePartition(n, "@changed", `@status = ${status.done} or (@status = ${status.dead} and @blocks = 0)`)}`)}
+${leavePartition(n, "@changed", `@keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
 
 select c.seq as seq from @changed c;`;

@@ -3,9 +3,10 @@ import { status } from "../../dialect.js";
 import { bornAt, keyColumns, type QueueNames } from "../../names.js";
 import { attemptsTable } from "../attempts.js";
 import { asBit } from "../expressions.js";
-import { partitionQueueTable } from "../partitions.js";
+import { declareMoves, movedQueue } from "../partitions.js";
 import { signatures } from "../signatures.js";
-import { type Procedure, procedure, seekEach } from "./procedure.js";
+import { isKeyOf, keyIndex } from "./find-by-key.js";
+import { type Procedure, procedure, readFreely, seekEach } from "./procedure.js";
 import { columns } from "./rows.js";
 
 /** Each part by an index of its own: a condition on all of them would read the rows of all Done messages. */
@@ -14,9 +15,11 @@ function backlog(n: QueueNames): string {
     `${n.state} s with (index(${n.bare("_Ready")})) where s.status = ${status.ready}`,
     `${n.state} s with (index(${n.bare("_Held")})) where s.status = ${status.held}`,
     `${n.state} s with (index(${n.bare("_Parked")})) where s.status = ${status.parked}`,
-    `${partitionQueueTable(n)} q inner join ${n.state} s on s.seq = q.seq where s.status = ${status.blocked}`,
+    `${movedQueue(n)} q inner join ${n.state} s with (forceseek) on s.seq = q.seq where s.status = ${status.blocked}`,
   ];
   return `declare @count bigint = 0;
+${declareMoves(n)}
+
 ${parts.map((rows) => `select @count = @count + count_big(*) from (select top (@limit) s.seq from ${rows}) r;`).join("\n")}
 
 select @count as [count], @now as now;`;
@@ -54,25 +57,30 @@ const diedBefore = (n: QueueNames) =>
     from ${n.state} s with (index(${n.bare("_Dead")})) where s.status = ${status.dead} and s.seq < @before_seq order by s.seq desc`,
   );
 
-const blockedPartitions = (
-  n: QueueNames,
-) => `select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
-    select top (1) w.${bornAt(n)}
-    from ${partitionQueueTable(n)} b
-    inner join ${n.message} w on w.seq = b.seq
-    where b.partition_key = h.partition_key and b.position > h.position
-    order by b.position
+const blockedPartitions = (n: QueueNames) => `${declareMoves(n)}
+
+select top (@limit) h.partition_key as partition_key, h.waiting as waiting, (
+    select w.${bornAt(n)}
+    from (
+      select top (1) b.seq
+      from ${movedQueue(n)} b
+      where b.partition_key = h.partition_key and b.position > h.position
+      order by b.position
+    ) f
+    inner join ${n.message} w with (forceseek) on w.seq = f.seq
   ) as waiting_since, ${columns("m", keyColumns(n))}, m.topic as topic, s.status as status,
   ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
   s.visible_at as next_attempt_at, s.died_at as died_at
 from (
   select q.partition_key, min(q.position) as position, count_big(*) - 1 as waiting
-  from ${partitionQueueTable(n)} q
+  from ${movedQueue(n)} q
   group by q.partition_key
 ) h
-inner join ${partitionQueueTable(n)} q on q.partition_key = h.partition_key and q.position = h.position
-inner join ${n.state} s on s.seq = q.seq
-inner join ${n.message} m on m.seq = q.seq
+cross apply (
+  select b.seq from ${movedQueue(n)} b where b.partition_key = h.partition_key and b.position = h.position
+) q
+inner join ${n.state} s with (forceseek) on s.seq = q.seq
+inner join ${n.message} m with (forceseek) on m.seq = q.seq
 where s.status = ${status.dead} or (h.waiting > 0 and (s.status = ${status.parked} or s.locked_until is not null or s.attempt > 0 or s.visible_at > @now))
 order by case when s.status = ${status.dead} then 0 else 1 end, h.waiting desc, h.partition_key
 ${seekEach};`;
@@ -83,26 +91,26 @@ ${seekEach};`;
  */
 const findById = (n: QueueNames) =>
   n.kind === "inbox"
-    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m);
+    ? `declare @source nvarchar(255) = (select min(m.source) from ${n.message} m with (${keyIndex(n)}));
 declare @sources int = 0;
 while @source is not null and @sources < ${mostSources}
 begin
   insert into @found (seq)
   select m.seq
-  from ${n.message} m
+  from ${n.message} m with (${keyIndex(n)}, forceseek)
   where m.source = @source and m.message_id = @correlation_id and not exists (select 1 from @found f where f.seq = m.seq);
-  set @source = (select min(m.source) from ${n.message} m where m.source > @source);
+  set @source = (select min(m.source) from ${n.message} m with (${keyIndex(n)}, forceseek) where m.source > @source);
   set @sources = @sources + 1;
 end`
     : `insert into @found (seq)
-select m.seq from ${n.message} m where m.id = @id and not exists (select 1 from @found f where f.seq = m.seq);`;
+select m.seq from ${n.message} m with (${keyIndex(n)}, forceseek) where ${isKeyOf(n)} and not exists (select 1 from @found f where f.seq = m.seq);`;
 
 // The index is filtered, and SQL Server uses it only where its condition stands in the query.
 const byCorrelation = (n: QueueNames) => `declare @found table (seq bigint not null primary key);
 
 insert into @found (seq)
 select top (@limit) m.seq
-from ${n.message} m with (index(${n.bare("_Correlation")}))
+from ${n.message} m with (index(${n.bare("_Correlation")}), forceseek)
 where m.correlation_id = @correlation_id and m.correlation_id is not null
 order by m.seq;
 
@@ -110,19 +118,23 @@ ${findById(n)}
 
 select top (@limit) ${columns("m", [...new Set([...keyColumns(n), "message_id"]), "topic", "correlation_id", "partition_key"])},
   s.status as status, ${asBit("s.locked_until is not null")} as leased, s.attempt as attempt, s.last_error as last_error,
-  m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a where a.seq = f.seq) as first_failed_at,
+  m.${bornAt(n)} as enqueued_at, (select min(a.ended_at) from ${attemptsTable(n)} a with (forceseek) where a.seq = f.seq) as first_failed_at,
   s.processed_at as processed_at, s.died_at as died_at
 from @found f
-inner join ${n.message} m on m.seq = f.seq
-inner join ${n.state} s on s.seq = f.seq
+inner join ${n.message} m with (forceseek) on m.seq = f.seq
+inner join ${n.state} s with (forceseek) on s.seq = f.seq
 order by f.seq
 ${seekEach};`;
 
-export const operatorReads = (n: QueueNames): readonly Procedure[] => [
-  procedure(n, "Backlog", signatures.Backlog, backlog(n)),
-  procedure(n, "EnqueuedBefore", signatures.EnqueuedBefore, enqueuedBefore(n)),
-  procedure(n, "DoneBefore", signatures.DoneBefore, doneBefore(n)),
-  procedure(n, "DiedBefore", signatures.DiedBefore, diedBefore(n)),
-  procedure(n, "BlockedPartitions", signatures.BlockedPartitions, blockedPartitions(n)),
-  procedure(n, "ByCorrelation", signatures.ByCorrelation, byCorrelation(n)),
-];
+export const operatorReads = (n: QueueNames): readonly Procedure[] => {
+  const read = (name: keyof typeof signatures, body: string) =>
+    procedure(n, name, signatures[name], `${readFreely}\n${body}`);
+  return [
+    read("Backlog", backlog(n)),
+    read("EnqueuedBefore", enqueuedBefore(n)),
+    read("DoneBefore", doneBefore(n)),
+    read("DiedBefore", diedBefore(n)),
+    read("BlockedPartitions", blockedPartitions(n)),
+    read("ByCorrelation", byCorrelation(n)),
+  ];
+};

@@ -5,25 +5,29 @@ import { type ParameterName, parameterType } from "../signatures.js";
 
 export interface Procedure {
   readonly name: string;
-  /** Its text. Where the procedure does not exist yet, an empty one is created before. */
-  readonly alter: string;
+  /** The batch that creates or replaces it. Grants on it stay. */
+  readonly text: string;
 }
 
-/** With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind. */
+/**
+ * With XACT_ABORT on, an error, a timeout or a cancelled request leaves no half-written or open transaction behind.
+ * `optional` parameters may be left out of a call and are null then.
+ */
 export function procedure(
   n: QueueNames,
   suffix: string,
   parameters: readonly ParameterName[],
   body: string,
+  optional: readonly ParameterName[] = [],
 ): Procedure {
   const name = n.object(`_${suffix}`);
   const declared = parameters
-    .map((parameter) => `  @${parameter} ${parameterType(n.kind, parameter)}`)
+    .map((one) => `  @${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`)
     .join(",\n");
   const clock = parameters.includes("now") ? "  set @now = coalesce(@now, sysutcdatetime());\n" : "";
   return {
     name,
-    alter: `alter procedure ${name}${declared === "" ? "" : `\n${declared}`}
+    text: `create or alter procedure ${name}${declared === "" ? "" : `\n${declared}`}
 as
 begin
   set nocount on;
@@ -44,15 +48,32 @@ ${body}
 
 if @outermost = 1 commit transaction;`;
 
-export const skipLocked = "updlock, readpast, rowlock, readcommittedlock";
+/**
+ * READCOMMITTEDLOCK reads what is committed now, with READ_COMMITTED_SNAPSHOT and in a caller's SNAPSHOT transaction too: an
+ * older version of a row would be taken for its state.
+ */
+export const readPast = "readpast, rowlock, readcommittedlock";
+export const skipLocked = `updlock, ${readPast}`;
+
+/** Hints of a table that is named behind UPDATE itself. SQL Server takes FORCESEEK and indexes in a FROM clause only (1069). */
+export const lockTarget = "updlock, rowlock, readcommittedlock";
+/** Locks a row that this transaction may change, or changes it. FORCESEEK: a scan would wait for every open transaction. */
+export const lockRow = `forceseek, ${lockTarget}`;
 
 /**
  * READPAST skips the rows of other claimers instead of waiting for them. UPDLOCK locks the chosen rows.
  * READCOMMITTEDLOCK makes both work in a database with READ_COMMITTED_SNAPSHOT, where reads would not lock otherwise.
- * The index is named because a plan made while the queue was empty would scan the table.
+ * The index is named because a plan made while the queue was empty would scan the table. A row is read with `isWhole`.
  */
 export const pickFrom = (n: QueueNames, index: string) =>
   `${n.state} r with (index(${n.bare(index)}), ${skipLocked})`;
+
+/**
+ * Always true. The column is in no index, so the row itself is read, and locked or skipped, before TOP counts it. Otherwise
+ * TOP would count rows whose index entries are free and whose states are locked, and a page of them would look like an
+ * empty queue.
+ */
+export const isWhole = (s: string) => `${s}.attempt >= 0`;
 
 /** Joins by a seek for each chosen row, whatever the statistics say, and never by scanning the table. */
 export const seekEach = "option (loop join, force order)";
@@ -80,3 +101,12 @@ export const isDying = (s: string) =>
   `(${s}.expires_at <= @now or (${isLost(s)} and ${s}.attempt + 1 >= @max_attempts))`;
 
 export const prepareLease = `declare @lease_end datetime2(3) = ${addMs("@now", "@lease_ms")};`;
+
+/**
+ * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
+ * they would wait for every open transaction, so they read without locks, and may show what is not committed yet.
+ */
+export const readFreely = `if @@trancount = 0 and exists (
+  select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
+) set transaction isolation level read uncommitted;
+`;

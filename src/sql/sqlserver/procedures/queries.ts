@@ -4,41 +4,40 @@ import { hasStatus } from "../../shown-status.js";
 import { attemptsTable } from "../attempts.js";
 import { isPaused, mayFree } from "../controls.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
-import { pendingArrivalsTable, readPast } from "../partitions.js";
-import { seekEach } from "./procedure.js";
+import { mayBringHeads } from "../partitions.js";
+import { isKeyOf, keyIndex } from "./find-by-key.js";
+import { readFreely, readPast, seekEach } from "./procedure.js";
 import { row } from "./rows.js";
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
     ? `select m.seq as seq, m.source as source, m.message_id as message_id
 from ${n.object("_KeysFromJson")}(@items) k
-inner join ${n.message} m on m.source = k.source and m.message_id = k.message_id
+inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.source = k.source and m.message_id = k.message_id
 ${seekEach};`
     : `select m.seq as seq, m.id as id
 from openjson(@items) with (id uniqueidentifier) i
-inner join ${n.message} m on m.id = i.id
+inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id
 ${seekEach};`;
 
-/** The message that the key's parameters name. */
-const byKey = (n: QueueNames) =>
-  n.kind === "inbox" ? "m.source = @source and m.message_id = @message_id" : "m.id = @id";
+export const get = (n: QueueNames) => `${readFreely}
+select ${row(n)}
+from ${n.message} m with (${keyIndex(n)}, forceseek)
+inner join ${n.state} s with (forceseek) on s.seq = m.seq
+where ${isKeyOf(n)}
+${seekEach};`;
 
-export const get = (n: QueueNames) => `select ${row(n)}
-from ${n.message} m
-inner join ${n.state} s on s.seq = m.seq
-where ${byKey(n)};`;
-
-export const attempts = (
-  n: QueueNames,
-) => `select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
-from ${n.message} m
-inner join ${attemptsTable(n)} a on a.seq = m.seq
-where ${byKey(n)}
+export const attempts = (n: QueueNames) => `${readFreely}
+select a.attempt as attempt, a.ended_at as ended_at, a.worker as worker, a.error as error
+from ${n.message} m with (${keyIndex(n)}, forceseek)
+inner join ${attemptsTable(n)} a with (forceseek) on a.seq = m.seq
+where ${isKeyOf(n)}
 order by a.number
 ${seekEach};`;
 
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
-export const list = (n: QueueNames) => `select top (@limit) ${row(n)}
+export const list = (n: QueueNames) => `${readFreely}
+select top (@limit) ${row(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
@@ -55,7 +54,8 @@ option (recompile);`;
 
 export function stats(n: QueueNames): string {
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
-  return `declare @paused bit = ${asInt(isPaused(n))};
+  return `${readFreely}
+declare @paused bit = ${asInt(isPaused(n))};
 
 select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
   sum(cast(${asInt(due)} as bigint)) as due,
@@ -67,14 +67,15 @@ group by s.status, ${asInt("s.locked_until is not null")};`;
 
 /** One query for each filtered index: a condition on both statuses would use neither index. */
 export function oldestDue(n: QueueNames): string {
-  const oldest = (one: number) => `select min(s.visible_at) as visible_at
-  from ${n.state} s
+  const oldest = (index: string, one: number) => `select min(s.visible_at) as visible_at
+  from ${n.state} s with (index(${n.bare(index)}))
   where s.status = ${one} and s.visible_at <= @now`;
-  return `select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
+  return `${readFreely}
+select datediff_big(millisecond, min(d.visible_at), @now) as oldest_due_ms
 from (
-  ${oldest(status.ready)}
+  ${oldest("_Ready", status.ready)}
   union all
-  ${oldest(status.held)}
+  ${oldest("_Held", status.held)}
 ) d
 where not ${isPaused(n)};`;
 }
@@ -88,7 +89,7 @@ export function due(n: QueueNames): string {
   return `if ${isPaused(n)} return 0;
 if ${any("_Ready", status.ready)} return 1;
 if ${any("_Held", status.held)} return 1;
-if exists (select 1 from ${pendingArrivalsTable(n)} a with (${readPast})) return 1;
+if ${mayBringHeads(n)} return 1;
 if ${mayFree(n)} return 1;
 return 0;`;
 }

@@ -2,7 +2,7 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { recordAttempts } from "../attempts.js";
 import { addMs, backoffSql, prepareBackoff } from "../expressions.js";
-import { callLeavePartition, enqueueArrivals, leavePartition } from "../partitions.js";
+import { applyChanges, joinPartition, leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import { claim } from "./claim.js";
 import { controlProcedures } from "./controls.js";
@@ -11,7 +11,6 @@ import { purge, reap } from "./maintain.js";
 import { operatorReads } from "./operator-reads.js";
 import { atomically, owned, type Procedure, prepareLease, procedure, stateTable } from "./procedure.js";
 import { attempts, due, get, list, oldestDue, resolve, stats } from "./queries.js";
-import { rejoinPartition } from "./rejoin-partition.js";
 import { abandon, settle } from "./settle.js";
 
 export function queueProcedures(n: QueueNames): readonly Procedure[] {
@@ -28,7 +27,7 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
         n,
         `status = ${status.done}, owner = null, locked_until = null, processed_at = @now, processed_by = @processed_by`,
         owned(s),
-        callLeavePartition(n, "@changed", "c.keyed = 1"),
+        leavePartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
     make("Abandon", abandon(n)),
@@ -41,7 +40,7 @@ export function queueProcedures(n: QueueNames): readonly Procedure[] {
         owned(s),
         `${recordAttempts(n, "select c.seq, c.attempt, @now, @owner, @error\nfrom @changed c", "@changed")}
 
-${callLeavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1")}`,
+${leavePartition(n, "@changed", "@blocks = 0 and c.keyed = 1")}`,
       ),
     ),
     // It stays held, so the next claim takes it before the messages that have never been claimed. A dead message whose
@@ -80,13 +79,12 @@ ${settle(
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
   expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, died_at = null`,
         `${s}.status = ${status.dead}`,
-        rejoinPartition(n, "@changed", "c.keyed = 1"),
+        joinPartition(n, "@changed", "c.keyed = 1"),
       ),
     ),
     ...deadProcedures(n),
     ...operatorReads(n),
     ...controlProcedures(n),
-    make("EnqueueArrivals", atomically(enqueueArrivals(n))),
-    make("LeavePartition", atomically(leavePartition(n))),
+    make("ApplyPartitionChanges", atomically(applyChanges(n))),
   ];
 }

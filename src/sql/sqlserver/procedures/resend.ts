@@ -1,16 +1,15 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, binary } from "../expressions.js";
-import { readPast } from "../partitions.js";
-import { pickFrom, seekEach, skipLocked, stateTable } from "./procedure.js";
-import { rejoinPartition } from "./rejoin-partition.js";
+import { joinPartition } from "../partitions.js";
+import { isWhole, pickFrom, readPast, seekEach, skipLocked, stateTable } from "./procedure.js";
 import { settle } from "./settle.js";
 
 /** Walks the primary key, as a purge does: an index of Done rows would be paid for by every ack. */
 export const listDone = (n: QueueNames) => `select top (@limit) s.seq as seq, m.id as id, m.topic as topic,
   s.processed_at as processed_at
 from ${n.state} s with (${readPast})
-inner join ${n.message} m on m.seq = s.seq
+inner join ${n.message} m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = ${status.done}
 order by s.seq
 ${seekEach};`;
@@ -23,7 +22,7 @@ export const resend = (n: QueueNames): string => {
   attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = @now,
   expires_at = ${addMs("@now", "@ttl_ms")}, processed_at = null, processed_by = null`,
     `${s}.status = ${status.done}`,
-    rejoinPartition(n, "@changed", "c.keyed = 1"),
+    joinPartition(n, "@changed", "c.keyed = 1"),
   );
 };
 
@@ -40,9 +39,9 @@ output inserted.seq into @due (seq)
 from (
   select top (@limit) r.seq
   from ${pickFrom(n, "_Ready")}
-  where ${waits("r")}
+  where ${waits("r")} and ${isWhole("r")}
   order by r.visible_at, r.seq
-) p, ${n.state} with (${skipLocked})
+) p, ${n.state} with (forceseek, ${skipLocked})
 where ${s}.seq = p.seq and ${waits(s)}
 ${seekEach};
 

@@ -2,15 +2,15 @@ import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { recordAttempts } from "../attempts.js";
 import { addMs, asBit, backoffSql, prepareBackoff } from "../expressions.js";
-import { callLeavePartition } from "../partitions.js";
-import { atomically, owned, seekEach, seqs, stateTable } from "./procedure.js";
+import { leavePartition } from "../partitions.js";
+import { atomically, lockRow, owned, seekEach, seqs, stateTable } from "./procedure.js";
 
 /** Updates the rows that @items numbers and returns the numbers of those that it changed. `after` runs in the same transaction. */
 export function settle(n: QueueNames, set: string, condition: string, after?: string): string {
   const update = `update ${n.state}
 set ${set}
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
-from ${seqs}, ${n.state} with (rowlock)
+from ${seqs}, ${n.state} with (${lockRow})
 where ${stateTable(n)}.seq = i.seq and ${condition}
 ${seekEach};`;
   return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
@@ -37,7 +37,7 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   last_attempt_at = case when i.attempts = 0 then ${s}.last_attempt_at else @now end,
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
-from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (rowlock)
+from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (${lockRow})
 where ${s}.seq = i.seq and ${owned(s)}
 ${seekEach};
 
@@ -50,7 +50,7 @@ where i.attempts is null`,
   "@changed",
 )}
 
-${callLeavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
+${leavePartition(n, "@changed", `@blocks = 0 and c.keyed = 1 and c.status = ${status.dead}`)}`)}
 
 select c.seq as seq, ${asBit(`c.status = ${status.dead}`)} as dead from @changed c;`;
 }

@@ -1,0 +1,152 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { createOutbox, migrate, newOwnerToken, type Outbox } from "../../src/index.js";
+import type { TestDatabase } from "../../src/testing/index.js";
+import { isBabelfish } from "../../src/testing/support/database.js";
+import { sqlServerHarness } from "../support/sqlserver-harness.js";
+import {
+  beginSnapshot,
+  deadlocksOf,
+  type LoadedDatabase,
+  openDatabase,
+  readsOf,
+} from "../support/sqlserver-load.js";
+
+const url = inject("sqlServerUrl");
+
+/**
+ * What only a server with locks can show: deadlocks, waits, scans. Babelfish has row versions and ignores lock hints; it runs
+ * a little of this, and the other tests are skipped there.
+ */
+describe.skipIf(url === "")(
+  "SQL Server under load (needs ONCEBOX_TEST_MSSQL_URL or Docker)",
+  { timeout: 600_000 },
+  () => {
+    const settings = ["off", "on"] as const;
+    const state = { isServer: false };
+    beforeAll(async () => {
+      const database = await sqlServerHarness(url).open();
+      state.isServer = !(await isBabelfish(database));
+      await database.close();
+    });
+
+    describe.each(settings)("READ_COMMITTED_SNAPSHOT %s", (snapshot) => {
+      let loaded: LoadedDatabase | undefined;
+      let database: TestDatabase;
+      let outbox: Outbox;
+      const faults: unknown[] = [];
+      beforeAll(async () => {
+        if (!state.isServer && snapshot === "off") return;
+        loaded = await openDatabase(url, state.isServer ? snapshot : undefined);
+        ({ database } = loaded);
+        await migrate(database.db, { schema: database.schema! });
+        const quiet = { debug: () => {}, info: () => {}, error: () => {} };
+        const logger = { ...quiet, warn: (...warning: unknown[]) => void faults.push(warning) };
+        outbox = createOutbox(database.db, { schema: database.schema!, logger });
+      }, 300_000);
+      afterAll(() => loaded?.end());
+
+      it("ADD-01 claimers, ackers and enqueuers on 50 keys: no deadlock, nothing lost, every key in order", async (test) => {
+        test.skip(!state.isServer && snapshot === "off", "needs SQL Server");
+        const size = state.isServer
+          ? { rounds: 100, workers: 8, keys: 50 }
+          : { rounds: 2, workers: 3, keys: 5 };
+        const before = await deadlocksOf(database);
+        faults.length = 0;
+        const total = size.workers * size.rounds;
+        const seen = new Map<string, number[]>();
+        let handled = 0;
+        const produce = async (producer: number): Promise<void> => {
+          for (let round = 0; round < size.rounds; round++) {
+            const key = (producer * 7 + round) % size.keys;
+            await outbox.enqueue({ topic: "t", payload: `${producer} ${round}`, partitionKey: `key ${key}` });
+          }
+        };
+        const consume = async (): Promise<void> => {
+          const owner = newOwnerToken();
+          while (handled < total) {
+            const messages = await outbox.claim({ owner, batchSize: 10, leaseMs: 300_000 });
+            for (const { partitionKey, payload } of messages) {
+              const [producer, round] = payload.split(" ").map(Number);
+              const group = `${partitionKey} ${producer}`;
+              seen.set(group, [...(seen.get(group) ?? []), round!]);
+            }
+            handled += (await outbox.ack(owner, messages)).changed.length;
+          }
+        };
+        const workers = Array.from({ length: size.workers }, (_, n) => n);
+        await Promise.all([...workers.map(produce), ...workers.map(consume)]);
+        expect(handled).toBe(total);
+        for (const rounds of seen.values()) expect(rounds).toEqual(rounds.toSorted((a, b) => a - b));
+        expect(faults).toEqual([]); // a deadlock is retried, and told
+        expect((await deadlocksOf(database)) - before).toBe(0);
+      });
+
+      it("ADD-01 a slow transaction that acknowledged a message with a key holds up nobody else", async (test) => {
+        test.skip(!state.isServer, "needs SQL Server's locks");
+        const owner = newOwnerToken();
+        await outbox.enqueue(["1", "2"].map((payload) => ({ topic: "t", payload, partitionKey: "slow" })));
+        const [head] = await outbox.claim({ owner });
+        const slow = await database.begin();
+        await outbox.ack(owner, [head!], { tx: slow.tx });
+        for (const payload of ["free", "keyed"]) {
+          await outbox.enqueue({
+            topic: "t",
+            payload,
+            ...(payload === "keyed" ? { partitionKey: "other" } : {}),
+          });
+          const claimed = await outbox.claim({ owner });
+          expect(claimed.map((one) => one.payload)).toEqual([payload]);
+          await outbox.ack(owner, claimed);
+        }
+        await slow.commit();
+        const next = await outbox.claim({ owner });
+        expect(next.map(({ payload }) => payload)).toEqual(["2"]);
+        await outbox.ack(owner, next);
+      });
+
+      it("ADD-01 under SNAPSHOT in the caller's transaction no key gets stuck", async (test) => {
+        test.skip(!state.isServer, "needs SQL Server's SNAPSHOT");
+        const owner = newOwnerToken();
+        const key = { partitionKey: `snapshot ${randomUUID()}` };
+        await outbox.enqueue({ topic: "t", payload: "1", ...key });
+        const [head] = await outbox.claim({ owner });
+        const caller = await beginSnapshot(loaded!.url);
+        await caller.run(`select count(*) from [${database.schema}].[OutboxState]`); // from here on it sees this state
+        await outbox.enqueue({ topic: "t", payload: "2", ...key });
+        expect(await outbox.claim({ owner })).toEqual([]);
+        await outbox.ack(owner, [head!], { tx: caller.tx });
+        await caller.commit();
+        const next = await outbox.claim({ owner });
+        expect(next.map(({ payload }) => payload)).toEqual(["2"]);
+        await outbox.ack(owner, next);
+      });
+
+      it("ADD-01 the reads of an ack do not grow with the partition queue", async (test) => {
+        test.skip(!state.isServer, "needs the counters of SQL Server");
+        const owner = newOwnerToken();
+        const count = 20_000;
+        for (let from = 0; from < count; from += 1_000)
+          await outbox.enqueue(
+            Array.from({ length: 1_000 }, (_, n) => ({
+              topic: "t",
+              payload: `${from + n}`,
+              partitionKey: "long",
+            })),
+          );
+        const reads: number[] = [];
+        for (let n = 0; n < count; n++) {
+          const messages = await outbox.claim({ owner });
+          if (n % 1_000 !== 500) {
+            await outbox.ack(owner, messages);
+            continue;
+          }
+          const before = await readsOf(database, "Outbox_Ack");
+          await outbox.ack(owner, messages);
+          reads.push((await readsOf(database, "Outbox_Ack")) - before);
+        }
+        expect(Math.max(...reads)).toBeLessThan(3 * Math.min(...reads) + 100);
+      });
+    });
+  },
+);

@@ -1,0 +1,51 @@
+import { binary, unicodeLiteral } from "../../src/sql/sqlserver/expressions.js";
+
+/**
+ * Babelfish stands in for SQL Server where there is none. The product's schema is written for SQL Server alone. This turns a
+ * batch of it into batches that Babelfish accepts.
+ */
+export function toBabelfish(batch: string): readonly string[] {
+  const match = /^create or alter (procedure|function|view) ((?:\[(?:[^\]]|\]\])+\]\.?)+)/.exec(batch);
+  if (match === null) return [batch];
+  const [, kind, name] = match;
+  const create = batch.replace("create or alter", "create");
+  if (kind === "function") return [`drop function if exists ${name}`, withPostgresJson(create)];
+  // A view that another one reads can be neither altered nor dropped there. Its text is the same in every test.
+  if (kind === "view")
+    return [`if object_id(${unicodeLiteral(name!)}, N'V') is null\n  exec(${unicodeLiteral(create)})`];
+  return [
+    `if object_id(${unicodeLiteral(name!)}, N'P') is null\n  exec(${unicodeLiteral(`create procedure ${name} as return 0`)})`,
+    withAdvisoryLocks(batch.replace("create or alter", "alter")),
+  ];
+}
+
+/** Babelfish's sp_getapplock ends the server when several sessions ask for one lock; PostgreSQL's advisory locks do not. */
+const withAdvisoryLocks = (text: string): string =>
+  text.replaceAll(
+    /exec @locked = sp_getapplock @Resource = (.*?), @LockMode = 'Exclusive', @LockOwner = 'Transaction'(, @LockTimeout = 0)?;/g,
+    (_, name: string, never?: string) =>
+      never === undefined
+        ? `select @locked = len(cast(pg_advisory_xact_lock(hashtext(${name})) as nvarchar(10)));`
+        : `select @locked = cast(pg_try_advisory_xact_lock(hashtext(${name})) as int) - 1;`,
+  );
+
+/**
+ * Babelfish's openjson cuts texts at 4,000 characters and does not unescape them, and its convert cannot read hexadecimal.
+ * PostgreSQL's own functions, which are callable there, can.
+ */
+function withPostgresJson(create: string): string {
+  const parts = /^(.*?\nreturn )select .*?,\n(.*)\nfrom openjson.*with \(\n(.*)\n\) i$/s.exec(create);
+  if (parts === null) throw new Error(`This function does not read JSON as expected: ${create}`);
+  const [, head, selected, read] = parts;
+  const selections = selected!.split(",\n");
+  const columns = read!.split(",\n").map((line, index) => {
+    const [column, type] = line.trim().split(/ (.*)/s) as [string, string];
+    const value = `json_extract_path_text(cast(i.value as json), '${column}')`;
+    const selection = selections[index]!;
+    const bytes = /convert\((varbinary\(max\))/.exec(selection)?.[1];
+    const cast =
+      bytes === undefined ? `cast(${value} as ${type})` : `cast(decode(${value}, 'hex') as ${bytes})`;
+    return `${cast}${selection.includes(binary) ? ` ${binary}` : ""} as ${column}`;
+  });
+  return `${head}select cast(i.[key] as int) as position,\n  ${columns.join(",\n  ")}\nfrom openjson(@items) i`;
+}

@@ -1,0 +1,125 @@
+import { describe, expect, it } from "vitest";
+import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
+import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
+import { type Access, accessesOf } from "../support/sqlserver-locks.js";
+
+const { names, defaults } = sqlServerDialect;
+const inbox = names("inbox", defaults.schema, defaults.inbox);
+const outbox = names("outbox", defaults.schema, defaults.outbox);
+
+const procedures = [
+  ...inboxProcedures(inbox).map(({ text }) => ({ queue: "Inbox", text })),
+  ...outboxProcedures(outbox).map(({ text }) => ({ queue: "Outbox", text })),
+].map(({ queue, text }) => {
+  const name = /procedure \[infra\]\.\[(\w+)\]/.exec(text)![1]!;
+  return { name, accesses: accessesOf(text, queue) };
+});
+
+/** What a transaction may wait for, in this order. See docs/decisions/0023. */
+const order = ["keys", "message", "state", "controls"];
+
+/**
+ * The tables whose locks a procedure waits for, in the order of the text. Rows that it has locked before are not waited for
+ * again, and neither are rows that it chose by skipping locked ones, or new rows.
+ */
+function waits(accesses: readonly Access[]): readonly string[] {
+  const waited: string[] = [];
+  const chosen = new Set<string>();
+  for (const { table, locks, skips, inserts } of accesses) {
+    if (!order.includes(table) || !locks || inserts) continue;
+    if (skips) chosen.add(table);
+    else if (!chosen.has(table) && !waited.includes(table)) waited.push(table);
+  }
+  return waited;
+}
+
+describe("locks of the procedures on SQL Server", () => {
+  it.each(procedures)(
+    "ADD-01 IBX-030 OBX-017 $name waits for keys, then messages, then states, then controls",
+    ({ accesses }) => {
+      const taken = waits(accesses);
+      expect(taken).toEqual(order.filter((table) => taken.includes(table)));
+    },
+  );
+
+  it("the reader of the procedures finds what it is for", () => {
+    const of = (name: string) => procedures.find((one) => one.name === name)!.accesses;
+    expect(waits(of("Inbox_Receive"))).toEqual(["keys", "message", "state"]);
+    expect(waits(of("Outbox_Enqueue"))).toEqual(["keys"]);
+    expect(waits(of("Inbox_Ack"))).toEqual(["state"]);
+    expect(waits(of("Inbox_Mark"))).toEqual(["message", "state"]);
+    expect(waits(of("Outbox_Discard"))).toEqual(["message", "state"]);
+    expect(waits(of("Inbox_Archive"))).toEqual(["message", "state"]);
+    expect(waits(of("Inbox_ApplyControls"))).toEqual(["state", "controls"]);
+    expect(waits(of("Outbox_PutControl"))).toEqual(["controls"]);
+    const inverted = accessesOf(
+      `begin
+update [infra].[InboxState] with (forceseek, updlock, rowlock) set status = 1 where seq = @seq;
+exec @locked = sp_getapplock @Resource = @key, @LockMode = 'Exclusive', @LockOwner = 'Transaction';
+end`,
+      "Inbox",
+    );
+    expect(waits(inverted)).toEqual(["state", "keys"]);
+  });
+
+  it.each(
+    procedures.filter(({ name }) =>
+      /_(Claim|Reap|ApplyPartitionChanges|MakeDue|ExpireDead|Due|Purge)$/.test(name),
+    ),
+  )("ADD-01 IBX-030 OBX-017 $name chooses rows without waiting for another transaction", ({ accesses }) => {
+    expect(accesses.some(({ skips }) => skips)).toBe(true);
+    expect(waits(accesses)).toEqual([]);
+  });
+
+  it("ADD-01 only the procedure that applies changes writes to partition queues, and it alone holds their lock", () => {
+    const writers = procedures
+      .filter(({ accesses }) =>
+        accesses.some((one) => one.table === "partition queue" && (one.locks || one.inserts)),
+      )
+      .map(({ name }) => name);
+    expect(writers).toEqual(["Inbox_ApplyPartitionChanges", "Outbox_ApplyPartitionChanges"]);
+    for (const { name, accesses } of procedures.filter((one) => writers.includes(one.name)))
+      expect(accesses[0], name).toMatchObject({ table: "keys", skips: true });
+  });
+
+  it("ADD-01 no procedure of settlements, marks or maintenance takes the lock of a partition key", () => {
+    const takers = procedures
+      .filter(({ accesses }) => accesses.some(({ table, skips }) => table === "keys" && !skips))
+      .map(({ name }) => name);
+    expect(takers).toEqual(["Inbox_Receive", "Outbox_Enqueue"]);
+  });
+
+  it.each(procedures)(
+    "IBX-030 OBX-017 $name seeks the rows that it locks, and reads what is committed now",
+    ({ accesses }) => {
+      const hot = accesses.filter(({ locks, inserts, table }) => locks && !inserts && table !== "keys");
+      for (const { table, hints, text, isTarget, rest } of hot) {
+        // A row is found by its number or by its key; or it is the first of a named index.
+        if (isTarget)
+          expect(rest, text).toMatch(/\bwhere (seq = @seq|id = @id|scope = @scope and name = @name)\b/);
+        else expect(hints, `${table}: ${text}`).toMatch(/forceseek|index\(|readpast/);
+        expect(hints, `${table}: ${text}`).toMatch(/rowlock/);
+        expect(hints, `${table}: ${text}`).toMatch(/readcommittedlock|serializable/);
+      }
+    },
+  );
+
+  it("IBX-117 OBX-094 FORCESEEK and indexes are named in FROM clauses only, as SQL Server wants it (error 1069)", () => {
+    const targets = procedures.flatMap(({ accesses }) => accesses.filter(({ isTarget }) => isTarget));
+    expect(targets.length).toBeGreaterThan(5);
+    for (const { hints, text } of targets) expect(hints, text).not.toMatch(/forceseek|index/);
+  });
+
+  it("ADD-01 every statement on a partition queue seeks a named index", () => {
+    // operators' reads count whole partition queues, and lock nothing
+    const onQueue = procedures
+      .filter(({ name }) => !/_(Backlog|BlockedPartitions)$/.test(name))
+      .flatMap(({ accesses }) =>
+        accesses.filter(({ table, inserts }) => table === "partition queue" && !inserts),
+      );
+    expect(onQueue.length).toBeGreaterThan(6);
+    for (const { hints, text } of onQueue)
+      if (!/exists \(select 1 from/.test(text)) expect(hints, text).toMatch(/index\(\[\w+\]\), forceseek/);
+  });
+});

@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createInbox, createOutbox, type Database, migrate, newOwnerToken } from "../../src/index.js";
+import { renderSchema, schemaBatches } from "../../src/sql/migrate.js";
+import { classify } from "../../src/sql/sqlserver/faults.js";
+import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import type { TestDatabase } from "../../src/testing/index.js";
+import { watched } from "../../src/testing/support/watched.js";
+import { sqliteHarness } from "../support/sqlite-harness.js";
+
+const batches = schemaBatches(sqlServerDialect);
+const text = renderSchema(sqlServerDialect);
+const procedure = (name: string) => batches.find((batch) => batch.includes(`procedure [infra].[${name}]`))!;
+
+describe("the schema of SQL Server, as a DBA reads it", () => {
+  it("IBX-117 OBX-094 has no branch for another product, and no two procedures that receive or enqueue", () => {
+    expect(text).not.toMatch(/babelfish|json_extract_path_text|serverproperty/i);
+    const names = [...text.matchAll(/^create or alter procedure \[infra\]\.\[(\w+)\]/gm)].map(
+      ([, name]) => name!,
+    );
+    expect(names.filter((name) => /receive/i.test(name))).toEqual(["Inbox_Receive"]);
+    expect(names.filter((name) => /enqueue(?!d)/i.test(name))).toEqual(["Outbox_Enqueue"]);
+    expect(new Set(names).size).toBe(names.length);
+    expect(text.match(/^create (?!or alter)(procedure|function|view)/gm)).toBeNull();
+  });
+
+  it("IBX-117 OBX-094 may be run twice: tables are created in one guarded transaction, under XACT_ABORT", () => {
+    expect(batches[0]).toContain("set xact_abort on");
+    const creating = batches.filter((batch) => /create (table|index)/.test(batch));
+    expect(creating.length).toBeGreaterThanOrEqual(4);
+    for (const batch of creating) expect(batch).toMatch(/^if (not exists|object_id)/);
+    const migrations = creating.filter((batch) => batch.includes("_PK"));
+    for (const batch of migrations.filter((one) => one.includes("begin transaction")))
+      expect(batch.indexOf("insert into [infra].[oncebox_migrations]")).toBeGreaterThan(
+        batch.lastIndexOf("lock_escalation"),
+      );
+    for (const batch of batches.filter((one) => /procedure/.test(one)))
+      expect(batch).toContain("set xact_abort on;");
+  });
+
+  it("IBX-122 OBX-100 no table is ever locked as a whole", () => {
+    const tables = [...text.matchAll(/create table (\[infra\]\.\[(?:In|Out)box\w*\])/g)].map(
+      ([, name]) => name!,
+    );
+    expect(tables).toHaveLength(14);
+    for (const table of tables)
+      expect(text).toContain(`alter table ${table} set (lock_escalation = disable)`);
+  });
+
+  it("IBX-030 OBX-017 the claim counts rows that it can have, and computes the back-off once", () => {
+    for (const name of ["Inbox_Claim", "Outbox_Claim"]) {
+      const claim = procedure(name);
+      const picks = claim.match(/select top[^;]+;/g)!.filter((one) => one.includes("updlock"));
+      expect(picks).toHaveLength(3);
+      // attempt is in no index, so the state is read, and skipped when it is locked, below the TOP
+      for (const pick of picks) expect(pick).toMatch(/where .*r\.attempt >= 0/);
+      expect(text).not.toMatch(/create index .*\battempt\b/);
+      expect(claim.match(/power\(@factor/g)).toHaveLength(2); // one expression: milliseconds and whole days of it
+      expect(claim.lastIndexOf("select c.seq as seq")).toBeLessThan(claim.lastIndexOf("commit transaction"));
+    }
+  });
+
+  it("IBX-053 OBX-037 the reaper names the index of each of its branches", () => {
+    const reap = procedure("Inbox_Reap");
+    expect(reap).toMatch(/index\(\[Inbox_Held\]\), updlock, readpast/);
+    expect(reap).toMatch(/index\(\[Inbox_Expiry\]\), updlock, readpast/);
+  });
+
+  it("IBX-010 the look-up by the natural key is pinned to its index, everywhere", () => {
+    const lookUps = text.match(/\[infra\]\.\[(?:In|Out)box\] m[^\n]*(?:\n[^\n]*)?m\.(?:source|id) = [@ik]/g)!;
+    expect(lookUps.length).toBeGreaterThan(8);
+    for (const one of lookUps) expect(one).toMatch(/with \(index\(\[(In|Out)box_Key\]\), forceseek/);
+  });
+
+  it("IBX-014 a redelivery writes three small columns, and contents only where they differ and the message is not done", () => {
+    const updates = procedure("Inbox_Receive").match(/update \[infra\]\.\[Inbox\]\n[^;]+;/g)!;
+    const small = updates.find((one) => one.includes("deliveries ="))!;
+    expect([...small.matchAll(/^\s+(?:set )?(\w+) = /gm)].map(([, column]) => column)).toEqual([
+      "last_seen_at",
+      "deliveries",
+      "content_changed",
+    ]);
+    const contents = updates.filter((one) => one.includes("payload ="));
+    expect(contents).toHaveLength(1);
+    expect(contents[0]).toMatch(/old_status not in \(3, 6\)/);
+    expect(contents[0]).toMatch(/\[Inbox\]\.payload collate \w+ <> i\.payload/);
+  });
+
+  it("MID-05 a key that another call inserts meanwhile does not doom the caller's transaction", () => {
+    for (const name of ["Inbox_Receive", "Inbox_Mark", "Inbox_AlreadyProcessed", "Inbox_TryBegin"]) {
+      const attempt =
+        /begin try\s+if @outermost = 0 set xact_abort off;\s+(?:if @seq is null\s+)?insert into \[infra\]\.\[Inbox\] [^;]+;\s+end try/;
+      expect(procedure(name), name).toMatch(attempt);
+      expect(procedure(name)).toMatch(/end catch;\s+set xact_abort on;/);
+    }
+  });
+
+  it("IBX-112 OBX-088 operators' reads do not wait where READ_COMMITTED_SNAPSHOT is off", () => {
+    for (const queue of ["Inbox", "Outbox"])
+      for (const verb of [
+        ...[
+          "Stats",
+          "OldestDue",
+          "Get",
+          "List",
+          "Attempts",
+          "DeadGroups",
+          "CountDead",
+          "Controls",
+          "PutControl",
+        ],
+        ...["EndControl", "Backlog", "EnqueuedBefore", "DoneBefore", "DiedBefore", "BlockedPartitions"],
+        "ByCorrelation",
+      ])
+        expect(procedure(`${queue}_${verb}`)).toMatch(
+          /is_read_committed_snapshot_on = 0\s+\) set transaction isolation level read uncommitted/,
+        );
+  });
+
+  it("ADD-01 statements on partition tables run for messages with a key only", () => {
+    for (const name of [
+      "Inbox_Ack",
+      "Inbox_Fail",
+      "Inbox_Abandon",
+      "Inbox_Mark",
+      "Inbox_Claim",
+      "Inbox_Reap",
+    ]) {
+      const body = procedure(name);
+      const inserts = body.match(/(?:.*\n)(?=\s*insert into \[infra\]\.\[InboxPartitionChanges\])/g)!;
+      for (const before of inserts)
+        expect(before, name).toMatch(
+          /^\s*if (?:exists \(select 1 from @\w+ c where .*keyed = 1|@blocks = 0 and exists)/,
+        );
+    }
+  });
+
+  it("ADD-01 a deadlock on a partition key is a fault that is worth a retry", () => {
+    expect(text).toContain("throw 51205,");
+    expect(classify({ number: 51205 })).toBe("rolledBack");
+  });
+});
+
+describe("what migrate checks", () => {
+  const wrong = sqlServerDialect.inspection.wrongSettings;
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await sqliteHarness("file").open();
+  });
+  afterAll(() => database.close());
+
+  /** A real database, with the settings of another. */
+  const withSettings = (row: Record<string, unknown>): Database => ({
+    ...database.db,
+    dialect: {
+      ...database.db.dialect,
+      inspection: {
+        ...database.db.dialect.inspection,
+        settings: { name: "settings", text: "select 1 as one" },
+        wrongSettings: () => wrong(row),
+      },
+    },
+  });
+
+  it("IBX-116 OBX-093 refuses a server and a compatibility level that are too old, and does nothing", async () => {
+    const old = migrate(withSettings({ snapshot: true, compatibility: 110, version: 13 }), {
+      inbox: "refused",
+    });
+    await expect(old).rejects.toThrow(
+      /version is 13.*2017.*compatibility level is 110.*alter database current/s,
+    );
+    expect(await database.raw("select name from sqlite_master where name like 'refused%'")).toEqual([]);
+  });
+
+  it("IBX-116 OBX-093 warns where READ_COMMITTED_SNAPSHOT is off", async () => {
+    const { applied, warnings } = await migrate(
+      withSettings({ snapshot: false, compatibility: 150, version: 15 }),
+    );
+    expect(applied).toHaveLength(2);
+    expect(warnings).toEqual([
+      expect.stringMatching(/READ_COMMITTED_SNAPSHOT is off.*alter database current/),
+    ]);
+    expect(await migrate(withSettings({ snapshot: true, compatibility: 160, version: 16 }))).toEqual({
+      applied: [],
+      warnings: [],
+    });
+  });
+
+  it("OBX-010 IBX-010 more messages than one statement takes are sent in one transaction", async () => {
+    const few: Database = { ...database.db, dialect: { ...database.db.dialect, mostItems: 2 } };
+    await migrate(few);
+    const db = watched(few);
+    const outbox = createOutbox(db);
+    const owner = newOwnerToken();
+    const ids = await outbox.enqueue(
+      Array.from({ length: 5 }, (_, n) => ({ topic: "t", payload: String(n) })),
+    );
+    expect(ids).toHaveLength(5);
+    const claimed = await outbox.claim({ owner });
+    expect(claimed.map(({ payload }) => payload)).toEqual(["0", "1", "2", "3", "4"]);
+    expect((await outbox.ack(owner, claimed)).changed).toHaveLength(5);
+    const inbox = createInbox(db);
+    const received = Array.from({ length: 5 }, (_, n) => ({
+      source: "s",
+      messageId: String(n),
+      topic: "t",
+      payload: "",
+    }));
+    expect(await inbox.enqueue(received)).toEqual(Array.from({ length: 5 }, () => "enqueued"));
+    expect(await inbox.enqueue([...received.slice(3), { ...received[0]!, messageId: "new" }])).toEqual([
+      "duplicate",
+      "duplicate",
+      "enqueued",
+    ]);
+    expect(db.calls.filter((call) => call === "transaction")).toHaveLength(4);
+  });
+});
