@@ -316,7 +316,9 @@ begin
       + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
     v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
     update "infra"."inbox_state" s
-    set status = 1
+    set status = 1,
+      -- a pass of the limit; a pause that has ended is no pass of older limits
+      parked_by = case when v_control.per_second is not null then s.parked_by end
     where s.seq = any (array(
         select r.seq
         from "infra"."inbox_state" r
@@ -1257,7 +1259,9 @@ begin
       + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
     v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
     update "infra"."outbox_state" s
-    set status = 1
+    set status = 1,
+      -- a pass of the limit; a pause that has ended is no pass of older limits
+      parked_by = case when v_control.per_second is not null then s.parked_by end
     where s.seq = any (array(
         select r.seq
         from "infra"."outbox_state" r

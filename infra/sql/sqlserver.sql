@@ -1734,7 +1734,9 @@ begin
     end;
 
     update [infra].[InboxState]
-    set status = case when [InboxState].crashes > 0 then 2 else 1 end
+    set status = case when [InboxState].crashes > 0 then 2 else 1 end,
+      -- a pass of the limit; a pause that has ended is no pass of older limits
+      parked_by = case when @per_second is not null then [InboxState].parked_by end
     from (
       select top (@most) r.seq
       from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
@@ -4298,7 +4300,9 @@ begin
     end;
 
     update [infra].[OutboxState]
-    set status = case when [OutboxState].crashes > 0 then 2 else 1 end
+    set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
+      -- a pass of the limit; a pause that has ended is no pass of older limits
+      parked_by = case when @per_second is not null then [OutboxState].parked_by end
     from (
       select top (@most) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)

@@ -74,14 +74,21 @@ export function createAdmin(options: AdminOptions): Admin {
       }
     });
 
+  /** A load balancer asks for the health without a token, and learns that the process answers, whatever others ask. */
+  const withoutToken = ({ path }: AdminRoute): Ending =>
+    path === healthPath
+      ? responses.answer({ ok: { status: "ok" } })
+      : (limited("without token") ?? responses.unauthorized());
+
   /** Without the right token nothing is read, neither of the body nor of a database. */
   const authorised = async (request: PlainRequest, found: FoundRoutes, route: AdminRoute): Promise<Ended> => {
     const authorization = request.headers.get("authorization");
     const client = request.client ?? "unknown";
-    if (authorization === null) return { ending: limited("without token") ?? withoutToken(route) };
-    if (limits.isBlocked(client)) return { ending: responses.tooMany(limits.secondsLeft()) };
+    if (authorization === null) return { ending: withoutToken(route) };
     const token = await findToken(authorization);
     if (token === undefined) {
+      // Only wrong tokens are turned away: operators may share an address with whoever guesses, for example that of a proxy.
+      if (limits.isBlocked(client)) return { ending: responses.tooMany(limits.secondsLeft()) };
       limits.failed(client);
       return { ending: limited("without token") ?? responses.unauthorized() };
     }
@@ -99,7 +106,7 @@ export function createAdmin(options: AdminOptions): Admin {
   const end = async (request: PlainRequest): Promise<Ended> => {
     const path = pathBehindBase(request.path);
     const page = path === undefined || !isRead(request) ? undefined : pageResponse(request.path, path);
-    if (page !== undefined) return { ending: limited("without token") ?? page, route: "page" };
+    if (page !== undefined) return { ending: page, route: "page" };
     const found = path === undefined ? undefined : findRoutes(path);
     if (found === undefined) return { ending: limited("without token") ?? responses.notFound() };
     const allow = [...found.byMethod.keys(), "OPTIONS"].join(", ");
@@ -124,9 +131,5 @@ export function createAdmin(options: AdminOptions): Admin {
 }
 
 const isRead = ({ method }: PlainRequest): boolean => method === "GET" || method === "HEAD";
-
-/** A load balancer asks for the health without a token, and learns that the process answers. */
-const withoutToken = ({ path }: AdminRoute): Ending =>
-  path === healthPath ? responses.answer({ ok: { status: "ok" } }) : responses.unauthorized();
 
 const unavailable = (error: unknown): Ending => responses.unavailable(safeReason(error));

@@ -7,8 +7,10 @@ export function readQuery({ url }: PlainRequest): Read<Readonly<Record<string, s
   const query = new URLSearchParams(start < 0 ? "" : url.slice(start).split("#", 1)[0]);
   const fields: Record<string, string> = Object.create(null);
   for (const [field, value] of query) {
-    if (field in fields)
-      return { refusal: { code: "InvalidField", message: `${field.slice(0, 100)} is given twice.`, field } };
+    if (field in fields) {
+      const name = field.slice(0, 100);
+      return { refusal: { code: "InvalidField", message: `${name} is given twice.`, field: name } };
+    }
     fields[field] = value;
   }
   return { value: fields };

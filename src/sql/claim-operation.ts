@@ -2,7 +2,8 @@ import { sleep } from "../base/wait.js";
 import { requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
-import { applyControls } from "./apply-controls.js";
+import type { CallOptions } from "../queue/work-store.js";
+import { type AppliedControls, applyControls } from "./apply-controls.js";
 import { defaults } from "./defaults.js";
 import type { Rows } from "./dialect.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
@@ -33,6 +34,22 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
     return claimed.sort((a, b) => a.seq - b.seq);
   };
 
+  /** Applies the controls to claimed messages. If that fails they are given back: nobody would handle them under this lease. */
+  const controlsOn = async (
+    owner: string,
+    claimed: readonly Message[],
+    limit: number,
+    call: CallOptions,
+  ): Promise<AppliedControls> => {
+    try {
+      return await applyControls(parts, owner, claimed, limit, call);
+    } catch (error) {
+      const items = JSON.stringify(claimed.map(({ seq }) => seq));
+      await runner.execute(statements.release, { owner, items }, {}).catch(() => {}); // their leases expire then
+      throw error;
+    }
+  };
+
   return {
     async claim(claim) {
       const owner = ownerToken(claim?.owner);
@@ -47,7 +64,7 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
         const claimed = messagesOf(rows, owner);
         if (rows[0]?.verdict === "paused") return [];
         const isControlled = rows.some(({ verdict }) => verdict === "controlled");
-        const applied = isControlled ? await applyControls(parts, owner, claimed, limit, claim) : undefined;
+        const applied = isControlled ? await controlsOn(owner, claimed, limit, claim) : undefined;
         const kept = applied === undefined ? claimed : claimed.filter(({ seq }) => applied.kept.has(seq));
         options.logger.debug("claim", { claimed: kept.length });
         if (kept.length > 0 || rows.length === 0) return kept;

@@ -16,6 +16,8 @@ type Names = "pause" | "resume" | "limit" | "controls";
 
 /** More than any dispatcher claims. */
 const highestPerSecond = 1_000_000;
+/** The claims return what is left after it. */
+const longestReturningMs = 3_000;
 /** One message in a day. */
 const lowestPerSecond = 1 / 86_400;
 
@@ -56,10 +58,11 @@ export function controlOperations<
 
   /** Returns what ended controls have parked, batch by batch. Where this is interrupted, claims go on with it. */
   const returnParked = async (call: CallOptions): Promise<number> => {
+    const stopAt = performance.now() + longestReturningMs;
     for (let total = 0; ; ) {
       const { returned, ending } = await applyControls(parts, null, [], 0, call);
       total += returned;
-      if (ending === 0) return total;
+      if (ending === 0 || performance.now() > stopAt) return total;
       await yieldToEventLoop();
     }
   };
@@ -77,8 +80,8 @@ export function controlOperations<
       requireOperator(call, "resume");
       const params = targetParams(target, kind, "resume");
       const ended = await end({ ...params, paused: true }, call);
+      if (ended !== undefined) log("resume", call.by, params);
       const returned = await returnParked({ signal: call.signal }); // also when an earlier call was interrupted
-      if (ended !== undefined) log("resume", call.by, params, { returned });
       return { wasPaused: ended !== undefined, returned };
     },
 

@@ -96,7 +96,9 @@ begin
       + v_control.per_second * greatest(0, extract(epoch from v_now - v_control.refilled_at)));
     v_most := case when v_control.per_second is null then ${returnedBatch} else least(floor(v_tokens), p_limit) end;
     update ${n.state} s
-    set status = ${status.ready}
+    set status = ${status.ready},
+      -- a pass of the limit; a pause that has ended is no pass of older limits
+      parked_by = case when v_control.per_second is not null then s.parked_by end
     where s.seq = any (array(
         select r.seq
         from ${n.state} r

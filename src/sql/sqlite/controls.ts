@@ -71,7 +71,9 @@ where not paused and per_second is not null`;
 
 /** Walks the parked messages of each control in their order, one by one: SQLite has no limit per group. */
 const free = (n: QueueNames) => `update ${n.state}
-set status = iif(crashes > 0, ${status.held}, ${status.ready})
+set status = iif(crashes > 0, ${status.held}, ${status.ready}),
+  -- a pass of the limit; a pause that has ended is no pass of older limits
+  parked_by = iif(parked_by in (select id from ${controlsTable(n)} where per_second is not null), parked_by, null)
 where seq in (
   with recursive freed (control, most, seq, visible_at) as (
     select id, iif(per_second is null, ${returnedBatch}, min(cast(tokens as integer), :limit)), -1, -1
@@ -103,7 +105,7 @@ const result = (n: QueueNames) => `select
   json_array_length(:rows) as freed,
   (
     select count(*) from json_each(:rows)
-    where json_extract(value, '$.control') not in (select id from ${controlsTable(n)} where per_second is not null)
+    where json_extract(value, '$.control') is null
   ) as returned,
   (select count(*) from ${controlsTable(n)} where ${isEnded}) as ending,
   (

@@ -41,6 +41,21 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       expect(await store.controls()).toMatchObject([{ perSecond: 3, parked: 0 }]);
     });
 
+    it("ADD-17 a pause that has ended is no pass of a limit that was there before it", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 1 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(5, { topic: "mail" }));
+      expect(await store.claim({ owner })).toEqual([]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: number[] = [];
+      for (let second = 0; second < 3; second++) {
+        passed.push((await store.claim({ owner })).length);
+        clock.advance(1_000);
+      }
+      expect(passed).toEqual([1, 1, 1]);
+    });
+
     it("ADD-17 what was not used is kept for one second, and a fraction of a message until it is whole", async () => {
       const { store, owner, clock } = await queue();
       await store.limit({ topic: "test", perSecond: 4 }, by);

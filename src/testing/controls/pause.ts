@@ -56,6 +56,22 @@ export function pauseTests(context: QueueContext): void {
       expect(db.calls).toEqual(["claim", "claim"]);
     });
 
+    it("ADD-17 messages whose controls cannot be applied are given back, at no attempt", async () => {
+      const { store, on, owner, stored } = await queue();
+      const [key] = await store.add(messages(1));
+      await store.pause({ topic: "other" }, by);
+      const { db } = database();
+      const fault = new Error("a lock time-out");
+      const query: typeof db.driver.query = (statement, params, options) =>
+        statement.name === "apply controls"
+          ? Promise.reject(fault)
+          : db.driver.query(statement, params, options);
+      const failing = on({ ...db, driver: { ...db.driver, query } });
+      await expect(failing.claim({ owner })).rejects.toBe(fault);
+      expect(await stored(key!)).toMatchObject({ attempt: 0, crashes: 0, owner: null });
+      expect(await store.claim({ owner })).toHaveLength(1);
+    });
+
     it("ADD-17 a paused queue is not claimed at all, and its messages are where they were", async () => {
       const { store, on, owner, clock } = await queue();
       await store.add(messages(3));

@@ -128,17 +128,18 @@ describe("the tokens of the diagnostics API", () => {
 describe("the limits of the diagnostics API", () => {
   const clock = (now: { ms: number }) => () => new Date(now.ms);
 
-  it("MSG-14 after 10 wrong tokens in a minute an address is answered 429, even with the right one, until the minute is over", async () => {
+  it("MSG-14 after 10 wrong tokens in a minute further ones of the address are answered 429 until the minute is over; the right one is not", async () => {
     const now = { ms: 1_000_000 };
     const { as, get } = await started({ clock: clock(now) });
     const wrong = as("alice:wrong-secret-0123456789");
     for (let n = 0; n < 10; n++) expect((await wrong.get("tenants")).status).toBe(401);
-    const blocked = await get("tenants");
+    const blocked = await wrong.get("tenants");
     expect([blocked.status, blocked.headers.get("retry-after")]).toEqual([429, "60"]);
+    expect((await get("tenants")).status).toBe(200); // operators may share the address of a proxy with who guesses
     now.ms += 59_999;
-    expect((await get("tenants")).status).toBe(429);
+    expect((await wrong.get("tenants")).status).toBe(429);
     now.ms += 1;
-    expect((await get("tenants")).status).toBe(200);
+    expect((await wrong.get("tenants")).status).toBe(401);
   });
 
   it("MSG-14 addresses are counted apart, and requests without a token are no wrong tokens", async () => {
@@ -154,24 +155,20 @@ describe("the limits of the diagnostics API", () => {
     };
     for (let n = 0; n < 10; n++) expect(await ask("192.0.2.1", "a:wrong-secret-0123456789")).toBe(401);
     for (let n = 0; n < 20; n++) expect(await ask("192.0.2.2")).toBe(401);
-    expect(await ask("192.0.2.1", adminToken)).toBe(429);
-    expect(await ask("192.0.2.2", adminToken)).toBe(200);
+    expect(await ask("192.0.2.1", "a:wrong-secret-0123456789")).toBe(429);
+    expect(await ask("192.0.2.2", "a:wrong-secret-0123456789")).toBe(401);
   });
 
   it("MSG-14 an instance answers so many requests in a minute; those without a token cannot use up the others' number", async () => {
     const now = { ms: 0 };
     const { as, get, send } = await started({ requestsPerMinute: 3, clock: clock(now) });
     const open = as(null);
-    for (const path of ["/_oncebox", "/_oncebox/health", "/_oncebox/tenants"])
+    for (const path of ["/_oncebox/none", "/_oncebox/tenants", "/_oncebox/inbox/stats"])
       expect((await open.send(path)).status).not.toBe(429);
-    for (const path of [
-      "/_oncebox",
-      "/_oncebox/page.js",
-      "/_oncebox/health",
-      "/_oncebox/tenants",
-      "/_oncebox/none",
-    ])
+    for (const path of ["/_oncebox/tenants", "/_oncebox/none"])
       expect((await open.send(path)).status, path).toBe(429);
+    for (const path of ["/_oncebox", "/_oncebox/page.js", "/_oncebox/health"])
+      expect((await open.send(path)).status, path).toBe(200); // they say nothing, and a load balancer asks for the health
     expect((await open.send("/_oncebox/tenants", { method: "DELETE" })).status).toBe(429);
     for (let n = 0; n < 3; n++) expect((await get("tenants")).status).toBe(200);
     expect((await send("/_rf/health")).status).toBe(429);

@@ -61,7 +61,9 @@ const isLeft = (n: QueueNames, hints = "") =>
 const free = (n: QueueNames) => {
   const s = stateTable(n);
   return `update ${n.state}
-set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end
+set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end,
+  -- a pass of the limit; a pause that has ended is no pass of older limits
+  parked_by = case when @per_second is not null then ${s}.parked_by end
 from (
   select top (@most) r.seq
   from ${pickFrom(n, "_Parked")}
