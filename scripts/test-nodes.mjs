@@ -1,25 +1,12 @@
-// Runs the unit and contract suites on the other supported Node versions. The npm package "node" has the binaries, so
-// nothing needs to be installed beforehand.
+// Runs the contract on SQLite, or the suites that are named, on the other supported Node versions. The npm package "node"
+// has the binaries, so nothing needs to be installed beforehand.
 import { spawnSync } from "node:child_process";
 
 const versions = ["22", "24"];
 const suites = process.argv.slice(2);
-// SQLite is built into Node, and differs from version to version. The drivers of PostgreSQL and SQL Server are the same JavaScript
-// on every Node: .github/workflows/ci.yml runs them on all.
-const contract = ["test/contract/sqlite-memory.test.ts"];
-// These read sources and documents, or repeat a check a hundred thousand times: the same on every Node.
-const sameEverywhere = [
-  "test/unit/docs/**",
-  "test/unit/security/**",
-  "test/unit/sqlserver-*.test.ts",
-  "test/unit/**/{boundaries,guides,lock-file,mutated-*,python,readme,rendered-schema,types}.test.ts",
-];
-// The newest Node stands for the others: what differs between them is SQLite.
-const what = (version) => {
-  if (suites.length > 0) return suites;
-  if (version !== versions.at(-1)) return contract;
-  return ["test/unit", ...contract, ...sameEverywhere.map((files) => `--exclude=${files}`)];
-};
+// SQLite is built into Node, and differs from version to version. Everything else is the same JavaScript on every Node:
+// .github/workflows/ci.yml runs all suites on all of them.
+const what = suites.length > 0 ? suites : ["test/contract/sqlite-memory.test.ts"];
 
 for (const version of versions) {
   const command = ["exec", "--yes", `--package=node@${version}`, "--", "node"];
@@ -32,7 +19,7 @@ for (const version of versions) {
     process.exit(1);
   }
   console.log(`\nNode ${printed.stdout.trim()}`);
-  const run = spawnSync("npm", [...command, "node_modules/vitest/vitest.mjs", "run", ...what(version)], {
+  const run = spawnSync("npm", [...command, "node_modules/vitest/vitest.mjs", "run", ...what], {
     stdio: "inherit",
     shell: process.platform === "win32",
   });
