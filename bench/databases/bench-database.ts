@@ -55,3 +55,14 @@ export interface BenchDatabase {
 /** Runs one statement of the bench's own. */
 export const runSql = (db: Database, text: string): Promise<unknown> =>
   db.driver.query({ name: "bench", text, unprepared: true }, {});
+
+/** What was opened in a schema, with a `close` that drops the schema afterwards. */
+export const closingThen =
+  (drop: (schema: string) => Promise<void>) =>
+  <T extends { close(): Promise<void> }>(opened: T, schema: string): T => ({
+    ...opened,
+    async close() {
+      await opened.close();
+      await drop(schema);
+    },
+  });

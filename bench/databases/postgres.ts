@@ -8,7 +8,7 @@ import { bareIngest, bareQueue } from "../bare/postgres.js";
 import { payloadBytes } from "../messages.js";
 import { startPeer } from "../peers/start-peer.js";
 import { startResident } from "../residents/start-resident.js";
-import { type Backlog, type BenchDatabase, runSql } from "./bench-database.js";
+import { type Backlog, type BenchDatabase, closingThen, runSql } from "./bench-database.js";
 
 /** A server of our own with PostgreSQL's default settings: fsync and synchronous_commit are on. */
 export async function openPostgresBench(): Promise<BenchDatabase> {
@@ -23,13 +23,7 @@ export async function openPostgresBench(): Promise<BenchDatabase> {
     await client.query(`drop schema ${schema} cascade`);
     await client.end();
   };
-  const droppingAfter = <T extends { close(): Promise<void> }>(opened: T, schema: string): T => ({
-    ...opened,
-    async close() {
-      await opened.close();
-      await dropped(schema);
-    },
-  });
+  const droppingAfter = closingThen(dropped);
 
   return {
     title: "PostgreSQL",

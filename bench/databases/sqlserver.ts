@@ -5,7 +5,7 @@ import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { bareIngest, bareQueue } from "../bare/sqlserver.js";
 import { payloadBytes } from "../messages.js";
 import type { Backlog, BenchDatabase } from "./bench-database.js";
-import { runSql } from "./bench-database.js";
+import { closingThen, runSql } from "./bench-database.js";
 
 /** The server that `--url` names. Its settings are its own: say them beside the numbers. */
 export async function openSqlServerBench(url: string): Promise<BenchDatabase> {
@@ -18,13 +18,7 @@ export async function openSqlServerBench(url: string): Promise<BenchDatabase> {
     await dropSchema(db, schema);
     await db.close();
   };
-  const droppingAfter = <T extends { close(): Promise<void> }>(opened: T, schema: string): T => ({
-    ...opened,
-    async close() {
-      await opened.close();
-      await dropped(schema);
-    },
-  });
+  const droppingAfter = closingThen(dropped);
   return {
     title: "SQL Server",
     async openInbox(connections, backlog = { pending: 0, done: 0 }) {

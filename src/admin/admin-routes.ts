@@ -1,6 +1,6 @@
+import { queueKinds } from "../queue/any-queue.js";
 import type { AdminOptions } from "./admin-options.js";
 import type { AdminRoute } from "./admin-route.js";
-import { queueKinds } from "./queue-stores.js";
 import { appRoutes } from "./routes/app-routes.js";
 import { controlRoutes } from "./routes/control-routes.js";
 import { correlationRoute } from "./routes/correlation-route.js";

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { isGuid } from "../base/guid.js";
+import { type AnyKey, deadState, type QueueKind, statesOf } from "../queue/any-queue.js";
 import { maxNameLength, nameProblem } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { activityLimits } from "../sql/defaults.js";
-import { type AnyKey, deadState, type QueueKind, statesOf } from "./queue-stores.js";
 
 const nameRule = `must be a text of 1 to ${maxNameLength} characters, without a space at its end`;
 /** A name as databases store it: a topic, a source, an id. */

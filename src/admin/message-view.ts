@@ -1,4 +1,4 @@
-import type { AnyMessage } from "./queue-stores.js";
+import type { AnyMessage } from "../queue/any-queue.js";
 
 /** A message as the API shows it. Payload and values of headers may be personal data: they come on request alone. */
 export function messageView(message: AnyMessage, withContent = false) {

@@ -1,6 +1,7 @@
 import { safeReason } from "../base/safe-reason.js";
+import { deadState, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { type AdminStores, deadState, type QueueKind, storeOf } from "./queue-stores.js";
+import type { AdminStores } from "./queue-stores.js";
 
 /** How one queue is. */
 export interface QueueReport {
@@ -34,7 +35,7 @@ export async function storeReport(
 }
 
 async function queueReport(stores: AdminStores, queue: QueueKind, call: CallOptions): Promise<QueueReport> {
-  const store = storeOf(stores, queue);
+  const store = queueOf(stores, queue);
   const { due, oldestDueAgeMs, counts } = await store.stats(call);
   const controls = await store.controls(call);
   return {

@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "../errors.js";
+import { queueOf } from "../queue/any-queue.js";
 import { type Change, pastOf } from "./change.js";
 import { type CommandInput, exitCodes, text } from "./command.js";
 import { type Begun, finishOperations } from "./finish-operations.js";
 import { deadFilterOf, queuesOf } from "./message-filter.js";
 import { operatorName } from "./operator-name.js";
-import { type QueueStores, storeOf } from "./queue-stores.js";
+import type { QueueStores } from "./queue-stores.js";
 
 /** Replays, discards or archives the dead messages that match. */
 export async function changeMany(
@@ -17,7 +18,7 @@ export async function changeMany(
   const filter = { ...deadFilterOf(values), signal: terminal.signal };
   const found = [];
   for (const queue of queuesOf(values))
-    found.push({ queue, matched: await storeOf(stores, queue).countDead(filter) });
+    found.push({ queue, matched: await queueOf(stores, queue).countDead(filter) });
   if (!values["dry-run"]) {
     const queues = found.filter(({ matched }) => matched > 0).map(({ queue }) => queue);
     return finishOperations(change, input, stores, await begin(change, input, stores, queues), rate);
@@ -38,7 +39,7 @@ async function begin(
   const options = { by: operatorName(values), signal: terminal.signal };
   const begun: Begun[] = [];
   for (const queue of queues) {
-    const operation = await storeOf(stores, queue).startOperation(change, deadFilterOf(values), options);
+    const operation = await queueOf(stores, queue).startOperation(change, deadFilterOf(values), options);
     terminal.err(`Operation ${operation.id}: ${operation.matched} in the ${queue}.`);
     begun.push({ queue, operation });
   }
@@ -55,7 +56,7 @@ export async function resumeChange(
   const { values, terminal } = input;
   const id = text(values, "resume")!.toLowerCase();
   for (const queue of queuesOf(values)) {
-    const records = await storeOf(stores, queue).operations({ limit: 1_000, signal: terminal.signal });
+    const records = await queueOf(stores, queue).operations({ limit: 1_000, signal: terminal.signal });
     const operation = records.find((record) => record.id === id);
     if (operation === undefined) continue;
     if (operation.action !== change)

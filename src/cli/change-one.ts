@@ -1,9 +1,9 @@
+import { type AnyKey, type AnyQueue, deadState, queueOf } from "../queue/any-queue.js";
 import { type Change, pastOf, sentenceOf } from "./change.js";
 import { type CommandInput, exitCodes } from "./command.js";
-import { deadState } from "./message-filter.js";
 import { formatKey, getMessage, type MessageKey } from "./message-key.js";
 import { operatorName } from "./operator-name.js";
-import { type AnyKey, type QueueStore, type QueueStores, storeOf } from "./queue-stores.js";
+import type { QueueStores } from "./queue-stores.js";
 
 /** Replays, discards or archives one message. */
 export async function changeOne(
@@ -14,7 +14,7 @@ export async function changeOne(
 ): Promise<number> {
   const message = await getMessage(stores, key);
   const isDead = message?.state === deadState[key.queue];
-  if (isDead && (await settle(change, storeOf(stores, key.queue), key.key, operatorName(values)))) {
+  if (isDead && (await settle(change, queueOf(stores, key.queue), key.key, operatorName(values)))) {
     const result = { [pastOf[change]]: 1 };
     terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${formatKey(key.key)}.`);
     return exitCodes.ok;
@@ -25,7 +25,7 @@ export async function changeOne(
   return exitCodes.failed;
 }
 
-async function settle(change: Change, store: QueueStore, key: AnyKey, by: string): Promise<boolean> {
+async function settle(change: Change, store: AnyQueue, key: AnyKey, by: string): Promise<boolean> {
   const { changed } = await store[change]([key], { by });
   return changed.length === 1;
 }

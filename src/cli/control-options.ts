@@ -1,6 +1,7 @@
+import { type QueueKind, queueKinds } from "../queue/any-queue.js";
 import type { ControlTarget } from "../queue/controls.js";
 import { text, UsageError, type Values } from "./command.js";
-import { type QueueKind, queueKinds, queuesOf } from "./message-filter.js";
+import { queuesOf } from "./message-filter.js";
 import { storeHelp, storeOptions } from "./queue-stores.js";
 
 /** The options of `pause`, `resume` and `limit`. */

@@ -1,5 +1,5 @@
+import type { QueueKind } from "../queue/any-queue.js";
 import type { Control } from "../queue/controls.js";
-import type { QueueKind } from "./message-filter.js";
 import { printable } from "./table.js";
 
 /** Such as `topic "mail": paused, 12 parked, by alice since 2026-01-02T03:04:05.000Z`. */

@@ -1,8 +1,9 @@
+import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { DeadGroup } from "../queue/dead-letters.js";
 import { type CommandInput, count, exitCodes } from "./command.js";
-import { deadFilterOf, noErrorGroup, type QueueKind, queuesOf } from "./message-filter.js";
+import { deadFilterOf, noErrorGroup, queuesOf } from "./message-filter.js";
 import { formatKey } from "./message-key.js";
-import { type AnyKey, type QueueStores, storeOf, withStores } from "./queue-stores.js";
+import { type QueueStores, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
 /** Prints the dead messages of each queue by error, the largest group first. */
@@ -21,7 +22,7 @@ async function printGroups(
 ): Promise<void> {
   const limit = count(values, "limit") ?? 50;
   const filter = { ...deadFilterOf(values), limit, signal: terminal.signal };
-  const groups = await storeOf(stores, queue).deadGroups(filter);
+  const groups = await queueOf(stores, queue).deadGroups(filter);
   if (values.json) for (const group of groups) terminal.out(JSON.stringify(shown(queue, group)));
   else if (groups.length === 0) terminal.out(`${queue}: no dead messages`);
   else {

@@ -1,7 +1,8 @@
+import { queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
 import { type CommandInput, count, exitCodes } from "./command.js";
 import { queuesOf } from "./message-filter.js";
-import { storeOf, withStores } from "./queue-stores.js";
+import { withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
 /** Of each queue: enough to find an unfinished one among them. */
@@ -15,7 +16,7 @@ export const listOperations = ({ values, ...input }: CommandInput): Promise<numb
   return withStores({ values, ...input }, async (stores) => {
     const all: Operation[] = [];
     for (const queue of queues)
-      all.push(...(await storeOf(stores, queue).operations({ limit: mostRecords, signal: terminal.signal })));
+      all.push(...(await queueOf(stores, queue).operations({ limit: mostRecords, signal: terminal.signal })));
     const operations = all.sort(unfinishedFirst).slice(0, limit);
     if (values.json) for (const operation of operations) terminal.out(JSON.stringify(operation));
     else if (operations.length === 0) terminal.out("no operations");

@@ -1,9 +1,10 @@
+import { deadState } from "../queue/any-queue.js";
 import { changeDead, changeHelp, changeOptions } from "./change-dead.js";
 import { type Command, type CommandInput, databaseHelp, oneOf, UsageError, type Values } from "./command.js";
 import { listDeadGroups } from "./dead-groups.js";
 import { listOperations } from "./dead-operations.js";
 import { listMessages, pageHelp, pageOptions } from "./list.js";
-import { deadState, filterHelp, filterOptions, groupHelp, groupOptions, queuesOf } from "./message-filter.js";
+import { filterHelp, filterOptions, groupHelp, groupOptions, queuesOf } from "./message-filter.js";
 import { storeHelp, storeOptions } from "./queue-stores.js";
 import { showHelp, showMessage, showOptions } from "./show.js";
 

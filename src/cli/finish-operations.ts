@@ -1,10 +1,10 @@
+import { type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
 import { archiveDead, discardDead, replayDead } from "../queue/replay-dead.js";
 import { type Change, pastOf, progressOf, sentenceOf } from "./change.js";
 import { type CommandInput, exitCodes, type Terminal } from "./command.js";
-import type { QueueKind } from "./message-filter.js";
 import { progressBar } from "./progress.js";
-import { type QueueStores, storeOf } from "./queue-stores.js";
+import type { QueueStores } from "./queue-stores.js";
 
 export interface Begun {
   readonly queue: QueueKind;
@@ -27,7 +27,7 @@ export async function finishOperations(
     for (const { queue, operation } of begun) {
       const { id: resume, by } = operation;
       const options = { by, resume, ratePerSecond, signal, onProgress: progress.show };
-      await changeAll[change](storeOf(stores, queue), {}, options);
+      await changeAll[change](queueOf(stores, queue), {}, options);
     }
   } catch (error) {
     if (!signal.aborted) throw error;

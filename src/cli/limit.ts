@@ -1,8 +1,9 @@
+import { queueOf } from "../queue/any-queue.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { chosenControl, controlHelp, controlOptions } from "./control-options.js";
 import { controlLine } from "./control-output.js";
 import { operatorName } from "./operator-name.js";
-import { storeOf, withStores } from "./queue-stores.js";
+import { withStores } from "./queue-stores.js";
 import { printable } from "./table.js";
 
 export const limitCommand: Command = {
@@ -27,7 +28,7 @@ export const limitCommand: Command = {
     const options = { by: operatorName(values), signal: terminal.signal };
     return withStores(input, async (stores) => {
       for (const queue of queues) {
-        const control = await storeOf(stores, queue).limit(limit, options);
+        const control = await queueOf(stores, queue).limit(limit, options);
         if (values.json) terminal.out(JSON.stringify({ queue, control }));
         else if (control === null) terminal.out(`${queue.padEnd(7)} no limit on ${printable(what)}`);
         else terminal.out(controlLine(queue, control));

@@ -1,23 +1,16 @@
+import { type AnyMessage, type QueueKind, queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
 import {
   deadFilterOf,
   filterHelp,
   filterOptions,
-  type QueueKind,
   type QueueState,
   queuesOf,
   statesIn,
 } from "./message-filter.js";
 import { formatKey } from "./message-key.js";
 import { shownMessage } from "./message-output.js";
-import {
-  type AnyMessage,
-  type QueueStores,
-  storeHelp,
-  storeOf,
-  storeOptions,
-  withStores,
-} from "./queue-stores.js";
+import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
 export const pageOptions = { limit: { type: "string" }, after: { type: "string" } } as const;
@@ -66,7 +59,7 @@ async function printPage(
   page: { readonly limit: number; readonly after: number },
 ): Promise<void> {
   const filter = { ...deadFilterOf(values), state, ...page, signal: terminal.signal };
-  const { messages, cursor } = await storeOf(stores, queue).list(filter);
+  const { messages, cursor } = await queueOf(stores, queue).list(filter);
   if (values.json) for (const one of messages) terminal.out(JSON.stringify(shownMessage(queue, one, false)));
   else for (const line of table(queue, messages, terminal.columns)) terminal.out(line);
   if (cursor !== null) terminal.err(`There may be more: add --queue ${queue} --after ${cursor}`);

@@ -1,11 +1,8 @@
 import { defined } from "../base/defined.js";
+import { type QueueKind, queueKinds, statesOf } from "../queue/any-queue.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
-import { inboxStates, outboxStates } from "../queue/message.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { duration, oneOf, text, UsageError, type Values } from "./command.js";
-
-export const queueKinds = ["inbox", "outbox"] as const;
-export type QueueKind = (typeof queueKinds)[number];
 
 /** The conditions of commands that look for messages, without the state. */
 export const filterOptions = {
@@ -56,8 +53,6 @@ export function queuesOf(values: Values): readonly QueueKind[] {
   return ["inbox"];
 }
 
-const statesOf = { inbox: inboxStates, outbox: outboxStates } as const;
-
 export interface QueueState {
   readonly queue: QueueKind;
   readonly state: string | undefined;
@@ -75,9 +70,6 @@ export function statesIn(queues: readonly QueueKind[], values: Values): readonly
   const known = [...new Set(queues.flatMap((queue) => statesOf[queue]))];
   throw new UsageError(`--state must be one of ${known.join(", ")}.`);
 }
-
-/** The state of dead messages is called Failed in the outbox. */
-export const deadState = { inbox: "Dead", outbox: "Failed" } as const;
 
 export const groupOptions = { group: { type: "string" } } as const;
 export const groupHelp = { group: "dead messages of this error group, as `dead groups` prints it" };

@@ -1,7 +1,8 @@
 import { isGuid } from "../base/guid.js";
+import type { AnyKey, AnyMessage } from "../queue/any-queue.js";
 import type { InboxKey, OutboxKey } from "../queue/message.js";
 import { text, UsageError, type Values } from "./command.js";
-import type { AnyKey, AnyMessage, QueueStores } from "./queue-stores.js";
+import type { QueueStores } from "./queue-stores.js";
 
 export type MessageKey =
   | { readonly queue: "inbox"; readonly key: InboxKey }

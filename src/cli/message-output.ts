@@ -1,7 +1,6 @@
+import type { AnyMessage, QueueKind } from "../queue/any-queue.js";
 import type { FailedAttempt } from "../queue/dead-letters.js";
-import type { QueueKind } from "./message-filter.js";
 import { formatKey } from "./message-key.js";
-import type { AnyMessage } from "./queue-stores.js";
 import { printable, tableLines } from "./table.js";
 
 type ShownMessage = Readonly<Record<string, unknown>> & Pick<AnyMessage, "headers">;

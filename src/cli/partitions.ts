@@ -1,15 +1,9 @@
+import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
 import { type Command, type CommandInput, count, exitCodes } from "./command.js";
-import { filterHelp, filterOptions, type QueueKind, queuesOf } from "./message-filter.js";
+import { filterHelp, filterOptions, queuesOf } from "./message-filter.js";
 import { formatKey } from "./message-key.js";
-import {
-  type AnyKey,
-  type QueueStores,
-  storeHelp,
-  storeOf,
-  storeOptions,
-  withStores,
-} from "./queue-stores.js";
+import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
 const { queue } = filterOptions;
@@ -39,7 +33,7 @@ async function printBlocked(
   kind: QueueKind,
 ): Promise<void> {
   const limit = count(values, "limit") ?? 50;
-  const found = await storeOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
+  const found = await queueOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
   if (values.json)
     for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: formatKey(one.head) }));
   else if (found.length === 0) terminal.out(`${kind}: no partition key is held up`);

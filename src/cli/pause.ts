@@ -1,8 +1,9 @@
+import { queueOf } from "../queue/any-queue.js";
 import { type Command, exitCodes } from "./command.js";
 import { chosenControl, controlHelp, controlOptions, inQueues } from "./control-options.js";
 import { controlLine } from "./control-output.js";
 import { operatorName } from "./operator-name.js";
-import { storeOf, withStores } from "./queue-stores.js";
+import { withStores } from "./queue-stores.js";
 import { printable } from "./table.js";
 
 export const pauseCommand: Command = {
@@ -22,7 +23,7 @@ export const pauseCommand: Command = {
     const options = { by: operatorName(values), signal: terminal.signal };
     return withStores(input, async (stores) => {
       for (const queue of queues) {
-        const control = await storeOf(stores, queue).pause(target, options);
+        const control = await queueOf(stores, queue).pause(target, options);
         terminal.out(values.json ? JSON.stringify({ queue, ...control }) : controlLine(queue, control));
       }
       return exitCodes.ok;
@@ -48,7 +49,7 @@ export const resumeCommand: Command = {
     return withStores(input, async (stores) => {
       let wasPaused = false;
       for (const queue of queues) {
-        const resumed = await storeOf(stores, queue).resume(target, options);
+        const resumed = await queueOf(stores, queue).resume(target, options);
         wasPaused ||= resumed.wasPaused;
         if (values.json) terminal.out(JSON.stringify({ queue, ...resumed }));
         else if (resumed.wasPaused || resumed.returned > 0)

@@ -1,7 +1,8 @@
+import { queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, exitCodes } from "./command.js";
 import { formatKey, getMessage, keyForms, parseKey } from "./message-key.js";
 import { messageLines, shownMessage } from "./message-output.js";
-import { storeHelp, storeOf, storeOptions, withStores } from "./queue-stores.js";
+import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 
 export const showOptions = { payload: { type: "boolean" }, source: { type: "string" } } as const;
 export const showHelp = {
@@ -36,7 +37,7 @@ export async function showMessage(input: CommandInput, argument: string | undefi
       );
       return exitCodes.failed;
     }
-    const failedAttempts = await storeOf(stores, key.queue).attempts(message);
+    const failedAttempts = await queueOf(stores, key.queue).attempts(message);
     const shown = shownMessage(key.queue, message, values.payload === true);
     if (values.json) terminal.out(JSON.stringify({ ...shown, failedAttempts }));
     else for (const line of messageLines(shown, failedAttempts, terminal.columns)) terminal.out(line);

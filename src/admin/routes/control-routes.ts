@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
+import { type QueueKind, queueOf } from "../../queue/any-queue.js";
 import type { ControlTarget } from "../../queue/controls.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { name, sourceIn } from "../field-schemas.js";
-import { type QueueKind, storeOf } from "../queue-stores.js";
 
 /** Pauses and limits of a queue. */
 export function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
@@ -18,7 +18,7 @@ export function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject({}),
       run: async (stores, _, { signal }) => ({
-        ok: { controls: await storeOf(stores, queue).controls({ signal }) },
+        ok: { controls: await queueOf(stores, queue).controls({ signal }) },
       }),
     }),
     storeRoute({
@@ -26,7 +26,7 @@ export function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "POST",
       request: z.strictObject(target).check(one),
       run: async (stores, given, call) => ({
-        ok: { control: await storeOf(stores, queue).pause(targetOf(given), call) },
+        ok: { control: await queueOf(stores, queue).pause(targetOf(given), call) },
       }),
     }),
     storeRoute({
@@ -34,7 +34,7 @@ export function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "POST",
       request: z.strictObject(target).check(one),
       async run(stores, given, call) {
-        const ok = await storeOf(stores, queue).resume(targetOf(given), call);
+        const ok = await queueOf(stores, queue).resume(targetOf(given), call);
         return { ok, details: { returned: ok.returned } };
       },
     }),
@@ -43,7 +43,7 @@ export function controlRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "POST",
       request: z.strictObject({ ...target, perSecond }).check(one),
       async run(stores, { perSecond: rate, all: _, ...given }, call) {
-        const control = await storeOf(stores, queue).limit({ ...given, perSecond: rate }, call);
+        const control = await queueOf(stores, queue).limit({ ...given, perSecond: rate }, call);
         return { ok: { control }, details: { perSecond: rate } };
       },
     }),

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
+import { type QueueKind, queueOf } from "../../queue/any-queue.js";
 import { bulkActions } from "../../queue/dead-letters.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { headers, key, keys, name, payload, queryConditions, queryLimit } from "../field-schemas.js";
-import { type QueueKind, storeOf } from "../queue-stores.js";
 
 /** What can be done with dead messages one by one, and what can be read of all of them. */
 export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
@@ -14,7 +14,7 @@ export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject({ ...conditions, limit: queryLimit }),
       run: async (stores, filter, { signal }) => ({
-        ok: { groups: await storeOf(stores, queue).deadGroups({ ...filter, signal }) },
+        ok: { groups: await queueOf(stores, queue).deadGroups({ ...filter, signal }) },
       }),
     }),
     storeRoute({
@@ -22,7 +22,7 @@ export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject(conditions),
       run: async (stores, filter, { signal }) => ({
-        ok: { count: await storeOf(stores, queue).countDead({ ...filter, signal }) },
+        ok: { count: await queueOf(stores, queue).countDead({ ...filter, signal }) },
       }),
     }),
     ...bulkActions.map((action) =>
@@ -31,7 +31,7 @@ export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
         method: "POST",
         request: someKeys,
         async run(stores, { keys: given }, { by, signal }) {
-          const ok = await storeOf(stores, queue)[action](given, { by, signal });
+          const ok = await queueOf(stores, queue)[action](given, { by, signal });
           return { ok, details: { changed: ok.changed.length } };
         },
       }),
@@ -41,7 +41,7 @@ export function deadRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "POST",
       request: z.strictObject({ key: key(queue), changes }),
       async run(stores, fields, { by, signal }) {
-        const made = await storeOf(stores, queue).editAndReplay(fields.key, fields.changes, {
+        const made = await queueOf(stores, queue).editAndReplay(fields.key, fields.changes, {
           by,
           signal,
         });

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { type AnyQueue, deadState, type QueueKind, queueOf } from "../../queue/any-queue.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import {
   activityBuckets,
@@ -11,12 +12,11 @@ import {
   state,
 } from "../field-schemas.js";
 import { messageView } from "../message-view.js";
-import { deadState, type QueueKind, type QueueStore, storeOf } from "../queue-stores.js";
 
 /** What can be read of the messages of a queue, dead or not. */
 export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
   const page = { ...queryConditions(queue), limit: queryLimit, after: queryCursor };
-  const list = async (store: QueueStore, filter: Parameters<QueueStore["list"]>[0]) => {
+  const list = async (store: AnyQueue, filter: Parameters<AnyQueue["list"]>[0]) => {
     const { messages, cursor } = await store.list(filter);
     return { ok: { messages: messages.map((message) => messageView(message)), cursor } };
   };
@@ -25,14 +25,14 @@ export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
       path: `${queue}/stats`,
       method: "GET",
       request: z.strictObject({}),
-      run: async (stores, _, { signal }) => ({ ok: await storeOf(stores, queue).stats({ signal }) }),
+      run: async (stores, _, { signal }) => ({ ok: await queueOf(stores, queue).stats({ signal }) }),
     }),
     storeRoute({
       path: `${queue}/activity`,
       method: "GET",
       request: z.strictObject({ sinceMs: activitySince, buckets: activityBuckets }),
       run: async (stores, options, { signal }) => ({
-        ok: await storeOf(stores, queue).activity({ ...options, signal }),
+        ok: await queueOf(stores, queue).activity({ ...options, signal }),
       }),
     }),
     storeRoute({
@@ -40,28 +40,28 @@ export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject({ limit: queryLimit }),
       run: async (stores, { limit }, { signal }) => ({
-        ok: { partitions: await storeOf(stores, queue).blockedPartitions({ limit, signal }) },
+        ok: { partitions: await queueOf(stores, queue).blockedPartitions({ limit, signal }) },
       }),
     }),
     storeRoute({
       path: `${queue}/messages`,
       method: "GET",
       request: z.strictObject({ state: z.optional(state(queue)), ...page }),
-      run: (stores, filter, { signal }) => list(storeOf(stores, queue), { ...filter, signal }),
+      run: (stores, filter, { signal }) => list(queueOf(stores, queue), { ...filter, signal }),
     }),
     storeRoute({
       path: `${queue}/failed`,
       method: "GET",
       request: z.strictObject(page),
       run: (stores, filter, { signal }) =>
-        list(storeOf(stores, queue), { ...filter, state: deadState[queue], signal }),
+        list(queueOf(stores, queue), { ...filter, state: deadState[queue], signal }),
     }),
     storeRoute({
       path: `${queue}/message`,
       method: "GET",
       request: keyAnd(queue, { payload: flag }),
       async run(stores, { payload = false, ...key }, { signal }) {
-        const store = storeOf(stores, queue);
+        const store = queueOf(stores, queue);
         const message = await store.get(key, { signal });
         if (message === null) return { notFound: `The ${queue} has no such message.` };
         const attempts = await store.attempts(key, { signal });

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
+import { type QueueKind, queueOf } from "../../queue/any-queue.js";
 import { bulkActions } from "../../queue/dead-letters.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { batchSize, bodyConditions, guid, queryLimit } from "../field-schemas.js";
-import { type QueueKind, storeOf } from "../queue-stores.js";
 
 const actionRule = `must be one of ${bulkActions.join(", ")}`;
 const filterRule = "must be an object of conditions; {} for all dead messages";
@@ -19,7 +19,7 @@ export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "GET",
       request: z.strictObject({ limit: queryLimit }),
       run: async (stores, { limit }, { signal }) => ({
-        ok: { operations: await storeOf(stores, queue).operations({ limit, signal }) },
+        ok: { operations: await queueOf(stores, queue).operations({ limit, signal }) },
       }),
     }),
     storeRoute({
@@ -30,7 +30,7 @@ export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
         filter: z.strictObject(bodyConditions(queue), filterRule),
       }),
       async run(stores, { action, filter }, { by, signal }) {
-        const ok = await storeOf(stores, queue).startOperation(action, filter, { by, signal });
+        const ok = await queueOf(stores, queue).startOperation(action, filter, { by, signal });
         return { ok, details: { operationId: ok.id, action, matched: ok.matched } };
       },
     }),
@@ -39,7 +39,7 @@ export function operationRoutes(queue: QueueKind): readonly AdminRoute[] {
       method: "POST",
       request: z.strictObject({ id: guid, batchSize }),
       async run(stores, { id, batchSize: size }, { signal }) {
-        const ok = await storeOf(stores, queue).continueOperation(id, { batchSize: size, signal });
+        const ok = await queueOf(stores, queue).continueOperation(id, { batchSize: size, signal });
         return { ok, details: { operationId: ok.id, action: ok.action, done: ok.done } };
       },
     }),

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { skipUnless } from "../harness.js";
+import { businessTable } from "./business-table.js";
 import type { QueueContext, TestQueue } from "./support.js";
 
 const one = { topic: "t", payload: "" };
@@ -9,14 +10,9 @@ const one = { topic: "t", payload: "" };
 const turnsBefore = [0, 1, 4];
 
 /** Calls in a transaction of the caller's that ends, or has ended. */
-export function endedTransactionTests({ database, queue }: QueueContext): void {
-  const business = ({ names }: TestQueue) => names.object("Orders");
-  const withOrders = async (): Promise<TestQueue> => {
-    const made = await queue();
-    await database().raw(`create table ${business(made)} (id int not null)`);
-    return made;
-  };
-  const orders = async (made: TestQueue) => (await database().raw(`select id from ${business(made)}`)).length;
+export function endedTransactionTests(context: QueueContext): void {
+  const { database } = context;
+  const { business, withOrders, orders } = businessTable(context);
   const stored = async ({ store }: TestQueue) => (await store.list()).messages.length;
 
   describe("the caller's transaction has ended", () => {

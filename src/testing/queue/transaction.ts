@@ -3,20 +3,15 @@ import { InvalidArgumentError } from "../../errors.js";
 import { type SqlExecutor, statement } from "../../sql/driver.js";
 import { skipUnless } from "../harness.js";
 import { gate } from "../support/gate.js";
-import { messages, type QueueContext, type TestQueue } from "./support.js";
+import { businessTable } from "./business-table.js";
+import { messages, type QueueContext } from "./support.js";
 
 const one = { topic: "t", payload: "" };
 
 /** Enqueueing and settling in a transaction of the caller's. */
-export function transactionTests({ database, queue, ids, keyOf, counts, states }: QueueContext): void {
-  /** A table of the user's own beside the queue. */
-  const business = ({ names }: TestQueue) => names.object("Orders");
-  const withOrders = async (): Promise<TestQueue> => {
-    const made = await queue();
-    await database().raw(`create table ${business(made)} (id int not null)`);
-    return made;
-  };
-  const orders = async (made: TestQueue) => (await database().raw(`select id from ${business(made)}`)).length;
+export function transactionTests(context: QueueContext): void {
+  const { database, queue, ids, keyOf, counts, states } = context;
+  const { business, withOrders, orders } = businessTable(context);
 
   describe("the caller's transaction", () => {
     it("OBX-003 ADD-06 the caller's commit makes the message claimable, together with the business row", async () => {
