@@ -84,7 +84,7 @@ const full: Sizes = {
   receivesPerRound: { sqlite: 4_000, postgres: 600, sqlserver: 600 },
   batchesPerRound: { sqlite: 20, postgres: 10, sqlserver: 10 },
   drained: 50_000,
-  warmUps: 4,
+  warmUps: 16,
   idleTenants: 20,
   smallBacklog: 10_000,
   largeBacklog: 1_000_000,
