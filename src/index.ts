@@ -16,6 +16,8 @@ export type {
 } from "./dispatch/handlers.js";
 export { typedHandler } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
+export type { TopicPattern } from "./dispatch/topic-patterns.js";
+export type { Otherwise } from "./dispatch/topic-plans.js";
 export type { WakeUpSource, Worker, WorkerOptions } from "./dispatch/worker.js";
 export { createWorker } from "./dispatch/worker.js";
 export * from "./errors.js";

@@ -4,6 +4,8 @@ import type { Tracing } from "../base/tracing.js";
 import type { SecretReference } from "../config/secret-reference.js";
 import type { DispatcherOptions } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
+import type { TopicPattern } from "../dispatch/topic-patterns.js";
+import type { Otherwise } from "../dispatch/topic-plans.js";
 import type { Inbox, InboxOptions } from "../inbox/inbox.js";
 import type { TriggerMessage } from "../middleware/trigger-message.js";
 import type { Outbox, OutboxOptions } from "../outbox/outbox.js";
@@ -38,6 +40,10 @@ export interface AppDefinition {
   readonly sources?: Readonly<Record<string, AppSource>>;
   /** Handlers of inbox messages, by topic. */
   readonly handlers?: HandlersOf<InboxMessage>;
+  /** Topics of inbox messages that are acknowledged without a handler: a provider sends more than an app needs. */
+  readonly ignore?: readonly TopicPattern[];
+  /** What becomes of an inbox message without a handler: `"retry"` by default, or `"ack"` or `"dead"`. */
+  readonly otherwise?: Otherwise;
   /** Handlers of outbox messages, by topic. Without any this app does not dispatch its outbox. */
   readonly publishers?: HandlersOf<OutboxMessage>;
   /**

@@ -44,6 +44,8 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
     "an object with an object for each source",
   ),
   handlers,
+  ignore: must((value) => Array.isArray(value) && value.every(isText), "a list of topics"),
+  otherwise: must((value) => ["ack", "dead", "retry"].includes(value as string), '"ack", "dead" or "retry"'),
   publishers: handlers,
   consumer: must(
     (value) =>

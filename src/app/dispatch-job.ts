@@ -2,7 +2,7 @@ import type { Budget } from "../base/budget.js";
 import { defined } from "../base/defined.js";
 import type { RunOptions } from "../dispatch/dispatch-run.js";
 import type { TenantBatch } from "../tenants/fan-out/tenant-batch.js";
-import { appDispatcher } from "./app-dispatcher.js";
+import { appDispatchers } from "./app-dispatchers.js";
 import type { DispatchReport } from "./dispatch-all.js";
 import { dispatchWithSuccessor } from "./dispatch-with-successor.js";
 import type { OpenApp } from "./open-app.js";
@@ -22,8 +22,7 @@ export type DispatchJob = (budget: Budget, options?: DispatchJobOptions) => Prom
 export function dispatchJob({ definition, logger, wakeUp, tenants, ...parts }: OpenApp): DispatchJob {
   if (tenants !== undefined) return tenants.dispatch;
   const { inbox, outbox } = parts;
-  const incoming = appDispatcher(definition.handlers, parts, definition, logger);
-  const outgoing = appDispatcher(definition.publishers, parts, definition, logger);
+  const { inbox: incoming, outbox: outgoing } = appDispatchers(parts, definition, logger);
   return async (budget, { wokenUp = false, onWake } = {}) => {
     const options = defined({ onWake });
     const jobs = {

@@ -27,7 +27,7 @@ import {
 import type { TenantDispatchers } from "../tenants/scheduling/tenant-turn.js";
 import { type Tenant, tenantKey } from "../tenants/tenant.js";
 import type { AppParts } from "./app-definition.js";
-import { appDispatcher } from "./app-dispatcher.js";
+import { appDispatchers } from "./app-dispatchers.js";
 import type { OpenTenants, TenantsContext } from "./app-tenants.js";
 import type { DispatchReport } from "./dispatch-all.js";
 import { mergedReports, toDispatchReport, toMaintenanceReport } from "./tenant-reports.js";
@@ -165,10 +165,7 @@ function dispatchersOf({
   logger,
 }: TenantsContext): TenantDispatchers | ((stores: TenantStores) => TenantDispatchers) {
   const { handlers, publishers } = definition;
-  const dispatchers = (parts: AppParts): TenantDispatchers => ({
-    inbox: appDispatcher(handlers, parts, definition, logger),
-    outbox: appDispatcher(publishers, parts, definition, logger),
-  });
+  const dispatchers = (parts: AppParts): TenantDispatchers => appDispatchers(parts, definition, logger);
   const isPerTenant = typeof handlers === "function" || typeof publishers === "function";
   return isPerTenant ? dispatchers : dispatchers(noParts);
 }

@@ -13,10 +13,16 @@ import type { HandlerMiddleware } from "./handle-message.js";
 import type { HandledCount } from "./handled-counts.js";
 import { type Handlers, type ResolvedHandler, resolveHandlers } from "./handlers.js";
 import { type Lateness, lateness } from "./lateness.js";
+import type { TopicPattern } from "./topic-patterns.js";
+import { type Otherwise, type TopicPlan, topicPlans } from "./topic-plans.js";
 
 export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   /** By topic, case-sensitive. */
   readonly handlers: Handlers<Message, Tx>;
+  /** Topics that are acknowledged without a handler: `["customer.*"]`. A handler of the topic itself goes before. */
+  readonly ignore?: readonly TopicPattern[];
+  /** What becomes of a message without a handler: `"retry"` by default, because the next deployment may bring one. */
+  readonly otherwise?: Otherwise;
   /** Runs around every handler; the first is the outermost. */
   readonly use?: readonly HandlerMiddleware<Message, Tx>[];
   /** Handlers that may run at once: 10 by default. */
@@ -49,7 +55,8 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
 }
 
 export interface DispatcherConfig<Message extends QueueMessage, Tx> {
-  readonly handlers: ReadonlyMap<string, ResolvedHandler<Message, Tx>>;
+  readonly handlers: ReadonlyMap<TopicPattern, ResolvedHandler<Message, Tx>>;
+  readonly planOf: (topic: string) => TopicPlan<Message, Tx>;
   readonly middleware: readonly HandlerMiddleware<Message, Tx>[];
   readonly concurrency: number;
   readonly timeoutMs: number | undefined;
@@ -89,6 +96,8 @@ export interface Dispatcher<Message extends QueueMessage, Tx = unknown> {
 
 const known = [
   "handlers",
+  "ignore",
+  "otherwise",
   "use",
   "concurrency",
   "timeoutMs",
@@ -130,8 +139,10 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
   const retry = options.retry === undefined ? undefined : retryPolicy(options.retry);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const { tracing } = options;
+  const handlers = resolveHandlers(options.handlers, retry);
   const config: DispatcherConfig<Message, Tx> = {
-    handlers: resolveHandlers(options.handlers, retry),
+    handlers,
+    planOf: topicPlans(handlers, options),
     middleware: options.use ?? [],
     concurrency: options.concurrency ?? 10,
     timeoutMs: options.timeoutMs,

@@ -11,6 +11,7 @@ import {
   RetryAfter,
   withOwnText,
 } from "./settlement.js";
+import type { TopicPlan } from "./topic-plans.js";
 
 /** Wraps every handler: `(message, context, next) => …`. The first is the outermost. */
 export type HandlerMiddleware<Message, Tx = unknown> = (
@@ -39,7 +40,7 @@ export function handleMessage<Message extends QueueMessage, Tx>(
 ): Handled | Promise<Handled> {
   const { message, topic } = held;
   const { handler } = topic;
-  if (handler === undefined) return { end: { kind: "noHandler", topic: message.topic }, isAcked: false };
+  if (handler === undefined) return withoutHandler(message.topic, topic.otherwise);
   if (run.config.middleware.length > 0 || handler.schema !== undefined || handler.transactional)
     return handleWithin(run, held, handler);
   try {
@@ -48,6 +49,12 @@ export function handleMessage<Message extends QueueMessage, Tx>(
   } catch (error) {
     return thrown(error);
   }
+}
+
+function withoutHandler(topic: string, otherwise: TopicPlan<unknown, unknown>["otherwise"]): Handled {
+  const end: HandlingEnd =
+    otherwise === "ignore" ? { kind: "ignored" } : { kind: "noHandler", topic, otherwise };
+  return { end, isAcked: false };
 }
 
 const isThenable = (result: unknown): boolean =>

@@ -85,9 +85,10 @@ function report<Message extends QueueMessage, Tx>(
   end: HandlingEnd,
 ): void {
   const { logger } = run;
-  if (!run.isLogging || end.kind === "ok") return;
+  if (!run.isLogging || end.kind === "ok" || end.kind === "ignored") return;
   const fields = run.fieldsOf(message);
-  if (end.kind === "noHandler") logger.warn("no handler for this topic", fields);
+  if (end.kind === "noHandler")
+    logger.warn("no handler for this topic", { ...fields, otherwise: end.otherwise });
   else if (end.kind !== "error") logger.error("handler did not finish in time", { ...fields, end: end.kind });
   else if (end.error instanceof NotCalledError)
     logger.error("no transaction could be begun", { ...fields, error: end.error.reason });

@@ -1,9 +1,10 @@
 import type { Telemetry } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
-import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
+import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type RetryPolicy, retryPolicy } from "../queue/retry-policy.js";
 import type { StandardSchema } from "../queue/standard-schema.js";
+import { requirePattern, type TopicPattern } from "./topic-patterns.js";
 
 export interface HandlerContext<Tx = unknown> {
   /** Fires when the handler's or the function's time is nearly up, or when the lease is lost. A handler that stops then loses nothing. */
@@ -41,8 +42,9 @@ export interface HandlerDefinition<Message, Tx = unknown> extends TopicOptions {
   readonly handle: HandlerFunction<Message & { readonly data?: unknown }, Tx>;
 }
 
+/** By topic, case-sensitive. `"order.*"` is for every topic that begins so, `"*"` for every other; the longest that fits is used. */
 export type Handlers<Message, Tx = unknown> = Readonly<
-  Record<string, HandlerFunction<Message, Tx> | HandlerDefinition<Message, Tx>>
+  Record<TopicPattern, HandlerFunction<Message, Tx> | HandlerDefinition<Message, Tx>>
 >;
 
 /** A handler whose message has its payload as `data`, validated and typed by a schema. */
@@ -55,21 +57,22 @@ export function typedHandler<Data, Message extends QueueMessage = QueueMessage, 
 }
 
 export interface ResolvedHandler<Message, Tx> extends Omit<HandlerDefinition<Message, Tx>, "retry"> {
-  readonly topic: string;
+  /** The topic, or the pattern of topics. */
+  readonly topic: TopicPattern;
   /** The topic's policy, or the dispatcher's. Undefined: the store's policy applies. */
   readonly retry: RetryPolicy | undefined;
 }
 
 const known = ["handle", "schema", "timeoutMs", "concurrency", "leaseMs", "retry", "transactional"];
 
-/** Checks every handler when the dispatcher is made. Topics are case-sensitive. */
+/** Checks every handler when the dispatcher is made. */
 export function resolveHandlers<Message, Tx>(
   handlers: Handlers<Message, Tx>,
   defaultRetry: RetryPolicy | undefined,
 ): ReadonlyMap<string, ResolvedHandler<Message, Tx>> {
   const resolved = new Map<string, ResolvedHandler<Message, Tx>>();
   for (const [topic, entry] of Object.entries(handlers)) {
-    requireName(topic, "a handler's topic");
+    requirePattern(topic, "a handler's topic");
     const definition = typeof entry === "function" ? { handle: entry } : entry;
     refuseUnknown(definition, known, `handler of "${topic}"`);
     if (typeof definition.handle !== "function") {

@@ -1,6 +1,7 @@
 import { withoutPayload } from "../base/redact.js";
 import { ArgumentRangeError } from "../errors.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
+import type { Otherwise } from "./topic-plans.js";
 
 /** Thrown or returned by a handler: no retry can help, so the message is dead at once. */
 export class PermanentFailure extends Error {
@@ -52,7 +53,8 @@ export type HandlingEnd =
   | { readonly kind: "error"; readonly error: unknown }
   | { readonly kind: "timedOut"; readonly afterMs: number }
   | { readonly kind: "cutOff" }
-  | { readonly kind: "noHandler"; readonly topic: string };
+  | { readonly kind: "ignored" }
+  | { readonly kind: "noHandler"; readonly topic: string; readonly otherwise: Otherwise };
 
 /** What the dispatcher does with the message then. */
 export type Decision =
@@ -80,9 +82,12 @@ export function decisionOf(
   policy: RetryPolicy | undefined,
   random: () => number = Math.random,
 ): Decision {
-  if (end.kind === "ok") return ack;
+  if (end.kind === "ok" || end.kind === "ignored") return ack;
+  if (end.kind === "noHandler" && end.otherwise === "ack") return ack;
   const error = reasonOf(end, payload);
-  const isPermanent = end.kind === "error" && end.error instanceof PermanentFailure;
+  const isPermanent =
+    (end.kind === "error" && end.error instanceof PermanentFailure) ||
+    (end.kind === "noHandler" && end.otherwise === "dead");
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
   const costsAttempt = asked?.costsAttempt ?? true;
   const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
@@ -92,7 +97,7 @@ export function decisionOf(
   return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
 
-function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" }>, payload: string): string {
+function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "ignored" }>, payload: string): string {
   switch (end.kind) {
     case "timedOut":
       return `The handler did not finish within ${end.afterMs} ms.`;

@@ -2,12 +2,10 @@ import type { QueueMessage } from "../queue/message.js";
 import type { DispatcherConfig } from "./dispatcher.js";
 import { type DurationEstimate, durationEstimate } from "./duration-estimate.js";
 import type { HandledCount } from "./handled-counts.js";
-import type { ResolvedHandler } from "./handlers.js";
+import type { TopicPlan } from "./topic-plans.js";
 
-/** What a run knows about one topic. */
-export interface TopicRecord<Message, Tx> {
-  readonly name: string;
-  readonly handler: ResolvedHandler<Message, Tx> | undefined;
+/** What a run knows about one topic, or about all topics of one pattern. */
+export interface TopicRecord<Message, Tx> extends TopicPlan<Message, Tx> {
   /** Handlers of this topic that may run at once. */
   readonly maxConcurrency: number;
   readonly durations: DurationEstimate;
@@ -39,8 +37,8 @@ export function topicRecords<Message extends QueueMessage, Tx>(
   defaultTimeoutMs: number,
 ): TopicRecords<Message, Tx> {
   const records = new Map<string, TopicRecord<Message, Tx>>();
-  /** The record returned last: consecutive messages often have the same topic. */
-  let last: TopicRecord<Message, Tx> | undefined;
+  /** The topic and record returned last: consecutive messages often have the same topic. */
+  let last: { readonly topic: string; readonly record: TopicRecord<Message, Tx> } | undefined;
 
   /** Only topics with a handler are learned: the number of other topics has no bound. */
   const durationsOf = (topic: string, hasHandler: boolean): DurationEstimate => {
@@ -59,27 +57,26 @@ export function topicRecords<Message extends QueueMessage, Tx>(
     return outcomes;
   };
 
+  const newRecord = (plan: TopicPlan<Message, Tx>): TopicRecord<Message, Tx> => {
+    const { name, handler } = plan;
+    return {
+      ...plan,
+      maxConcurrency: handler?.concurrency ?? config.concurrency,
+      durations: durationsOf(name, handler !== undefined),
+      timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
+      leaseMs: handler?.leaseMs ?? config.leaseMs,
+      running: 0,
+      outcomes: outcomesOf(name, handler !== undefined),
+    };
+  };
+
   return {
     of(topic) {
-      if (last?.name === topic) return last;
-      let record = records.get(topic);
-      if (record === undefined) {
-        const handler = config.handlers.get(topic);
-        const maxConcurrency = handler?.concurrency ?? config.concurrency;
-        const durations = durationsOf(topic, handler !== undefined);
-        record = {
-          name: topic,
-          handler,
-          maxConcurrency,
-          durations,
-          timeoutMs: handler?.timeoutMs ?? config.timeoutMs ?? defaultTimeoutMs,
-          leaseMs: handler?.leaseMs ?? config.leaseMs,
-          running: 0,
-          outcomes: outcomesOf(topic, handler !== undefined),
-        };
-        records.set(topic, record);
-      }
-      last = record;
+      if (last?.topic === topic) return last.record;
+      const plan = config.planOf(topic);
+      const record = records.get(plan.name) ?? newRecord(plan);
+      records.set(plan.name, record);
+      last = { topic, record };
       return record;
     },
     quickestMs() {

@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import { leaseTests } from "./dispatch/leases.js";
 import { longHandlerTests } from "./dispatch/long-handlers.js";
+import { otherTopicsTests } from "./dispatch/other-topics.js";
 import { routingTests } from "./dispatch/routing.js";
 import { slowSettlementTests } from "./dispatch/slow-settlement.js";
 import { createDispatchContext } from "./dispatch/support.js";
@@ -14,6 +15,7 @@ export function dispatchContract(harness: ContractHarness): void {
   describe(`dispatch on ${harness.name}`, () => {
     const context = createDispatchContext(harness);
     routingTests(context);
+    otherTopicsTests(context);
     timeTests(context);
     leaseTests(context);
     slowSettlementTests(context);
