@@ -11,6 +11,8 @@ export default defineConfig({
     globalSetup: "test/support/global-setup.ts",
     include: ["test/**/*.test.ts"],
     reporters: ["default", "./test/support/summary-reporter.ts"],
+    // Stores and dispatchers without a logger write their warnings to the console.
+    silent: "passed-only",
     testTimeout: 60_000,
     hookTimeout: 120_000,
     // whole files run beside each other; within a file one test at a time

@@ -1,6 +1,6 @@
 export type { Budget } from "./base/budget.js";
 export { timeBudget } from "./base/budget.js";
-export type { LogFields, Logger } from "./base/logger.js";
+export type { LogFields, Logger, LoggerOption } from "./base/logger.js";
 export type { MetricAttributes, Metrics } from "./base/metrics.js";
 export type { SpanEnd, SpanStart, Telemetry, TraceSpan, Tracing } from "./base/tracing.js";
 export type { DispatchResult } from "./dispatch/dispatch-run.js";

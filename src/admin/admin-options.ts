@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { Secrets } from "../webhooks/schemes/secret-keys.js";
@@ -21,7 +21,7 @@ export interface AdminOptions extends AdminSettings {
   readonly tenants?: AdminTenants;
   /** All tokens that are valid at present, each `name:secret`, or functions that fetch them. The name is recorded. */
   readonly tokens: Secrets;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** The clock by which fetched tokens grow old and minutes are counted, for tests. */
   readonly clock?: () => Date;
 }

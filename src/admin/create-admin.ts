@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { guardedLogger, silentLogger } from "../base/logger.js";
+import { loggerOf } from "../base/logger.js";
 import type { Route } from "../base/node-http.js";
 import { type PlainRequest, type PlainRoute, respondPlainly, webRoute } from "../base/plain-http.js";
 import { safeReason } from "../base/safe-reason.js";
@@ -39,7 +39,7 @@ export interface Admin {
 export function createAdmin(options: AdminOptions): Admin {
   const settings = checkAdminOptions(options);
   const { clock = () => new Date(), callMs, tokens } = settings;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const findToken = bearerTokens(
     tokens,
     {

@@ -1,5 +1,5 @@
 import { defined } from "../base/defined.js";
-import { guardedLogger, type Logger } from "../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
 import { databaseUrlForms, type OpenDatabaseOptions } from "../config/database-url.js";
 import type { Environment } from "../config/environment.js";
 import { type SecretResolver, secretsFromEnvironment } from "../config/secret-reference.js";
@@ -21,7 +21,7 @@ export interface Platform {
   readonly fanOut?: FanOut;
   readonly maxConnections?: number;
   /** Instead of the definition's logger. */
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 /** The parts that every job of an app has, whether it needs a database or not. */
@@ -38,7 +38,7 @@ export interface AppContext {
 export function appContext(definition: AppDefinition, platform: Platform): AppContext {
   const { environment, wakeUp, fanOut } = platform;
   const resolveSecret = platform.resolveSecret ?? secretsFromEnvironment(environment.env);
-  const logger = guardedLogger(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
+  const logger = loggerOf(platform.logger ?? definition.logger ?? jsonLogger(environment.logLevel));
   const common = { definition, environment, resolveSecret, wakeUp, logger };
   return { ...common, tenants: definition.tenants?.open({ ...common, fanOut }) };
 }

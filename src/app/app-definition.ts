@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
 import type { SecretReference } from "../config/secret-reference.js";
@@ -79,8 +79,8 @@ export interface AppDefinition {
   readonly admin?: AppAdmin;
   /** How long Done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
-  /** Writes lines of JSON to the standard output by default. */
-  readonly logger?: Logger;
+  /** Writes lines of JSON to the standard output by default. `false` writes nothing. */
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
 }

@@ -1,3 +1,4 @@
+import { loggerProblem } from "../base/logger.js";
 import { isSecretReference } from "../config/secret-reference.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { AppDefinition } from "./app-definition.js";
@@ -63,7 +64,10 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
   retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
-  logger: must(hasFunction("info"), "a logger with debug, info, warn and error"),
+  logger: must(
+    (value) => loggerProblem(value) === undefined,
+    "a logger with debug, info, warn and error, or false",
+  ),
   metrics: must((value) => typeof value === "object" && value !== null, "an object"),
   tracing: must(hasFunction("start"), "what openTelemetry() of oncebox/telemetry returns"),
 };

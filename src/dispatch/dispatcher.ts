@@ -1,5 +1,5 @@
 import type { Budget } from "../base/budget.js";
-import { guardedLogger, type LogFields, type Logger, silentLogger } from "../base/logger.js";
+import { type LogFields, type Logger, type LoggerOption, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
 import type { Telemetry, Tracing } from "../base/tracing.js";
 import { ArgumentRangeError } from "../errors.js";
@@ -47,7 +47,7 @@ export interface DispatcherOptions<Message extends QueueMessage, Tx = unknown> {
   readonly settleTimeoutMs?: number;
   /** How long a handler is expected to take until its topic has been measured: 100 ms by default. */
   readonly expectedHandlerMs?: number;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
   /** For tests: instead of Math.random, in the back-off's jitter. */
@@ -152,7 +152,7 @@ export function dispatcherConfig<Message extends QueueMessage, Tx>(
     reserveMs: options.reserveMs,
     settleTimeoutMs: options.settleTimeoutMs ?? 10_000,
     expectedHandlerMs: options.expectedHandlerMs ?? 100,
-    logger: guardedLogger(options.logger ?? silentLogger),
+    logger: loggerOf(options.logger),
     metrics,
     tracing,
     telemetry: (metrics ?? tracing) && { metrics, tracing },

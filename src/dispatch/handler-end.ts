@@ -85,7 +85,7 @@ function report<Message extends QueueMessage, Tx>(
   end: HandlingEnd,
 ): void {
   const { logger } = run;
-  if (!run.isLogging || end.kind === "ok" || end.kind === "ignored") return;
+  if (end.kind === "ok" || end.kind === "ignored") return;
   const fields = run.fieldsOf(message);
   if (end.kind === "noHandler")
     logger.warn("no handler for this topic", { ...fields, otherwise: end.otherwise });

@@ -1,5 +1,5 @@
 import type { Budget } from "../base/budget.js";
-import { silentLogger, withFields } from "../base/logger.js";
+import { withFields, writes } from "../base/logger.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { DispatchStore } from "../queue/work-store.js";
 import { changes } from "./changes.js";
@@ -31,7 +31,7 @@ export function newRun<Message extends QueueMessage, Tx>(
     polls: pollSchedule(options.poll ?? defaultPollIntervals),
     changed: changes(),
     counts: { claimed: 0, handled: 0, acked: 0, abandoned: 0, failed: 0, released: 0, lost: 0, stuck: 0 },
-    isLogging: config.logger !== silentLogger,
+    logsEach: writes(config.logger, "info"),
     fieldsOf: (message) => ({ topic: message.topic, ...config.describe(message), attempt: message.attempt }),
     onStuck: options.onStuck,
     onFault: options.onFault,

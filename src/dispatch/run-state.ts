@@ -80,8 +80,8 @@ export interface RunState<Message extends QueueMessage, Tx> {
   /** Notified of every change that the run's loop may have to react to. */
   readonly changed: Changes;
   readonly counts: RunCounts;
-  /** Whether a logger is set. Without one, not even its fields are put together. */
-  readonly isLogging: boolean;
+  /** Whether lines about each message go anywhere. Otherwise not even their fields are put together. */
+  readonly logsEach: boolean;
   readonly fieldsOf: (message: Message) => LogFields;
   /** Called when as many handlers are stuck as may run at once. */
   readonly onStuck: (() => void) | undefined;

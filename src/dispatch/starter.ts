@@ -109,7 +109,7 @@ function start<Message extends QueueMessage, Tx>(
   run.running.set(message.seq, held);
   topic.running++;
   if (message.partitionKey !== null) run.busyPartitions.add(message.partitionKey);
-  if (run.isLogging) run.logger.info("handle", run.fieldsOf(message));
+  if (run.logsEach) run.logger.info("handle", run.fieldsOf(message));
   const { tracing } = run.config;
   const handled = tracing === undefined ? handleMessage(run, held) : handleTraced(run, held, tracing);
   if (!(handled instanceof Promise)) return handlerReturned(run, held, handled);

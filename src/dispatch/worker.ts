@@ -1,5 +1,5 @@
 import type { Budget } from "../base/budget.js";
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { safeReason } from "../base/safe-reason.js";
 import { sleep } from "../base/wait.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
@@ -32,7 +32,7 @@ export interface WorkerOptions<Message extends QueueMessage, Tx, Stored extends 
    */
   readonly exitWhenStuck?: boolean;
   readonly wakeUp?: WakeUpSource;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** For tests: replaces the wait between polls. */
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -67,7 +67,7 @@ export function createWorker<Message extends QueueMessage, Tx, Stored extends Me
   for (const [name, ms] of Object.entries({ pollMs, idlePollMs, reapMs, drainMs, defaultTimeoutMs }))
     requireDuration(ms, name);
   const { dispatcher, store, pause } = options;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const stopping = new AbortController();
   const { signal } = stopping;
   const wakes = wakeUps();

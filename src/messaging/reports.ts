@@ -1,6 +1,6 @@
 import { defined } from "../base/defined.js";
 import { loggedError, nameAndCode } from "../base/logged-error.js";
-import { guardedLogger, type Logger, silentLogger, withFields } from "../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf, withFields } from "../base/logger.js";
 import { guardedMetrics, type MetricAttributes, type Metrics } from "../base/metrics.js";
 
 /** A message on its way out, for logs and metrics. */
@@ -33,8 +33,8 @@ const ownNames = {
  * What a service writes to its log and counts. The names with `rf_` are those of the specification. Those with `oncebox.`
  * are ours, and those with `messaging.` follow OpenTelemetry. Nothing here gets a payload.
  */
-export function serviceReports(serviceId: string, options: { logger?: Logger; metrics?: Metrics }) {
-  const logger = withFields(guardedLogger(options.logger ?? silentLogger), { service: serviceId });
+export function serviceReports(serviceId: string, options: { logger?: LoggerOption; metrics?: Metrics }) {
+  const logger = withFields(loggerOf(options.logger), { service: serviceId });
   const metrics = guardedMetrics(options.metrics ?? noMetrics);
   /** Under both names. */
   const measure = (

@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import { longestTimerMs } from "../base/longest-timer.js";
 import type { Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
@@ -136,7 +136,7 @@ export interface ServiceOptions<
    * because PostgreSQL lets notifying transactions commit only one at a time.
    */
   readonly notify?: boolean;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
   /** For tests: the time instead of the database's. */

@@ -1,5 +1,5 @@
 import { defined } from "../base/defined.js";
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { repeating } from "../base/repeating.js";
 import { safeReason } from "../base/safe-reason.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -20,7 +20,7 @@ export interface CleanupOptions {
   readonly batchSize?: number;
   /** Aborting it stops the clean-up, as `stop` does. */
   readonly signal?: AbortSignal;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 export interface Cleanup {
@@ -49,7 +49,7 @@ export function startCleanup(options: CleanupOptions): Cleanup {
     );
   requireDuration(retentionMs, "startCleanup: retentionMs");
   requireInterval(intervalMs, "startCleanup: intervalMs");
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const cleanUp = async (stopped: AbortSignal): Promise<void> => {
     for (const store of stores) {
       const purge = { retentionMs, signal: stopped, ...defined({ batchSize }) };

@@ -1,5 +1,5 @@
 import { loggedError } from "../base/logged-error.js";
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { PermanentFailure, storedReason } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
@@ -16,7 +16,7 @@ export interface ConsumeOptions {
   readonly subscriber?: string;
   /** A message that fails at this delivery is dead: 5 by default. Keep it below the limit of the queue itself. */
   readonly maxDeliveries?: number;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 /** A `failed` message is delivered again by the queue. The others are acknowledged. */
@@ -41,7 +41,7 @@ export function createConsume(options: ConsumeOptions, what: string, more: reado
     throw new InvalidArgumentError(`${what}: handle must be a function, such as a composed handler.`);
   optionalCount(maxDeliveries, `${what}: maxDeliveries`, 1);
   if (deadLetters !== undefined) requireName(subscriber, `${what}: subscriber, the source of dead letters,`);
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
 
   const isPoison = (message: TriggerMessage, error: unknown): boolean =>
     error instanceof PermanentFailure || message.deliveries >= maxDeliveries;

@@ -1,5 +1,5 @@
 import { defined } from "../base/defined.js";
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { InvalidArgumentError } from "../errors.js";
 import { createInbox, type InboxOptions } from "../inbox/inbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
@@ -13,7 +13,7 @@ export interface InboxMiddlewareOptions<Message = never>
   readonly subscriber: string;
   /** Returns the message's id; `message.messageId` by default. */
   readonly messageId?: (message: Message) => string | null | undefined;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 export interface InboxMiddleware extends StoreMiddleware {
@@ -40,7 +40,7 @@ export function inbox<Message = { readonly messageId?: string | undefined }>(
   const { subscriber, messageId, schema, table, clock } = options;
   if (messageId !== undefined && typeof messageId !== "function")
     throw new InvalidArgumentError("inbox middleware: messageId must be a function (message) => id.");
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const settings: InboxOptions = defined({ schema, table, clock });
   const storeOn = perDatabase((db) => createInbox(db, settings));
   const idOf = (messageId ?? ownMessageId) as (message: unknown) => unknown;

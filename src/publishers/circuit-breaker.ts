@@ -1,4 +1,4 @@
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
 import { safeReason } from "../base/safe-reason.js";
 import { withinTime } from "../base/within-time.js";
@@ -11,7 +11,7 @@ import { isMessageFault } from "./refused-message.js";
 const defaults: BreakerPolicy = { failures: 5, openMs: 10_000, maxOpenMs: 300_000, trialMs: 30_000 };
 
 export interface BreakerReports {
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   /** For tests: the time in milliseconds. */
   readonly now?: () => number;
@@ -34,11 +34,7 @@ export interface CircuitBreaker {
 export function circuitBreaker(
   destination: string,
   overrides: Partial<BreakerPolicy> = {},
-  {
-    logger: givenLogger = silentLogger,
-    metrics: givenMetrics,
-    now = () => performance.now(),
-  }: BreakerReports = {},
+  { logger: givenLogger, metrics: givenMetrics, now = () => performance.now() }: BreakerReports = {},
 ): CircuitBreaker {
   refuseUnknown(overrides, Object.keys(defaults), "breaker");
   const policy = { ...defaults, ...overrides };
@@ -49,7 +45,7 @@ export function circuitBreaker(
     throw new ArgumentRangeError(
       `breaker: failures must be a whole number from 1 on, not ${String(policy.failures)}.`,
     );
-  const logger = guardedLogger(givenLogger);
+  const logger = loggerOf(givenLogger);
   const metrics = givenMetrics && guardedMetrics(givenMetrics);
   const count = (event: "opened" | "closed" | "refused"): void =>
     metrics?.count("oncebox.breaker", 1, { destination, event });

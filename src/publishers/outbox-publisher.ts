@@ -1,5 +1,5 @@
 import { defined } from "../base/defined.js";
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import type { Telemetry } from "../base/tracing.js";
 import { createDispatcher } from "../dispatch/dispatcher.js";
 import type { Handlers } from "../dispatch/handlers.js";
@@ -19,7 +19,7 @@ export interface OutboxPublisherOptions extends Telemetry {
   readonly batchSize?: number;
   /** Aborting it stops the publisher cleanly, as `stop` does. */
   readonly signal?: AbortSignal;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** For tests: called instead of waiting between two polls. */
   readonly pause?: WorkerOptions<OutboxMessage, SqlExecutor>["pause"];
 }

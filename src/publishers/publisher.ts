@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
 import type { HandlerContext } from "../dispatch/handlers.js";
 import type { OutboxMessage } from "../queue/message.js";
@@ -21,7 +21,7 @@ export interface PublisherOptions {
   /** `false` switches the circuit breaker off. */
   readonly breaker?: Partial<BreakerPolicy> | false;
   /** Gets a line when the circuit breaker opens and when it closes. */
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /**
    * Gets `oncebox.breaker` (opened, closed, and refused messages) and `oncebox.send.duration`. The dispatcher's metrics get
    * the durations where none are given here.

@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { withLease } from "./client/with-lease.js";
@@ -13,7 +13,7 @@ export interface ConsumeOnceOptions extends ConsumerName {
   readonly owner?: string | undefined;
   /** 30 s by default. The lease is renewed while the handler runs. */
   readonly leaseMs?: number | undefined;
-  readonly logger?: Logger | undefined;
+  readonly logger?: LoggerOption | undefined;
 }
 
 export interface ConsumeContext {

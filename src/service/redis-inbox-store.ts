@@ -1,6 +1,6 @@
 import { abortable } from "../base/abortable.js";
 import { defined } from "../base/defined.js";
-import { guardedLogger, type Logger, silentLogger } from "../base/logger.js";
+import { type LoggerOption, loggerOf } from "../base/logger.js";
 import { memoisePromise } from "../base/memoise-promise.js";
 import { refuseUnknown, requireDuration, requireName } from "../queue/arguments.js";
 import { checkAll, requireOneOf } from "./check-all.js";
@@ -22,7 +22,7 @@ export interface RedisInboxStoreOptions {
   readonly retentionMs?: number | undefined;
   /** The longest time of one call: 10 s by default. */
   readonly timeoutMs?: number | undefined;
-  readonly logger?: Logger | undefined;
+  readonly logger?: LoggerOption | undefined;
   /** For tests: replaces the server's time. Redis still removes keys by its own time. */
   readonly clock?: (() => Date) | undefined;
 }
@@ -41,7 +41,7 @@ export function createRedisInboxStore(options: RedisInboxStoreOptions): LeasingI
   let opened: OpenRedisClient | undefined;
   const open = memoisePromise(async (): Promise<RedisClient> => {
     if (client !== undefined) return client;
-    opened = await openRedisClient(options.url!, guardedLogger(options.logger ?? silentLogger));
+    opened = await openRedisClient(options.url!, loggerOf(options.logger));
     return opened;
   });
   const kept = String(retentionMs);

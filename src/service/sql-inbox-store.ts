@@ -1,6 +1,6 @@
 import { defined } from "../base/defined.js";
 import { isGuid } from "../base/guid.js";
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import type { CallOptions, PurgeResult } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
@@ -29,7 +29,7 @@ export interface SqlInboxStoreOptions {
   readonly enableSchemaDeployment?: boolean | undefined;
   /** How long `purge` keeps processed keys: 7 to 30 days, 30 by default. */
   readonly retentionMs?: number | undefined;
-  readonly logger?: Logger | undefined;
+  readonly logger?: LoggerOption | undefined;
   /** Names the store in logs. */
   readonly id?: string | undefined;
   /** For tests: the time instead of the database's. */

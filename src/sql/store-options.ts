@@ -1,5 +1,4 @@
-import type { Logger } from "../base/logger.js";
-import { guardedLogger, silentLogger, withFields } from "../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf, loggerProblem, withFields } from "../base/logger.js";
 import { guardedMetrics, type Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -21,7 +20,7 @@ export interface StoreOptions<Key> {
   readonly enableSchemaDeployment?: boolean;
   /** 10 attempts, min(2^attempt s, 60 s) between them, by default. */
   readonly retry?: Partial<RetryPolicy>;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   /** Stores the current trace context in the headers of new messages. */
   readonly tracing?: Tracing;
@@ -77,10 +76,6 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
     options as Record<string, unknown>;
   const isText = (value: unknown, most: number) =>
     typeof value === "string" && value !== "" && value.length <= most;
-  const isLogger = (value: unknown) =>
-    ["debug", "info", "warn", "error"].every(
-      (level) => typeof (value as Record<string, unknown>)?.[level] === "function",
-    );
   const problems = [
     onDead === undefined || typeof onDead === "function" || "onDead must be a function",
     deadInPartition === undefined ||
@@ -88,7 +83,7 @@ function requireTypes(kind: string, options: StoreOptions<never>): void {
       deadInPartition === "block" ||
       'deadInPartition must be "skip" or "block"',
     clock === undefined || typeof clock === "function" || "clock must be a function that returns a Date",
-    logger === undefined || isLogger(logger) || "logger must have debug, info, warn and error",
+    loggerProblem(logger) ?? true,
     id === undefined || isText(id, 1_000) || "id must be a non-empty string",
     processedBy === undefined ||
       isText(processedBy, 100) ||
@@ -119,7 +114,7 @@ export function resolveStoreOptions<Key>(
     id,
     enableSchemaDeployment: options.enableSchemaDeployment ?? false,
     retry: retryPolicy(options.retry),
-    logger: withFields(guardedLogger(options.logger ?? silentLogger), { store: id, queue: table }),
+    logger: withFields(loggerOf(options.logger), { store: id, queue: table }),
     metrics: options.metrics === undefined ? undefined : guardedMetrics(options.metrics),
     tracing: options.tracing,
     queue: table.toLowerCase(),

@@ -1,4 +1,4 @@
-import type { Logger } from "../base/logger.js";
+import type { LoggerOption } from "../base/logger.js";
 import type { Metrics } from "../base/metrics.js";
 import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
@@ -42,7 +42,7 @@ export interface WebhookRouteOptions {
   readonly publicUrl?: string;
   /** Takes host and protocol from X-Forwarded-Host and X-Forwarded-Proto. Use it only behind a proxy that sets them itself. */
   readonly trustForwardedHeaders?: boolean;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
   /** The clock that timestamps are compared with, for tests. */

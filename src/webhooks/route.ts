@@ -1,4 +1,4 @@
-import { guardedLogger, silentLogger } from "../base/logger.js";
+import { loggerOf } from "../base/logger.js";
 import { guardedMetrics } from "../base/metrics.js";
 import { openBodies } from "../base/open-bodies.js";
 import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
@@ -53,7 +53,7 @@ export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
 export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver {
   const settings = checkRouteOptions(options);
   const { inbox, tracing, clock = () => new Date() } = options;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const sources = resolveSources(options.sources, {
     ...settings,

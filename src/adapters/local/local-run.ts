@@ -6,7 +6,7 @@ import { appStats } from "../../app/app-stats.js";
 import { type App, createApp } from "../../app/create-app.js";
 import { type Budget, timeBudget } from "../../base/budget.js";
 import { defined } from "../../base/defined.js";
-import type { Logger } from "../../base/logger.js";
+import type { LoggerOption } from "../../base/logger.js";
 import { respondTo } from "../../base/node-http.js";
 import { closeServer, listening } from "../../base/node-server.js";
 import { type Repeating, repeating } from "../../base/repeating.js";
@@ -20,7 +20,7 @@ import { foreignRequest } from "./refuse-foreign.js";
 export interface LocalRunOptions {
   readonly environment: Environment;
   readonly host?: string;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly resolveSecret?: SecretResolver;
   /** The time budget of one job, as a function would have it: 60 s by default. */
   readonly functionMs?: number;

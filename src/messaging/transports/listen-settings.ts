@@ -1,4 +1,4 @@
-import type { Logger } from "../../base/logger.js";
+import type { Logger, LoggerOption } from "../../base/logger.js";
 import type { Route } from "../../base/node-http.js";
 import type { PlainRequest, PlainResponse, PlainRoute } from "../../base/plain-http.js";
 import { InvalidArgumentError } from "../../errors.js";
@@ -28,12 +28,14 @@ export interface ListenOptions {
   readonly stopMs?: number;
   /** gRPC with `fetch` only: the path of the requests that it gets. `/_rf/receive` by default. */
   readonly path?: string;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 export interface ListenSettings
-  extends Required<Omit<ListenOptions, "tls" | "receiver">>,
-    Pick<ListenOptions, "tls" | "receiver"> {}
+  extends Required<Omit<ListenOptions, "tls" | "receiver" | "logger">>,
+    Pick<ListenOptions, "tls" | "receiver"> {
+  readonly logger: Logger;
+}
 
 export interface Listener {
   /** The address for senders, with the real port. */

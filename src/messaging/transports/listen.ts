@@ -1,4 +1,4 @@
-import { guardedLogger, silentLogger } from "../../base/logger.js";
+import { loggerOf } from "../../base/logger.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
 import { receivePath, schemeOf } from "./address.js";
@@ -6,7 +6,7 @@ import { grpcSchemes } from "./grpc-target.js";
 import { httpSchemes } from "./http-target.js";
 import type { Listener, ListenOptions } from "./listen-settings.js";
 
-const defaults = { stopMs: 10_000, path: receivePath, logger: silentLogger } as const;
+const defaults = { stopMs: 10_000, path: receivePath } as const;
 
 /**
  * Listens for messages on a port, a socket or a pipe.
@@ -24,7 +24,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   requireDuration(merged.stopMs, "listen: stopMs");
   if (typeof merged.fetch !== "function")
     throw new InvalidArgumentError("listen: fetch must be a function, such as service.receiver.fetch.");
-  const settings = { ...merged, logger: guardedLogger(merged.logger) };
+  const settings = { ...merged, logger: loggerOf(merged.logger) };
   const scheme = schemeOf(options.address);
   if (includes(grpcSchemes, scheme)) return (await import("./listen-grpc.js")).listenGrpc(settings);
   if (includes(httpSchemes, scheme)) return (await import("./listen-http.js")).listenHttp(settings);

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Logger, silentLogger } from "../../base/logger.js";
+import { type LoggerOption, loggerOf } from "../../base/logger.js";
 import { type FrameworkRequest, type Route, respondTo } from "../../base/node-http.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { InvalidOperationError } from "../../errors.js";
@@ -9,7 +9,7 @@ import { receivePath } from "./address.js";
 export interface ReceiverMiddlewareOptions {
   /** The path of the receiver; requests for other paths go to `next`. `/_rf/receive` by default. */
   readonly path?: string;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 /** What Express adds to a request. */
@@ -34,7 +34,8 @@ export type NodeMiddleware = (
  */
 export function receiverMiddleware(fetch: Route, options: ReceiverMiddlewareOptions = {}): NodeMiddleware {
   refuseUnknown(options, ["path", "logger"], "receiverMiddleware");
-  const { path = receivePath, logger = silentLogger } = options;
+  const { path = receivePath } = options;
+  const logger = loggerOf(options.logger);
   const failed = (error: unknown) => logger.error("receiving failed", { error: safeReason(error) });
   return (incoming: ExpressRequest, outgoing, next) => {
     const url = incoming.originalUrl ?? incoming.url ?? "/";

@@ -1,4 +1,4 @@
-import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { refuseUnknown, requireInterval } from "../../queue/arguments.js";
 import { LeaseLostError } from "../../queue/lease-lost-error.js";
@@ -10,7 +10,7 @@ import { keepLease } from "./keep-lease.js";
 export interface WithLeaseOptions extends Omit<TryBeginOptions, "leaseId"> {
   /** A third of the lease by default. */
   readonly renewEveryMs?: number | undefined;
-  readonly logger?: Logger | undefined;
+  readonly logger?: LoggerOption | undefined;
 }
 
 /** The lease that the work holds. */
@@ -47,7 +47,7 @@ export async function withLease<T>(
   const { owner, leaseMs = defaultLeaseMs, signal: outer } = options;
   const { renewEveryMs = leaseMs / renewals } = options;
   checkAll("withLease", [() => requireLeaseMs(leaseMs), () => requireInterval(renewEveryMs, "renewEveryMs")]);
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const begunAt = performance.now();
   const begun = await store.tryBegin(key, { owner, leaseMs, signal: outer });
   if (begun.status !== "Acquired") return begun;

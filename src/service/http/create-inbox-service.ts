@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { decoded } from "../../base/decoded.js";
-import { guardedLogger, silentLogger } from "../../base/logger.js";
+import { loggerOf } from "../../base/logger.js";
 import { guardedMetrics } from "../../base/metrics.js";
 import type { Route } from "../../base/node-http.js";
 import { type PlainRequest, type PlainRoute, respondPlainly, webRoute } from "../../base/plain-http.js";
@@ -43,7 +43,7 @@ type Actions = Readonly<Partial<Record<string, Action>>>;
 export function createInboxService(options: InboxServiceOptions): InboxService {
   const settings = checkServiceOptions(options);
   const { store, tokens, clock = () => new Date() } = options;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
   const auth = tokens === undefined ? "none" : "bearer";
   const findToken =

@@ -1,4 +1,4 @@
-import type { Logger } from "../../base/logger.js";
+import type { LoggerOption } from "../../base/logger.js";
 import type { Metrics } from "../../base/metrics.js";
 import { ArgumentRangeError, InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
@@ -24,7 +24,7 @@ export interface InboxServiceOptions extends InboxServiceSettings {
   readonly store: LeasingInboxStore;
   /** All bearer tokens that are valid at present, or functions that fetch them. */
   readonly tokens?: Secrets;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   /** The clock by which fetched tokens grow old, for tests. */
   readonly clock?: () => Date;

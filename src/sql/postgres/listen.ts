@@ -1,6 +1,6 @@
 import type { Client, ClientConfig } from "pg";
 import { defined } from "../../base/defined.js";
-import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import type { WakeUpSource } from "../../dispatch/worker.js";
 import { InvalidArgumentError } from "../../errors.js";
@@ -14,7 +14,7 @@ export interface WakeUpOptions extends NotifyQueue {
   readonly url?: string;
   /** Anything else `pg.Client` takes. */
   readonly config?: ClientConfig;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
 }
 
 const firstRetryMs = 500;
@@ -42,7 +42,7 @@ export function wakeUpOnNotify(options: WakeUpOptions): WakeUpSource {
     ...options.config,
     ...defined({ connectionString: options.url }),
   };
-  return listener(config, channelOf(namesOf(options)), guardedLogger(options.logger ?? silentLogger));
+  return listener(config, channelOf(namesOf(options)), loggerOf(options.logger));
 }
 
 /** One connection that listens on the channel, and is made again when it is lost. */

@@ -1,5 +1,5 @@
 import { defined } from "../../base/defined.js";
-import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { withinTime } from "../../base/within-time.js";
 import {
@@ -50,7 +50,7 @@ export interface TenantStoresOptions {
   /** For every tenant's inbox and outbox; schema and table names come with the tenant. */
   readonly inbox?: Omit<InboxOptions, "logger" | "schema" | "table" | "id">;
   readonly outbox?: Omit<OutboxOptions, "logger" | "schema" | "table" | "id">;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   readonly resolveSecret?: SecretResolver;
   /** Instead of `openDatabase`: to set what a URL cannot say. */
   readonly open?: OnDemandOptions["open"];
@@ -106,7 +106,7 @@ interface OpenedTenant {
  */
 export function createTenantStores(options: TenantStoresOptions): TenantStoreProvider {
   const { refreshMs, discoverMs } = requireOptions(options);
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const budget = connectionBudget(options.connections);
   const pools = databasePools(budget, options.open ?? openDatabase);
   const opened = new Map<string, OpenedTenant>();

@@ -1,6 +1,6 @@
 import type { Budget } from "../../base/budget.js";
 import { waitedWithin } from "../../base/budget-parts.js";
-import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { type LoggerOption, loggerOf } from "../../base/logger.js";
 import { hasProgressed } from "../../dispatch/has-progressed.js";
 import { joinReports } from "../scheduling/join-reports.js";
 import type { TenantDispatcher, TenantDispatchReport } from "../scheduling/tenant-dispatcher.js";
@@ -15,7 +15,7 @@ export interface FanOutOptions {
   readonly tenantBatchSize?: number;
   /** The time between two timers: 60 s by default. */
   readonly periodMs?: number;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** For tests: milliseconds since 1970. */
   readonly now?: () => number;
   readonly random?: () => number;
@@ -43,7 +43,7 @@ export function createFanOutDispatcher(options: FanOutOptions): FanOutDispatcher
     random: Math.random,
     ...fanOutDefaults,
     ...options,
-    logger: guardedLogger(options.logger ?? silentLogger),
+    logger: loggerOf(options.logger),
     emptyReport,
     run: (budget, batch) => runTenantBatch(dispatcher, batch, budget),
     madeProgress: hasProgressed,

@@ -1,5 +1,5 @@
 import type { Budget } from "../../base/budget.js";
-import { guardedLogger, type Logger, silentLogger } from "../../base/logger.js";
+import { type Logger, type LoggerOption, loggerOf } from "../../base/logger.js";
 import type { DispatchResult } from "../../dispatch/dispatch-run.js";
 import { sumOfResults } from "../../dispatch/result-sum.js";
 import { ArgumentRangeError } from "../../errors.js";
@@ -27,7 +27,7 @@ export interface TenantDispatcherOptions {
   readonly turnMs?: number;
   /** The longest time that a tenant's database has to respond to a poll: 2 s by default. */
   readonly pollTimeoutMs?: number;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** For tests: milliseconds, instead of the process's clock. */
   readonly now?: () => number;
 }
@@ -74,7 +74,7 @@ const known = ["tenants", "dispatchers", "selection", "logger", "now", ...Object
 export function createTenantDispatcher(options: TenantDispatcherOptions): TenantDispatcher {
   const { concurrency, turnMs, pollTimeoutMs } = requireOptions(options);
   const { tenants, selection = fair() } = options;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const quarantine = tenantQuarantine(options.now);
   const dispatchersOf = dispatchersByTenant(options.dispatchers);
   const reserve = connectionsOf(tenants, logger);

@@ -1,5 +1,5 @@
 import type { Budget } from "../../base/budget.js";
-import { guardedLogger, silentLogger } from "../../base/logger.js";
+import { loggerOf } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { sleep } from "../../base/wait.js";
 import { refuseUnknown, requireDuration } from "../../queue/arguments.js";
@@ -63,7 +63,7 @@ export function createTenantWorker(options: TenantWorkerOptions): TenantWorker {
   requireDuration(reapMs, "reapMs");
   requireDuration(drainMs, "drainMs");
   const { tenants, now = () => performance.now() } = options;
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   const history: IdleHistory = new Map();
   const dispatcher = createTenantDispatcher({
     ...rest,

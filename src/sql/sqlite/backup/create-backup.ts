@@ -1,5 +1,5 @@
 import { mkdir, realpath } from "node:fs/promises";
-import { guardedLogger, type Logger, silentLogger } from "../../../base/logger.js";
+import { type LoggerOption, loggerOf } from "../../../base/logger.js";
 import { type Repeating, repeating } from "../../../base/repeating.js";
 import { safeReason } from "../../../base/safe-reason.js";
 import { InvalidArgumentError, InvalidOperationError } from "../../../errors.js";
@@ -17,7 +17,7 @@ export interface BackupOptions {
   readonly keepMs?: number;
   /** Between two back-ups after `start`: 1 hour by default. */
   readonly everyMs?: number;
-  readonly logger?: Logger;
+  readonly logger?: LoggerOption;
   /** For tests. */
   readonly clock?: () => Date;
 }
@@ -68,7 +68,7 @@ export function createBackup(
   optionalAge(keepMs, "createBackup: keepMs");
   requireInterval(everyMs, "createBackup: everyMs");
   if (typeof databases !== "function") requireSqlite(databases);
-  const logger = guardedLogger(options.logger ?? silentLogger);
+  const logger = loggerOf(options.logger);
   let running: Repeating | undefined;
 
   const current = async (): Promise<readonly BackupSource[]> => {
