@@ -26,7 +26,7 @@ async function link(name: string, target: string, folder: string): Promise<void>
 it("FUN-09 a linked package (npm link, workspaces) makes bundles of one database whatever its folder is called", async () => {
   await packed.cli(["init", "aws", "app"], workspace);
   const app = join(workspace, "app");
-  const linked = dirname(packed.tarball);
+  const linked = packed.folder;
   await link("oncebox", linked, app);
   // The drivers of SQL Server and SQLite are not installed.
   for (const name of ["esbuild", "fflate", "pg", "@middy/core"]) {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { startPostgres } from "./start-postgres.js";
 import { startSqlServer } from "./start-sqlserver.js";
@@ -7,6 +10,8 @@ declare module "vitest" {
     postgresUrl: string;
     /** Empty when no SQL Server can be had. */
     sqlServerUrl: string;
+    /** Where the tests that need the packed package make it, once. */
+    packageFolder: string;
   }
 }
 
@@ -15,7 +20,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const [postgres, sqlServer] = await Promise.all([startPostgres(), startSqlServer()]);
   project.provide("postgresUrl", postgres.url);
   project.provide("sqlServerUrl", sqlServer.url);
+  const packageFolder = await mkdtemp(join(tmpdir(), "oncebox-package-"));
+  project.provide("packageFolder", packageFolder);
   return async () => {
     await Promise.all([postgres.stop(), sqlServer.stop()]);
+    await rm(packageFolder, { recursive: true, force: true });
   };
 }

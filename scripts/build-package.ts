@@ -1,0 +1,20 @@
+// Builds what is published: ECMAScript modules, the same as CommonJS, and types that need no optional package.
+//   tsx scripts/build-package.ts [FOLDER]      dist by default
+
+import { execFileSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { buildCommonJs } from "./build-commonjs.js";
+import { letOptionalTypesBeMissing } from "./optional-types.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const folder = resolve(root, process.argv[2] ?? "dist");
+rmSync(folder, { recursive: true, force: true }); // a stale file would be published
+const tsc = join(createRequire(import.meta.url).resolve("typescript/package.json"), "../bin/tsc");
+execFileSync(process.execPath, [tsc, "-p", join(root, "tsconfig.build.json"), "--outDir", folder], {
+  stdio: "inherit",
+});
+letOptionalTypesBeMissing(folder);
+await buildCommonJs(folder);

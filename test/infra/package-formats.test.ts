@@ -1,0 +1,141 @@
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { build } from "esbuild";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { root } from "./aws-stack.js";
+import { type PackedPackage, packedPackage, run } from "./packed.js";
+
+const require = createRequire(import.meta.url);
+
+/** A webhook's message received twice and handled once, on SQLite; `load` is how a module is loaded. */
+const program = (load: (name: string) => string) => `
+const { createDispatcher, createInbox, migrate, permanentFailure, timeBudget } = ${load("oncebox")};
+const { openSqlite } = ${load("oncebox/sqlite")};
+async function main() {
+  const db = openSqlite({ file: ":memory:" });
+  await migrate(db);
+  const inbox = createInbox(db, { logger: false });
+  const message = { source: "shop", messageId: "1", topic: "order.placed", payload: "{}" };
+  const outcomes = [await inbox.receive(message), await inbox.receive(message)];
+  await inbox.receive({ ...message, messageId: "2", topic: "order.lost" });
+  const handlers = { "order.placed": () => {}, "order.lost": () => permanentFailure("gone") };
+  const { acked, failed } = await createDispatcher({ handlers, logger: false }).run(inbox, timeBudget(5000));
+  await db.close();
+  console.log(JSON.stringify({ outcomes, acked, failed }));
+}
+main();`;
+const expected = JSON.stringify({ outcomes: ["enqueued", "duplicate"], acked: 1, failed: 1 });
+
+describe("the packed package, in projects of every kind", () => {
+  let packed: PackedPackage;
+  let folder: string;
+  let subpaths: readonly string[];
+
+  beforeAll(async () => {
+    packed = await packedPackage();
+    folder = await mkdtemp(join(tmpdir(), "oncebox-formats-"));
+    const links = {
+      oncebox: packed.folder,
+      ...Object.fromEntries(
+        ["zod", "@photostructure/sqlite", "@types/node", "undici-types"].map((name) => [
+          name,
+          join(root, "node_modules", name),
+        ]),
+      ),
+    };
+    for (const [name, target] of Object.entries(links)) {
+      await mkdir(dirname(join(folder, "node_modules", name)), { recursive: true });
+      await symlink(target, join(folder, "node_modules", name), "junction");
+    }
+    // The package's own folder is found by its real path, and so are the packages beside it.
+    for (const name of ["@photostructure/sqlite"]) {
+      await mkdir(dirname(join(packed.folder, "node_modules", name)), { recursive: true });
+      await symlink(join(root, "node_modules", name), join(packed.folder, "node_modules", name), "junction");
+    }
+    const manifest = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
+    subpaths = Object.keys(manifest.exports).filter((one) => one !== "./package.json");
+  }, 180_000);
+  afterAll(async () => {
+    await rm(folder, { recursive: true, force: true });
+    await packed?.remove();
+  });
+
+  const output = async (file: string) => (await run(process.execPath, [file], { cwd: folder })).stdout.trim();
+
+  it("is loaded by require", async () => {
+    await writeFile(
+      join(folder, "app.cjs"),
+      program((name) => `require("${name}")`),
+    );
+    expect(await output("app.cjs")).toBe(expected);
+  });
+
+  it("is loaded by import", async () => {
+    await writeFile(
+      join(folder, "app.mjs"),
+      program((name) => `await import("${name}")`),
+    );
+    expect(await output("app.mjs")).toBe(expected);
+  });
+
+  it("is bundled as CommonJS by esbuild", async () => {
+    await build({
+      stdin: { contents: program((name) => `require("${name}")`), resolveDir: folder },
+      outfile: join(folder, "bundle.cjs"),
+      bundle: true,
+      platform: "node",
+      format: "cjs",
+      packages: "bundle",
+      external: ["@photostructure/sqlite", "pg", "mssql", "tedious"],
+      logLevel: "error",
+    });
+    expect(await output("bundle.cjs")).toBe(expected);
+  });
+
+  it("its types need none of the optional packages, in modules and in CommonJS, with every library checked", async () => {
+    const names = subpaths.map((one) => `oncebox${one.slice(1)}`);
+    const imports = names.map((name, i) => `import * as m${i} from "${name}";\nvoid m${i};`);
+    const requires = names.map((name, i) => `import m${i} = require("${name}");\nvoid m${i};`);
+    await writeFile(join(folder, "all.mts"), imports.join("\n"));
+    await writeFile(join(folder, "all.cts"), requires.join("\n"));
+    const compilerOptions = {
+      strict: true,
+      noEmit: true,
+      skipLibCheck: false,
+      module: "node16",
+      target: "es2022",
+      types: ["node"],
+    };
+    await writeFile(
+      join(folder, "tsconfig.json"),
+      JSON.stringify({ compilerOptions, files: ["all.mts", "all.cts"] }),
+    );
+    const tsc = join(require.resolve("typescript/package.json"), "../bin/tsc");
+    const { stdout } = await run(process.execPath, [tsc, "-p", folder]).catch((error) => error);
+    expect(stdout).toBe("");
+  });
+
+  it("names every optional package as a peer with a range that takes older ones", async () => {
+    const manifest = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
+    const { peerDependencies, peerDependenciesMeta } = manifest;
+    expect(Object.keys(peerDependenciesMeta)).toEqual(Object.keys(peerDependencies));
+    for (const range of Object.values(peerDependencies)) expect(range).toMatch(/^>=\d/);
+    expect(peerDependencies).toMatchObject({ mssql: ">=11", esbuild: ">=0.20", vitest: ">=2" });
+  });
+
+  it("has types for compilers that do not read exports", async () => {
+    const manifest = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
+    for (const name of subpaths.filter((one) => one !== "."))
+      expect(manifest.typesVersions["*"][name.slice(2)]).toEqual([manifest.exports[name].require.types]);
+  });
+
+  it("has no source maps, whose sources would be missing, and no script that an installation runs", async () => {
+    const { stdout } = await run("tar", ["-tzf", packed.tarball]);
+    expect(stdout.split("\n").filter((name) => name.endsWith(".map"))).toEqual([]);
+    const { scripts } = JSON.parse(await readFile(join(packed.folder, "package.json"), "utf8"));
+    for (const name of ["preinstall", "install", "postinstall", "prepare"])
+      expect(scripts).not.toHaveProperty(name);
+  });
+});
