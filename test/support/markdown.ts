@@ -16,7 +16,7 @@ export function codeBlocks(document: string, language: string, behind = ""): rea
 }
 
 interface Manifest {
-  readonly exports: Readonly<Record<string, { readonly default: string }>>;
+  readonly exports: Readonly<Record<string, { readonly import: { readonly default: string } }>>;
 }
 
 /** The program with imports of the sources instead of the package. */
@@ -25,6 +25,8 @@ export function fromSources(program: string): string {
   return program.replace(/(?<=from )"(oncebox[^"]*)"/g, (_, name: string) => {
     const entry = exports[name.replace("oncebox", ".")];
     if (entry === undefined) throw new Error(`The package does not export "${name}".`);
-    return JSON.stringify(join(root, entry.default.replace("./dist/", "src/").replace(/\.js$/, ".ts")));
+    return JSON.stringify(
+      join(root, entry.import.default.replace("./dist/", "src/").replace(/\.js$/, ".ts")),
+    );
   });
 }
