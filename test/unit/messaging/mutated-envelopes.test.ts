@@ -53,6 +53,7 @@ async function inventory() {
   onTestFinished(() => db.close());
   const { sources } = vectors.receiver;
   const service = createService({
+    logger: false,
     serviceId: opening.serviceId,
     db,
     messages: defineMessages({ OrderApproved: signal(z.unknown()) }),
