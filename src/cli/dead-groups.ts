@@ -1,8 +1,8 @@
+import { keyText } from "../admin/page/key-text.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { DeadGroup } from "../queue/dead-letters.js";
 import { type CommandInput, count, exitCodes } from "./command.js";
 import { deadFilterOf, noErrorGroup, queuesOf } from "./message-filter.js";
-import { formatKey } from "./message-key.js";
 import { type QueueStores, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
@@ -37,7 +37,7 @@ const shown = (queue: QueueKind, group: DeadGroup<AnyKey>): object => ({
   queue,
   ...group,
   errorGroup: nameOf(group),
-  example: formatKey(group.example),
+  example: keyText(group.example),
 });
 
 const row = (group: DeadGroup<AnyKey>): readonly string[] => [
@@ -45,6 +45,6 @@ const row = (group: DeadGroup<AnyKey>): readonly string[] => [
   String(group.count),
   group.firstAt.toISOString(),
   group.lastAt.toISOString(),
-  formatKey(group.example),
+  keyText(group.example),
   group.error ?? "",
 ];

@@ -1,3 +1,4 @@
+import { keyText } from "../admin/page/key-text.js";
 import { type AnyMessage, type QueueKind, queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
 import {
@@ -8,7 +9,6 @@ import {
   queuesOf,
   statesIn,
 } from "./message-filter.js";
-import { formatKey } from "./message-key.js";
 import { shownMessage } from "./message-output.js";
 import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -72,7 +72,7 @@ function table(queue: QueueKind, messages: readonly AnyMessage[], width: number 
 }
 
 const row = (message: AnyMessage): readonly string[] => [
-  formatKey(message),
+  keyText(message),
   message.state,
   message.topic,
   String(message.attempt),

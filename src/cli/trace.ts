@@ -1,6 +1,6 @@
+import { keyText } from "../admin/page/key-text.js";
 import { messageWay, type WayStep } from "../queue/message-way.js";
 import { type Command, exitCodes, UsageError } from "./command.js";
-import { formatKey } from "./message-key.js";
 import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
@@ -26,7 +26,7 @@ export const traceCommand: Command = {
     return withStores(input, async (stores) => {
       const way = await messageWay(stores, id, { signal: terminal.signal });
       if (values.json)
-        for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: formatKey(key) }));
+        for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: keyText(key) }));
       else if (way.length > 0)
         for (const line of tableLines(head, way.map(row), terminal.columns)) terminal.out(line);
       if (way.length > 0) return exitCodes.ok;
@@ -42,7 +42,7 @@ const at = (time: Date | null): string => time?.toISOString() ?? "";
 
 const row = (step: WayStep): readonly string[] => [
   step.queue,
-  formatKey(step.key),
+  keyText(step.key),
   step.topic,
   step.state,
   at(step.enqueuedAt),

@@ -166,9 +166,6 @@ export interface TenantPage {
 export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>): Key =>
   id === undefined ? { source: source!, messageId: messageId! } : { id };
 
-/** For people: `stripe/evt_1`, or the id. */
-export const keyText = (key: Key): string => ("id" in key ? key.id : `${key.source}/${key.messageId}`);
-
 export const deadState: Readonly<Record<Queue, string>> = { inbox: "Dead", outbox: "Failed" };
 export const states: Readonly<Record<Queue, readonly string[]>> = {
   inbox: ["Seen", "Processing", "Done", "Dead"],

@@ -2,6 +2,7 @@ import { announce, announceFailure } from "../announce.js";
 import { api } from "../api.js";
 import { type Child, element, replaceContent } from "../dom.js";
 import { number } from "../format.js";
+import { keyText } from "../key-text.js";
 import { button } from "../parts/button.js";
 import { changeDialog } from "../parts/change-dialogs.js";
 import { editForm } from "../parts/edit-form.js";
@@ -21,7 +22,6 @@ import {
   deadState,
   type Key,
   keyOf,
-  keyText,
   type ListedMessage,
   type WholeMessage,
 } from "../wire.js";
