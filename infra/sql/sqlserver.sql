@@ -861,7 +861,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
   from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
   inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id
@@ -918,7 +918,7 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
   where s.seq > @after_seq
@@ -928,8 +928,8 @@ begin
     and (@source is null or m.source = @source)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-    and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -1092,13 +1092,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   group by coalesce(s.error_group, '')
   order by count_big(*) desc, coalesce(s.error_group, '')
@@ -1139,13 +1139,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   option (recompile);
 end
@@ -1178,13 +1178,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   order by s.seq
   option (recompile);
@@ -3439,7 +3439,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
   from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
   where m.id = @id
@@ -3495,7 +3495,7 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
   where s.seq > @after_seq
@@ -3505,8 +3505,8 @@ begin
     and (@source is null or 1 = 0)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-    and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -3669,13 +3669,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   group by coalesce(s.error_group, '')
   order by count_big(*) desc, coalesce(s.error_group, '')
@@ -3716,13 +3716,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   option (recompile);
 end
@@ -3755,13 +3755,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   order by s.seq
   option (recompile);

@@ -84,6 +84,7 @@ export interface MessageFilter extends CallOptions {
   readonly error?: string | undefined;
   /** The `errorGroup` of a group that `deadGroups` returned. */
   readonly errorGroup?: string | undefined;
+  /** Ages count from the death of a dead message, and from the arrival of any other. */
   readonly olderThanMs?: number | undefined;
   readonly newerThanMs?: number | undefined;
 }

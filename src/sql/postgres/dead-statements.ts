@@ -2,7 +2,7 @@ import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
-import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
+import { keyColumns, type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
 import { controlStatements } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
@@ -20,13 +20,13 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
     and s.died_at <= ${at}
     and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
     and (:error::text is null or position(:error in s.last_error) > 0)
-    and (coalesce(:topic::text, :source::text, :older_than_ms::text, :newer_than_ms::text) is null or exists (
+    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
+    and (coalesce(:topic::text, :source::text) is null or exists (
       select from ${n.message} m
       where m.seq = s.seq
         and (:topic::text is null or m.topic = :topic)
         and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-        and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${at} - ${ms(":older_than_ms::float8")})
-        and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${at} - ${ms(":newer_than_ms::float8")})
       offset 0
     ))`;
 

@@ -46,7 +46,8 @@ const row = (
 ) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
   ${epoch("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
-  coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")}, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
+  coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")},
+  ${epoch("s.died_at", "died_at")}, s.error_group, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
 /**
@@ -90,10 +91,14 @@ const byKey = (n: QueueNames) =>
 const ofSource = (n: QueueNames) =>
   n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
+/** The time from which a message's age counts. */
+const ageFrom = (n: QueueNames) =>
+  `case when s.status = ${status.dead} then s.died_at else m.${bornAt(n)} end`;
+
 const wantedMessage = (n: QueueNames) => `(:topic::text is null or m.topic = :topic)
     and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-    and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
-    and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
+    and (:older_than_ms::float8 is null or ${ageFrom(n)} <= ${now} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or ${ageFrom(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
 
 const wantedState = (
   lastError: string,

@@ -1,7 +1,7 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { literal } from "../literal.js";
-import { bornAt, type QueueNames, queueId } from "../names.js";
+import { type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
 import { controlStatements } from "./controls.js";
 import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
@@ -17,13 +17,13 @@ const dead = (n: QueueNames) => `s.died_at is not null
     and s.died_at <= ${at}
     and (:error_group is null or coalesce(s.error_group, '') = :error_group)
     and (:error is null or instr(s.last_error, :error) > 0)
-    and (coalesce(:topic, :source, :older_than_ms, :newer_than_ms) is null or exists (
+    and (:older_than_ms is null or s.died_at <= ${at} - :older_than_ms)
+    and (:newer_than_ms is null or s.died_at >= ${at} - :newer_than_ms)
+    and (coalesce(:topic, :source) is null or exists (
       select 1 from ${n.message} m
       where m.seq = s.seq
         and (:topic is null or m.topic = :topic)
         and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-        and (:older_than_ms is null or m.${bornAt(n)} <= ${at} - :older_than_ms)
-        and (:newer_than_ms is null or m.${bornAt(n)} >= ${at} - :newer_than_ms)
     ))`;
 
 const fromDead = (n: QueueNames) => `from ${n.state} s indexed by ${n.bare("Dead")}`;

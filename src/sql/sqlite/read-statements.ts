@@ -15,18 +15,21 @@ const row = (
   seq = "m.seq",
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
-  s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
+  s.died_at, s.error_group, s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
   ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
   n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id";
 
+/** The time from which a message's age counts: no other than a dead one has `died_at`. */
+const ageFrom = (n: QueueNames) => `coalesce(s.died_at, m.${bornAt(n)})`;
+
 /** The conditions of a list on the message. */
 const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
   and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
-  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)`;
+  and (:older_than_ms is null or ${ageFrom(n)} <= ${now} - :older_than_ms)
+  and (:newer_than_ms is null or ${ageFrom(n)} >= ${now} - :newer_than_ms)`;
 
 /** Messages with a state. */
 const listStates = (n: QueueNames, index: string, condition: string) => `select ${row(n, "s.seq")}

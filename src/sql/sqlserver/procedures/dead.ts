@@ -1,5 +1,5 @@
 import { status } from "../../dialect.js";
-import { bornAt, keyColumns, type QueueNames, queueId } from "../../names.js";
+import { keyColumns, type QueueNames, queueId } from "../../names.js";
 import { insertArchived } from "../archive.js";
 import { deleteAttempts, deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
@@ -27,13 +27,13 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
   and s.died_at <= ${at}
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
-  and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+  and (@older_than_ms is null or s.died_at <= ${addMs(at, "-@older_than_ms")})
+  and (@newer_than_ms is null or s.died_at >= ${addMs(at, "-@newer_than_ms")})
+  and ((@topic is null and @source is null) or exists (
     select 1 from ${n.message} m with (forceseek)
     where m.seq = s.seq
       and (@topic is null or m.topic = @topic)
       and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
-      and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs(at, "-@older_than_ms")})
-      and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs(at, "-@newer_than_ms")})
   ))`;
 
 const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;

@@ -7,7 +7,10 @@ import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { mayBringHeads } from "../partitions.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
 import { readFreely, readPast, seekEach } from "./procedure.js";
-import { row } from "./rows.js";
+import { columns, row } from "./rows.js";
+
+/** The row of a message in any state. */
+const anyRow = (n: QueueNames) => `${row(n)}, ${columns("s", ["died_at", "error_group"])}`;
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
@@ -21,7 +24,7 @@ inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id
 ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
-select ${row(n)}
+select ${anyRow(n)}
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${n.state} s with (forceseek) on s.seq = m.seq
 where ${isKeyOf(n)}
@@ -35,9 +38,13 @@ where ${isKeyOf(n)}
 order by a.number
 ${seekEach};`;
 
+/** The time from which a message's age counts. */
+const ageFrom = (n: QueueNames) =>
+  `case when s.status = ${status.dead} then s.died_at else m.${bornAt(n)} end`;
+
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `${readFreely}
-select top (@limit) ${row(n)}
+select top (@limit) ${anyRow(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
@@ -47,8 +54,8 @@ where s.seq > @after_seq
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs("@now", "-@older_than_ms")})
-  and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs("@now", "-@newer_than_ms")})
+  and (@older_than_ms is null or ${ageFrom(n)} <= ${addMs("@now", "-@older_than_ms")})
+  and (@newer_than_ms is null or ${ageFrom(n)} >= ${addMs("@now", "-@newer_than_ms")})
 order by s.seq
 option (recompile);`;
 
