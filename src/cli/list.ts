@@ -1,10 +1,11 @@
 import { keyText } from "../admin/page/key-text.js";
-import { type AnyMessage, type QueueKind, queueOf } from "../queue/any-queue.js";
+import { type AnyMessage, deadState, queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
 import {
   deadFilterOf,
   filterHelp,
   filterOptions,
+  groupName,
   type QueueState,
   queuesOf,
   statesIn,
@@ -61,21 +62,41 @@ async function printPage(
   const filter = { ...deadFilterOf(values), state, ...page, signal: terminal.signal };
   const { messages, cursor } = await queueOf(stores, queue).list(filter);
   if (values.json) for (const one of messages) terminal.out(JSON.stringify(shownMessage(queue, one, false)));
-  else for (const line of table(queue, messages, terminal.columns)) terminal.out(line);
+  else if (messages.length === 0) terminal.out(`${queue}: no messages`);
+  else {
+    const { head, row } = state === deadState[queue] ? deadTable : stateTable;
+    const names = [queue.toUpperCase(), ...head];
+    for (const line of tableLines(names, messages.map(row), terminal.columns)) terminal.out(line);
+  }
   if (cursor !== null) terminal.err(`There may be more: add --queue ${queue} --after ${cursor}`);
 }
 
-function table(queue: QueueKind, messages: readonly AnyMessage[], width: number | undefined) {
-  if (messages.length === 0) return [`${queue}: no messages`];
-  const head = [queue.toUpperCase(), "STATE", "TOPIC", "ATTEMPT", "SINCE", "ERROR"];
-  return tableLines(head, messages.map(row), width);
+/** The columns after the key. The last one is cut where the terminal is narrow. */
+interface MessageTable {
+  readonly head: readonly string[];
+  readonly row: (message: AnyMessage) => readonly string[];
 }
 
-const row = (message: AnyMessage): readonly string[] => [
-  keyText(message),
-  message.state,
-  message.topic,
-  String(message.attempt),
-  ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt).toISOString(),
-  message.lastError ?? "",
-];
+const stateTable: MessageTable = {
+  head: ["STATE", "TOPIC", "ATTEMPT", "SINCE", "ERROR"],
+  row: (message) => [
+    keyText(message),
+    message.state,
+    message.topic,
+    String(message.attempt),
+    ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt).toISOString(),
+    message.lastError ?? "",
+  ],
+};
+
+const deadTable: MessageTable = {
+  head: ["TOPIC", "ATTEMPT", "DIED", "GROUP", "ERROR"],
+  row: (message) => [
+    keyText(message),
+    message.topic,
+    String(message.attempt),
+    message.diedAt?.toISOString() ?? "",
+    groupName(message.errorGroup),
+    message.lastError ?? "",
+  ],
+};

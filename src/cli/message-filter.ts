@@ -75,7 +75,10 @@ export const groupOptions = { group: { type: "string" } } as const;
 export const groupHelp = { group: "dead messages of this error group, as `dead groups` prints it" };
 
 /** How the group of the messages that died without an error is written. */
-export const noErrorGroup = "none";
+const noErrorGroup = "none";
+
+/** An error group as `--group` takes it. */
+export const groupName = (errorGroup: string | null): string => errorGroup || noErrorGroup;
 
 export function deadFilterOf(values: Values): DeadFilter {
   const group = givenText(values, "group");

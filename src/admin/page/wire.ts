@@ -43,6 +43,9 @@ export interface ListedMessage {
   readonly partitionKey: string | null;
   readonly lastError: string | null;
   readonly lastAttemptAt: string | null;
+  /** Of a dead message. */
+  readonly diedAt: string | null;
+  readonly errorGroup: string | null;
   readonly nextAttemptAt: string;
   readonly dueAt: string | null;
   readonly expiresAt: string | null;

@@ -74,7 +74,12 @@ export function describeAdmin(harness: ContractHarness): void {
       ]);
       const next = await get(`inbox/messages?state=Dead&limit=1&after=${json.cursor}`);
       expect(next.json.messages).toMatchObject([{ messageId: "m1" }]);
-      expect((await get("inbox/failed")).json.messages).toHaveLength(2);
+      const failed = (await get("inbox/failed")).json.messages;
+      expect(failed).toHaveLength(2);
+      expect(failed[0]).toMatchObject({
+        diedAt: expect.any(String),
+        errorGroup: expect.stringMatching(/^[0-9a-f]{16}$/),
+      });
       expect((await get("inbox/messages")).json.messages).toHaveLength(3);
       const one = await get("inbox/message?source=stripe&messageId=m0");
       expect(one.json).toMatchObject({

@@ -179,7 +179,18 @@ describe("commands on messages", () => {
       return out === "" ? [] : jsonLines(out).map(({ key }) => key);
     };
     expect(await listed()).toEqual(["stripe/evt%2F1", "erp/2", failed]);
-    expect((await dead("show", "erp/2")).out).toMatch(/^state +Dead$/m);
+    const { out: table } = await dead("list", "--queue", "inbox");
+    expect(table).toMatch(
+      /^INBOX +TOPIC +ATTEMPT +DIED +GROUP +ERROR\nstripe\/evt%2F1 +paid +1 +\d{4}-\S+Z +[0-9a-f]{16} +no such order$/m,
+    );
+    const group = /erp\/2 .* ([0-9a-f]{16}) /.exec(table)![1]!;
+    expect((await dead("list", "--group", group, "--json")).out).toMatch(
+      /"diedAt":"\d{4}-.*"errorGroup":"[0-9a-f]{16}"/,
+    );
+    const { out: shown } = await dead("show", "erp/2");
+    expect(shown).toMatch(/^state +Dead$/m);
+    expect(shown).toMatch(/^diedAt +\d{4}-\S+Z$/m);
+    expect(shown).toMatch(new RegExp(`^errorGroup +${group}$`, "m"));
     expect(await dead("replay", "erp/2", "--by", "alice")).toMatchObject({
       code: exitCodes.ok,
       out: "Replayed erp/2.",
@@ -324,6 +335,9 @@ describe("commands on messages", () => {
     expect(groups.map(({ count }) => count)).toEqual([2, 1, 1]);
     expect(groups[0]).toMatchObject({ queue: "inbox", example: expect.stringMatching(/^s\/[01]$/) });
     expect((await dead("replay", "--group", groups[0].errorGroup)).out).toBe("Replayed 2.");
+    expect(jsonLines((await dead("list", "--group", "none", "--json")).out)).toMatchObject([
+      { errorGroup: "none" },
+    ]);
     expect((await dead("discard", "--group", "none")).out).toBe("Discarded 1.");
     expect(jsonLines((await dead("list", "--json")).out)).toMatchObject([{ key: "s/3", lastError: "503" }]);
   });

@@ -98,7 +98,7 @@ export function deadList(context: ViewContext, { messages, cursor }: MessagePage
           cell: ({ lastError }) => lastError ?? "no error",
         },
         { name: "Attempts", class: "number", cell: ({ attempt }) => number(attempt) },
-        { name: "Died", cell: ({ lastAttemptAt }) => when(lastAttemptAt) },
+        { name: "Died", cell: ({ diedAt }) => when(diedAt) },
       ],
       messages,
       "",

@@ -125,6 +125,16 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
     ["Leased until", time(shown.lockedUntil)],
     ["Leased by", shown.owner],
     ["Last attempt", time(shown.lastAttemptAt)],
+    ["Died", time(shown.diedAt)],
+    [
+      "Same error",
+      shown.errorGroup !== null &&
+        element(
+          "a",
+          { href: linkTo("dead", queue, { errorGroup: shown.errorGroup }) },
+          "dead letters like it",
+        ),
+    ],
     ["Done", time(shown.processedAt)],
     ["Done by", shown.processedBy],
   ];
