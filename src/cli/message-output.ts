@@ -1,17 +1,17 @@
+import type { PhasedMessage } from "../admin/list-phased.js";
 import { messageView } from "../admin/message-view.js";
 import { keyText } from "../admin/page/key-text.js";
-import type { AnyMessage, QueueKind } from "../queue/any-queue.js";
+import type { QueueKind } from "../queue/any-queue.js";
 import type { FailedAttempt } from "../queue/dead-letters.js";
 import { groupName } from "./message-filter.js";
 import { printable, tableLines } from "./table.js";
 
 /** A message for the output. It has payload and header values only on request: they may be personal data. */
-export const shownMessage = (queue: QueueKind, message: AnyMessage, withPayload: boolean) => ({
-  queue,
-  key: keyText(message),
-  ...messageView(message, withPayload),
-  errorGroup: message.errorGroup === null ? null : groupName(message.errorGroup),
-});
+export const shownMessage = (queue: QueueKind, phased: PhasedMessage, withPayload: boolean) => {
+  const { message } = phased;
+  const errorGroup = message.errorGroup === null ? null : groupName(message.errorGroup);
+  return { queue, key: keyText(message), ...messageView(phased, withPayload), errorGroup };
+};
 
 /** One line per field that has a value, then the headers, the failed attempts, and the payload last. */
 export function messageLines(

@@ -53,9 +53,7 @@ export const resumeCommand: Command = {
         wasPaused ||= resumed.wasPaused;
         if (values.json) terminal.out(JSON.stringify({ queue, ...resumed }));
         else if (resumed.wasPaused || resumed.returned > 0)
-          terminal.out(
-            `${queue.padEnd(7)} resumed ${printable(what)}; ${resumed.returned} parked messages are claimable again`,
-          );
+          terminal.out(`${queue.padEnd(7)} resumed ${printable(what)}`);
       }
       if (wasPaused) return exitCodes.ok;
       terminal.err(`There was no pause of ${printable(what)} in ${inQueues(queues)}.`);

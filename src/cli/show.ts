@@ -1,3 +1,4 @@
+import { withPhases } from "../admin/list-phased.js";
 import { keyText } from "../admin/page/key-text.js";
 import { queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, exitCodes } from "./command.js";
@@ -39,7 +40,8 @@ export async function showMessage(input: CommandInput, argument: string | undefi
       return exitCodes.failed;
     }
     const failedAttempts = await queueOf(stores, key.queue).attempts(message);
-    const shown = shownMessage(key.queue, message, values.payload === true);
+    const [phased] = await withPhases(queueOf(stores, key.queue), [message]);
+    const shown = shownMessage(key.queue, phased!, values.payload === true);
     if (values.json) terminal.out(JSON.stringify({ ...shown, failedAttempts }));
     else for (const line of messageLines(shown, failedAttempts, terminal.columns)) terminal.out(line);
     return exitCodes.ok;

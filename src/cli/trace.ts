@@ -1,5 +1,5 @@
 import { keyText } from "../admin/page/key-text.js";
-import { messageWay, type WayStep } from "../queue/message-way.js";
+import { type PhasedStep, phasedWay } from "../admin/phased-way.js";
 import { type Command, exitCodes, UsageError } from "./command.js";
 import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -24,7 +24,7 @@ export const traceCommand: Command = {
         "ID is missing: a correlation id, the message id of an inbox message, or the id of an outbox message.",
       );
     return withStores(input, async (stores) => {
-      const way = await messageWay(stores, id, { signal: terminal.signal });
+      const way = await phasedWay(stores, id, { signal: terminal.signal });
       if (values.json)
         for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: keyText(key) }));
       else if (way.length > 0)
@@ -40,11 +40,11 @@ const head = ["QUEUE", "MESSAGE", "TOPIC", "STATE", "ENQUEUED", "FIRST ATTEMPT",
 
 const at = (time: Date | null): string => time?.toISOString() ?? "";
 
-const row = (step: WayStep): readonly string[] => [
+const row = (step: PhasedStep): readonly string[] => [
   step.queue,
   keyText(step.key),
   step.topic,
-  step.state,
+  step.phase,
   at(step.enqueuedAt),
   at(step.firstAttemptAt),
   at(step.doneAt),

@@ -38,6 +38,7 @@ export interface ListedMessage {
   readonly id?: string;
   readonly topic: string;
   readonly state: string;
+  readonly phase: Phase;
   readonly attempt: number;
   readonly correlationId: string | null;
   readonly partitionKey: string | null;
@@ -138,7 +139,7 @@ export interface WayStep {
   readonly queue: Queue;
   readonly key: Key;
   readonly topic: string;
-  readonly state: string;
+  readonly phase: Phase;
   readonly messageId: string;
   readonly attempt: number;
   readonly lastError: string | null;
@@ -169,8 +170,6 @@ export interface TenantPage {
 export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>): Key =>
   id === undefined ? { source: source!, messageId: messageId! } : { id };
 
-export const deadState: Readonly<Record<Queue, string>> = { inbox: "Dead", outbox: "Failed" };
-export const states: Readonly<Record<Queue, readonly string[]>> = {
-  inbox: ["Seen", "Processing", "Done", "Dead"],
-  outbox: ["Ready", "InProgress", "Done", "Failed"],
-};
+/** Where a message is. */
+export type Phase = "waiting" | "retrying" | "running" | "paused" | "done" | "dead" | "seen";
+export const phases: readonly Phase[] = ["waiting", "retrying", "running", "paused", "done", "dead"];

@@ -16,6 +16,7 @@ describe("what the diagnostics API refuses", () => {
     ["inbox/messages?state=Nonsense", "InvalidField", "state"],
     ["inbox/messages?state=Ready", "InvalidField", "state"],
     ["outbox/messages?state=Seen", "InvalidField", "state"],
+    ["outbox/messages?state=Processing", "InvalidField", "state"],
     ["inbox/messages?state=", "InvalidField", "state"],
     ["inbox/messages?topic=", "InvalidField", "topic"],
     [`inbox/messages?topic=${long}`, "InvalidField", "topic"],

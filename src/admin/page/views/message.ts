@@ -19,7 +19,6 @@ import {
   actionNames,
   type BulkAction,
   bulkActions,
-  deadState,
   type Key,
   keyOf,
   type ListedMessage,
@@ -62,11 +61,10 @@ export const message: View = {
   },
 };
 
-const isOver = ({ state }: ListedMessage) => ["Done", "Dead", "Failed"].includes(state);
+const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead";
 
 function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement {
-  const { queue } = context.route;
-  const isDead = shown.state === deadState[queue];
+  const isDead = shown.phase === "dead";
   return element(
     "section",
     { class: "card", "aria-labelledby": "summary-title" },
@@ -74,7 +72,7 @@ function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement
       "div",
       { class: "heading" },
       element("h2", { id: "summary-title", class: "key" }, keyText(keyOf(shown))),
-      stateBadge(shown.state),
+      stateBadge(shown.phase),
     ),
     shown.lastError !== null && element("p", { class: "error-text notice" }, shown.lastError),
     isDead &&
@@ -176,7 +174,7 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
       headersTable(message),
       element("h3", {}, "Payload"),
       element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
-      message.state === deadState[queue] && editForm(queue, key, message),
+      message.phase === "dead" && editForm(queue, key, message),
     );
     shown.focus();
   };

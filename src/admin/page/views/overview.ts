@@ -9,7 +9,7 @@ import { stateBadge } from "../parts/state-badge.js";
 import { repeat } from "../repeat.js";
 import { linkTo, type Queue, queueName, queues } from "../routes.js";
 import type { View } from "../view.js";
-import { type Activity, type Control, deadState, type Stats } from "../wire.js";
+import type { Activity, Control, Stats } from "../wire.js";
 
 const minute = 60_000;
 const ranges = [15 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute];
@@ -101,7 +101,7 @@ function fill(
 
 function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): HTMLElement {
   const running = counts.Processing ?? counts.InProgress ?? 0;
-  const dead = counts[deadState[queue]] ?? 0;
+  const dead = counts.Dead ?? counts.Failed ?? 0;
   const figure = (name: string, value: string, link?: string, kind?: string) =>
     element(
       "div",
@@ -121,7 +121,7 @@ function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): 
     figure("In progress", number(running)),
     figure("Dead", number(dead), linkTo("dead", queue), dead > 0 ? "bad" : undefined),
     parked > 0 && figure("Held back", number(parked), linkTo("pauses")),
-    figure("Done", number(counts.Done ?? 0), linkTo("messages", queue, { state: "Done" })),
+    figure("Done", number(counts.Done ?? 0), linkTo("messages", queue, { state: "done" })),
   );
 }
 

@@ -1,0 +1,30 @@
+import { queueOf } from "../queue/any-queue.js";
+import { messageWay, type WayStep } from "../queue/message-way.js";
+import type { CallOptions } from "../queue/work-store.js";
+import { withPhases } from "./list-phased.js";
+import { isUnfinished, type Phase, phaseOf } from "./phase.js";
+import type { AdminStores } from "./queue-stores.js";
+
+export type PhasedStep = WayStep & { readonly phase: Phase };
+
+/** The way of one event with the phase of each message. Those that are not finished are read for it: few are. */
+export async function phasedWay(
+  stores: AdminStores,
+  id: string,
+  call: CallOptions = {},
+): Promise<readonly PhasedStep[]> {
+  const steps: PhasedStep[] = [];
+  for (const step of await messageWay(stores, id, call))
+    steps.push({ ...step, phase: await phase(stores, step, call) });
+  return steps;
+}
+
+async function phase(stores: AdminStores, step: WayStep, call: CallOptions): Promise<Phase> {
+  const withoutLease = () => phaseOf({ ...step, lockedUntil: null }, []);
+  if (!isUnfinished(step)) return withoutLease();
+  const store = queueOf(stores, step.queue);
+  const message = await store.get(step.key, call);
+  if (message === null) return withoutLease(); // it has gone meanwhile
+  const [phased] = await withPhases(store, [message], call);
+  return phased!.phase;
+}
