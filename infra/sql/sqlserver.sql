@@ -949,12 +949,31 @@ begin
 
   declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+  -- Without pauses of topics and sources no message is looked at.
+  if exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue')
+  begin
+    select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+      h.held as held, count_big(*) as [count],
+      sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+      datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+      sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+    from [infra].[InboxState] s
+    cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+        select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+        where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      ) then 1 else 0 end as bit) as held) h
+    group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+    return;
+  end;
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+    h.held as held, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
     sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[InboxState] s
-  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+  cross apply (select cast(0 as bit) as held) h
+  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 end
 go
 
@@ -3526,12 +3545,31 @@ begin
 
   declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+  -- Without pauses of topics and sources no message is looked at.
+  if exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue')
+  begin
+    select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+      h.held as held, count_big(*) as [count],
+      sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+      datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+      sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+    from [infra].[OutboxState] s
+    cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+        select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+        where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      ) then 1 else 0 end as bit) as held) h
+    group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+    return;
+  end;
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+    h.held as held, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
     sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[OutboxState] s
-  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+  cross apply (select cast(0 as bit) as held) h
+  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 end
 go
 

@@ -1,6 +1,7 @@
 import type { AnyMessage, AnyQueue, QueueKind } from "../queue/any-queue.js";
+import type { Phase } from "../queue/phase.js";
 import type { CallOptions, ListFilter } from "../queue/work-store.js";
-import { isUnfinished, type Phase, phaseOf, stateOfPhase } from "./phase.js";
+import { isUnfinished, phaseOf, stateOfPhase } from "./phase.js";
 
 export interface PhasedMessage {
   readonly message: AnyMessage;

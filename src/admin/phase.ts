@@ -1,9 +1,6 @@
 import { type AnyMessage, deadState, type QueueKind, statesOf } from "../queue/any-queue.js";
 import type { Control } from "../queue/controls.js";
-
-/** Where a message is, in the words of operators: the same for both queues, and true while a pause holds. */
-export const phases = ["waiting", "retrying", "running", "paused", "done", "dead", "seen"] as const;
-export type Phase = (typeof phases)[number];
+import { type Phase, phases } from "../queue/phase.js";
 
 type StoredMessage = Pick<AnyMessage, "topic" | "attempt" | "lockedUntil"> & {
   readonly state: string;
@@ -12,7 +9,7 @@ type StoredMessage = Pick<AnyMessage, "topic" | "attempt" | "lockedUntil"> & {
 
 const ended: Readonly<Record<string, Phase>> = { Done: "done", Dead: "dead", Failed: "dead", Seen: "seen" };
 
-/** A message that a pause holds is paused from the pause on, whether or not a claim has come by it. */
+/** By the same rules as `phases` of a queue's `stats`. */
 export function phaseOf(message: StoredMessage, controls: readonly Control[]): Phase {
   const end = ended[message.state];
   if (end !== undefined) return end;

@@ -1,8 +1,9 @@
 import { queueOf } from "../queue/any-queue.js";
 import { messageWay, type WayStep } from "../queue/message-way.js";
+import type { Phase } from "../queue/phase.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { withPhases } from "./list-phased.js";
-import { isUnfinished, type Phase, phaseOf } from "./phase.js";
+import { isUnfinished, phaseOf } from "./phase.js";
 import type { AdminStores } from "./queue-stores.js";
 
 export type PhasedStep = WayStep & { readonly phase: Phase };

@@ -2,6 +2,7 @@ import { defined } from "../base/defined.js";
 import { severalAtOnce } from "../base/several-at-once.js";
 import type { Control } from "../queue/controls.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
+import { type Phase, phases } from "../queue/phase.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { App } from "./create-app.js";
 
@@ -68,6 +69,9 @@ function sumOf<State extends string>(
   const ages = all.flatMap(({ oldestDueAgeMs }) => oldestDueAgeMs ?? []);
   return {
     counts: Object.fromEntries(states.map((state) => [state, sum(state)])) as Record<State, number>,
+    phases: Object.fromEntries(
+      phases.map((phase) => [phase, all.reduce((total, one) => total + one.phases[phase], 0)]),
+    ) as Record<Phase, number>,
     due: all.reduce((total, { due }) => total + due, 0),
     oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
     parked: all.reduce((total, { parked }) => total + parked, 0),

@@ -1,7 +1,8 @@
-import { type Phase, phaseOrState, phases } from "../admin/phase.js";
+import { phaseOrState } from "../admin/phase.js";
 import { defined } from "../base/defined.js";
 import { type QueueKind, queueKinds } from "../queue/any-queue.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
+import { type Phase, phases } from "../queue/phase.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { duration, oneOf, text, UsageError, type Values } from "./command.js";
 

@@ -3,6 +3,7 @@ import type { DeadLetters } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
 import type { OperatorReads } from "./operator-reads.js";
 import type { OwnerToken } from "./owner-token.js";
+import type { Phase } from "./phase.js";
 
 export interface CallOptions {
   /** An abort rejects the call with the signal's reason. What the database has committed stays. */
@@ -112,6 +113,8 @@ export interface ReplayOptions extends CallOptions {
 
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
+  /** The same messages in the words of operators. They add up to the sum of `counts`. */
+  readonly phases: Readonly<Record<Phase, number>>;
   /** Messages that could be claimed right now. None while the whole queue is paused. */
   readonly due: number;
   /** Messages that wait for a pause or a limit. */

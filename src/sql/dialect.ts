@@ -154,7 +154,10 @@ export interface QueueStatements extends DeadStatements {
   readonly attempts: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
-  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue) */
+  /**
+   * → rows that are added up: status, leased, retried (attempt > 0), held (waits for the pause of its topic or source), count, due,
+   * oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue)
+   */
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;

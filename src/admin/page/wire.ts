@@ -11,11 +11,10 @@ export interface OutboxKey {
 export type Key = InboxKey | OutboxKey;
 
 export interface Stats {
-  readonly counts: Readonly<Record<string, number>>;
+  readonly phases: Readonly<Record<Phase, number>>;
   readonly due: number;
   readonly oldestDueAgeMs: number | null;
   readonly expired: number;
-  readonly parked: number;
 }
 
 export interface Bucket {

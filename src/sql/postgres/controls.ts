@@ -50,6 +50,12 @@ export const mayFree = (n: QueueNames): string =>
 const appliesTo = (n: QueueNames) =>
   `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
+/** A condition: a pause of its topic or source holds the message of the state `s`. Without such pauses no message is looked at. */
+export const isHeld = (n: QueueNames): string =>
+  `((select exists (select from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')) and exists (
+    select from ${n.message} m join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)} where m.seq = s.seq
+  ))`;
+
 /**
  * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
  * that has just been deleted.

@@ -12,7 +12,7 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlVerdict, isPaused, readControls } from "./controls.js";
+import { applyControls, controlVerdict, isHeld, isPaused, readControls } from "./controls.js";
 import { deadStatements } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
@@ -394,15 +394,18 @@ order by a.number`,
     ),
     stats: statement(
       "stats",
-      `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
+      `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
   (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired,
   (select ${isPaused(n)}) as paused
-from ${n.state} s
-group by s.status, s.locked_until is not null
+from (
+  select s.*, s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${isHeld(n)} as held
+  from ${n.state} s
+) s
+group by 1, 2, 3, 4
 union all
-select ${status.done}, false, count(*)::float8, 0, null, 0, false
+select ${status.done}, false, false, false, count(*)::float8, 0, null, 0, false
 from ${doneTable(n)}`,
     ),
     oldestDue: statement(

@@ -39,6 +39,14 @@ export const isPaused = (n: QueueNames): string =>
 const appliesTo = (n: QueueNames) =>
   `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
+/** A condition: a topic or a source is paused. */
+const hasPauses = (n: QueueNames) =>
+  `exists (select 1 from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')`;
+
+/** A condition: a pause of its topic or source holds the message `m`. Without such pauses no message is looked at. */
+export const isHeld = (n: QueueNames, message: string): string =>
+  `(${hasPauses(n)} and exists (select 1 from ${message} join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)}))`;
+
 const hasParked = (n: QueueNames, control: string) =>
   `exists (select 1 from ${n.state} where status = ${status.parked} and parked_by = ${control})`;
 

@@ -1,7 +1,7 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { hasStatus } from "../shown-status.js";
-import { isPaused } from "./controls.js";
+import { isHeld, isPaused } from "./controls.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
 import { attemptsTable, cursorTable } from "./names.js";
 import { steps } from "./steps.js";
@@ -44,6 +44,8 @@ where s.seq > :after_seq
 
 const oldestUnclaimedMs = (n: QueueNames) =>
   `(select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
+
+const isUnleased = `s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
 
 const isDue = `s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})`;
 
@@ -97,19 +99,22 @@ limit ${limit}`,
   stats: steps(
     "stats",
     `with known as materialized (
-  select s.status, s.locked_until is not null as leased, count(*) as count,
+  select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, count(*) as count,
     count(*) filter (where ${isDue}) as due,
     ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms,
     count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired
-  from ${n.state} s
-  group by s.status, s.locked_until is not null
+  from (select s.*, ${isUnleased} and ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)} as held from ${n.state} s) s
+  group by 1, 2, 3, 4
 ),
-unclaimed (count) as materialized (
-  select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+unclaimed (held, count) as materialized (
+  select 1, (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
+  union all
+  select 0, (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+    - (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
 )
-select status, leased, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
+select status, leased, retried, held, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
 union all
-select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
+select ${status.ready}, 0, 0, held, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
 from unclaimed
 where count > 0`,
   ),

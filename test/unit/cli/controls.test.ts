@@ -62,15 +62,17 @@ describe("pause, resume and limit", () => {
     expect(await claimed()).toEqual(["paid", "other"]);
     expect((await run("list", "--queue", "outbox")).out).toMatch(/ paused +mail .*\n.* waiting +other /);
     const status = await run("status");
-    expect(status.out).toMatch(/^outbox .*parked: 1\)$/m);
+    expect(status.out).toMatch(
+      /^outbox {2}waiting 1 {2}retrying 0 {2}running 0 {2}paused 1 {2}done 0 {2}dead 0 {2}\(due now: 1, /m,
+    );
     expect(status.out).toMatch(/^outbox {2}topic "mail": paused, by alice since /m);
     expect(JSON.parse((await run("status", "--json")).out)).toMatchObject({
-      outbox: { due: 1, parked: 1 },
+      outbox: { due: 1, phases: { waiting: 1, paused: 1 } },
       controls: [{ queue: "outbox", scope: "topic", name: "mail", paused: true, parked: 1, by: "alice" }],
     });
     expect(await run("resume", "--topic", "mail")).toMatchObject({
       code: exitCodes.ok,
-      out: 'outbox  resumed the topic "mail"',
+      out: 'outbox  resumed the topic "mail"\noutbox  waiting 2  retrying 0  running 0  paused 0  done 0  dead 0',
     });
     expect((await claimed()).sort()).toEqual(["mail", "other", "paid"]);
     expect(await run("resume", "--topic", "mail")).toMatchObject({
@@ -86,13 +88,13 @@ describe("pause, resume and limit", () => {
     ]);
     expect(await claimed()).toEqual(["mail", "other"]);
     expect((await run("pause", "--all")).out).toMatch(
-      /^inbox {3}all messages: paused.*\noutbox {2}all messages: paused/,
+      /^inbox {3}all messages: paused.*\ninbox {3}waiting 0 .* paused 1 .*\noutbox {2}all messages: paused.*\noutbox {2}waiting 0 .* paused 2 /,
     );
     expect(await claimed()).toEqual([]);
     const resumed = await run("resume", "--all", "--json");
-    expect(jsonLines(resumed.out)).toEqual([
-      { queue: "inbox", wasPaused: true, returned: 0 },
-      { queue: "outbox", wasPaused: true, returned: 0 },
+    expect(jsonLines(resumed.out)).toMatchObject([
+      { queue: "inbox", wasPaused: true, returned: 0, phases: { paused: 1 } },
+      { queue: "outbox", wasPaused: true, returned: 0, phases: { waiting: 2, paused: 0 } },
     ]);
     expect(await claimed()).toEqual(["mail", "other"]);
   });

@@ -22,7 +22,8 @@ import {
 } from "./procedure.js";
 import { columns } from "./rows.js";
 
-const appliesTo = (n: QueueNames) =>
+/** A condition: the control `c` is for the message `m`. */
+export const appliesTo = (n: QueueNames) =>
   `(c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)${
     n.kind === "inbox" ? " or (c.scope = N'source' and c.name = m.source)" : ""
   })`;
