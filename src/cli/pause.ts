@@ -56,7 +56,9 @@ export const resumeCommand: Command = {
           terminal.out(`${queue.padEnd(7)} resumed ${printable(what)}`);
       }
       if (wasPaused) return exitCodes.ok;
-      terminal.err(`There was no pause of ${printable(what)} in ${inQueues(queues)}.`);
+      terminal.err(
+        `There was no pause of ${printable(what)} in ${inQueues(queues)}. \`oncebox status\` shows what is paused.`,
+      );
       return exitCodes.failed;
     });
   },
