@@ -1,4 +1,5 @@
 import type { PhasedMessage } from "./list-phased.js";
+import { keyText } from "./page/key-text.js";
 
 /** A message as API and command line show it. Payload and values of headers may be personal data: they come on request alone. */
 export function messageView({ message, phase }: PhasedMessage, withContent = false) {
@@ -6,6 +7,7 @@ export function messageView({ message, phase }: PhasedMessage, withContent = fal
   const hash =
     "hash" in fields && fields.hash !== null ? { hash: Buffer.from(fields.hash).toString("hex") } : {};
   return {
+    key: keyText(message),
     phase,
     ...fields,
     ...hash,

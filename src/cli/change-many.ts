@@ -19,11 +19,12 @@ export async function changeMany(
   const found = [];
   for (const queue of queuesOf(values))
     found.push({ queue, matched: await queueOf(stores, queue).countDead(filter) });
+  const matched = found.reduce((total, one) => total + one.matched, 0);
+  if (matched === 0) terminal.err("No dead message matches.");
   if (!values["dry-run"]) {
     const queues = found.filter(({ matched }) => matched > 0).map(({ queue }) => queue);
     return finishOperations(change, input, stores, await begin(change, input, stores, queues), rate);
   }
-  const matched = found.reduce((total, one) => total + one.matched, 0);
   const result = { matched, [pastOf[change]]: 0 };
   terminal.out(values.json ? JSON.stringify(result) : `${matched} would be ${pastOf[change]}.`);
   return exitCodes.ok;

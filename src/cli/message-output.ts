@@ -1,6 +1,5 @@
 import type { PhasedMessage } from "../admin/list-phased.js";
 import { messageView } from "../admin/message-view.js";
-import { keyText } from "../admin/page/key-text.js";
 import type { QueueKind } from "../queue/any-queue.js";
 import type { FailedAttempt } from "../queue/dead-letters.js";
 import { groupName } from "./message-filter.js";
@@ -10,7 +9,7 @@ import { printable, tableLines } from "./table.js";
 export const shownMessage = (queue: QueueKind, phased: PhasedMessage, withPayload: boolean) => {
   const { message } = phased;
   const errorGroup = message.errorGroup === null ? null : groupName(message.errorGroup);
-  return { queue, key: keyText(message), ...messageView(phased, withPayload), errorGroup };
+  return { queue, ...messageView(phased, withPayload), errorGroup };
 };
 
 /** One line per field that has a value, then the headers, the failed attempts, and the payload last. */
@@ -20,8 +19,9 @@ export function messageLines(
   width: number | undefined,
 ): readonly string[] {
   const { headers, headerNames, payload, ...fields } = shown;
+  const isOver = shown.phase === "done" || shown.phase === "dead";
   const lines = Object.entries(fields)
-    .filter(([, value]) => value !== null)
+    .filter(([name, value]) => value !== null && !(isOver && name === "nextAttemptAt"))
     .map(([name, value]) => line(name, value));
   if (headers === undefined && headerNames.length > 0)
     lines.push(line("headers", `${headerNames.join(", ")} (values: --payload)`));

@@ -26,7 +26,8 @@ export const pauseCommand: Command = {
       for (const queue of queues) {
         const control = await queueOf(stores, queue).pause(target, options);
         if (!values.json) terminal.out(controlLine(queue, control));
-        await printPhases(input, stores, queue, control);
+        const { parked: _, ...shown } = control; // what claims have set aside so far is not what waits
+        await printPhases(input, stores, queue, shown);
       }
       return exitCodes.ok;
     });
@@ -58,7 +59,9 @@ export const resumeCommand: Command = {
         if (values.json || isResumed) await printPhases(input, stores, queue, resumed);
       }
       if (wasPaused) return exitCodes.ok;
-      terminal.err(`There was no pause of ${printable(what)} in ${inQueues(queues)}.`);
+      terminal.err(
+        `There was no pause of ${printable(what)} in ${inQueues(queues)}. \`oncebox status\` shows what is paused.`,
+      );
       return exitCodes.failed;
     });
   },

@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { keyText } from "../../src/admin/page/key-text.js";
 import { createInbox } from "../../src/inbox/inbox.js";
 import { createOutbox } from "../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../src/queue/owner-token.js";
@@ -68,8 +69,8 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const id = new URLSearchParams({ id: content.correlationId });
     const views: readonly (readonly [hash: string, texts: readonly string[]])[] = [
       ["#/", [tenant, names.topic]],
-      ["#/dead/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
-      ["#/messages/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
+      ["#/dead/inbox", [keyText(names), names.topic, error]],
+      ["#/messages/inbox", [keyText(names), names.topic, error]],
       [
         `#/message/inbox?${key}`,
         [...Object.values(names), error, content.correlationId, content.partitionKey],

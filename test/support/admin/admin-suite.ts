@@ -247,7 +247,10 @@ export function describeAdmin(harness: ContractHarness): void {
         ["waiting", "running"],
         ["paused", "paused"],
       ]);
-      expect((await get("inbox/message?source=stripe&messageId=paused")).json.phase).toBe("paused");
+      expect((await get("inbox/message?source=stripe&messageId=paused")).json).toMatchObject({
+        key: "stripe/paused",
+        phase: "paused",
+      });
       expect((await get("correlation/paused")).json.steps).toMatchObject([{ phase: "paused" }]);
       await outbox.enqueue({ topic: "receipt", payload: secret });
       await post("outbox/pause", { all: true });

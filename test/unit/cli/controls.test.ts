@@ -77,7 +77,7 @@ describe("pause, resume and limit", () => {
     expect((await claimed()).sort()).toEqual(["mail", "other", "paid"]);
     expect(await run("resume", "--topic", "mail")).toMatchObject({
       code: exitCodes.failed,
-      err: 'There was no pause of the topic "mail" in inbox and outbox.',
+      err: 'There was no pause of the topic "mail" in inbox and outbox. `oncebox status` shows what is paused.',
     });
   });
 

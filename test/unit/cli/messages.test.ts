@@ -190,6 +190,7 @@ describe("commands on messages", () => {
     );
     const { out: shown } = await dead("show", "erp/2");
     expect(shown).toMatch(/^state +Dead$/m);
+    expect(shown).not.toContain("nextAttemptAt");
     expect(shown).toMatch(/^diedAt +\d{4}-\S+Z$/m);
     expect(shown).toMatch(new RegExp(`^errorGroup +${group}$`, "m"));
     expect(await dead("replay", "erp/2", "--by", "alice")).toMatchObject({
@@ -226,7 +227,11 @@ describe("commands on messages", () => {
     expect((await dead("replay", "--queue", "outbox", "--all")).out).toBe("Replayed 1.");
     expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
     expect((await dead("list")).out).toBe("inbox: no messages\noutbox: no messages");
-    expect(await dead("replay", "--all")).toEqual({ code: exitCodes.ok, out: "Replayed 0.", err: "" });
+    expect(await dead("replay", "--all")).toEqual({
+      code: exitCodes.ok,
+      out: "Replayed 0.",
+      err: "No dead message matches.",
+    });
   });
 
   it("ADD-02 ADD-07 dead discard deletes one by its key, or those that match, and nothing that is not dead", async () => {
