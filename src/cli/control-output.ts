@@ -2,6 +2,10 @@ import type { QueueKind } from "../queue/any-queue.js";
 import type { Control } from "../queue/controls.js";
 import { printable } from "./table.js";
 
+/** A control for JSON. What claims have set aside so far for a pause is not what waits for it: the phases of the queue tell that. */
+export const shownControl = ({ parked, ...control }: Control): object =>
+  control.paused ? control : { ...control, parked };
+
 /**
  * Such as `topic "mail": paused, by alice since 2026-01-02T03:04:05.000Z`. It has no number of a pause's messages: `parked` counts
  * those that claims have set aside so far, not those that wait.

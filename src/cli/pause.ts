@@ -1,7 +1,7 @@
 import { type QueueKind, queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, exitCodes } from "./command.js";
 import { chosenControl, controlHelp, controlOptions, inQueues } from "./control-options.js";
-import { controlLine } from "./control-output.js";
+import { controlLine, shownControl } from "./control-output.js";
 import { operatorName } from "./operator-name.js";
 import { phaseLine } from "./phase-line.js";
 import { type QueueStores, withStores } from "./queue-stores.js";
@@ -26,8 +26,7 @@ export const pauseCommand: Command = {
       for (const queue of queues) {
         const control = await queueOf(stores, queue).pause(target, options);
         if (!values.json) terminal.out(controlLine(queue, control));
-        const { parked: _, ...shown } = control; // what claims have set aside so far is not what waits
-        await printPhases(input, stores, queue, shown);
+        await printPhases(input, stores, queue, shownControl(control));
       }
       return exitCodes.ok;
     });

@@ -15,7 +15,7 @@ import {
   seconds,
   UsageError,
 } from "./command.js";
-import { controlLine } from "./control-output.js";
+import { controlLine, shownControl } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 import { phaseLine } from "./phase-line.js";
 
@@ -90,7 +90,8 @@ async function printStatus({ values, terminal }: CommandInput, app: App, limits:
   const stats = await appStats(app);
   const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
-  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, failed }));
+  if (values.json)
+    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
     terminal.out(line("inbox", inbox));
