@@ -40,8 +40,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint
+  -- the control that has parked the message
+  parked_by bigint,
+  -- the limits that have let it pass since it was last claimed
+  passes bigint[]
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;

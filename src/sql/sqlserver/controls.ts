@@ -11,7 +11,7 @@ export const controlsTable = (n: QueueNames): string => n.object("Controls");
 
 /**
  * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they order the limits that a message passes.
+ * are never used again: they name the limits that a message has passed.
  */
 export const createControls = (n: QueueNames): readonly string[] => [
   `create table ${controlsTable(n)} (
