@@ -104,8 +104,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     editAndReplay: (key, changes, call) =>
       internals.editAndReplay(key, changes, call, async (old, content, inside) => {
         const made = { source: old.source, messageId: uuidV7() };
-        await receive({ ...content, ...made, correlationId: old.correlationId ?? old.messageId }, inside);
-        await mark(old, status.done, undefined, inside); // a redelivery of what was replaced is not handled again
+        await receive({ ...content, ...made }, inside);
         return made;
       }),
 

@@ -67,6 +67,13 @@ export interface PurgeOptions extends CallOptions {
   readonly after?: number | undefined;
 }
 
+export interface PurgeOperationsOptions extends CallOptions {
+  /** Records of operations that ended within this time are kept: 90 days by default. */
+  readonly retentionMs?: number | undefined;
+  readonly batchSize?: number | undefined;
+  readonly maxBatches?: number | undefined;
+}
+
 export interface PurgeResult {
   readonly purged: number;
   /** Stopped by `maxBatches` with more to do. */
@@ -106,7 +113,7 @@ export interface Page<Message> {
 export interface ReplayOptions extends CallOptions {
   /** The messages expire this long after the replay. By default they do not. */
   readonly ttlMs?: number | undefined;
-  /** Who does it: a person or a job. When it is given, it is recorded, in the transaction that replays. */
+  /** Who does it: a person or a job. When it is given, it is recorded, in the transaction that replays: 1,000 messages at most. */
   readonly by?: string | undefined;
 }
 
@@ -211,6 +218,9 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   reapExpired(options?: ReapOptions): Promise<ReapResult>;
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
+
+  /** Deletes records of operators' operations that ended before the retention, in short batches. Unfinished ones are kept. */
+  purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;
 
   get(key: Key, options?: CallOptions): Promise<Message | null>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;

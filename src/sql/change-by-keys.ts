@@ -1,10 +1,11 @@
 import { uuidV7 } from "../base/uuid-v7.js";
 import { yieldToEventLoop } from "../base/wait.js";
+import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
 import type { BulkAction } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { defaults } from "./defaults.js";
+import { defaults, mostKeys } from "./defaults.js";
 import type { OperatorStatements } from "./dialect.js";
 import type { SqlExecutor, SqlParams } from "./driver.js";
 import { logEnded, type OperationRecords, requireBy, requireOperator } from "./operation-record.js";
@@ -17,7 +18,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
   statements: OperatorStatements,
   records: OperationRecords,
 ): Operations<Key, Message, State, BulkAction> {
-  const { runner, options } = parts;
+  const { runner, options, shape } = parts;
   const settle = settleMessages(parts);
   const statementOf = { replay: parts.statements.replay, ...statements } as const;
 
@@ -40,7 +41,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
     return { changed, lost, dead: [] };
   };
 
-  /** The record and what it tells of, in one transaction. */
+  /** The record and what it tells of, in one transaction. What changed nothing is not recorded. */
   const recorded = async (
     action: BulkAction,
     messages: readonly Key[],
@@ -49,6 +50,10 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
   ): Promise<Settlement<Key>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
+    if (messages.length > mostKeys)
+      throw new ArgumentRangeError(
+        `${action}: at most ${mostKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
+      );
     // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
     const id = uuidV7();
     let settled: Settlement<Key> | undefined;
@@ -56,15 +61,18 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
       async (tx) => {
         const found = await records.find(tx, id, { signal });
         if (found !== undefined) return settled!;
-        await records.add(tx, { id, action, by, filter: { keys: messages.length } }, { signal });
         settled = await settleIn(tx, action, messages, params, { signal });
         const done = settled.changed.length;
+        if (done === 0) return settled;
+        const filter = { keys: settled.changed.map(shape.describe) };
+        await records.add(tx, { id, action, by, filter }, { signal });
         await records.move(tx, id, { matched: messages.length, done, cursor: 0, ended: true }, { signal });
         return settled;
       },
       { signal },
     );
-    logEnded(options.logger, { id, action, by, done: result.changed.length });
+    const done = result.changed.length;
+    if (done > 0) logEnded(options.logger, { id, action, by, done });
     return result;
   };
 

@@ -30,8 +30,8 @@ import type { Fault } from "./transient-retry.js";
  * Keys belong to an inbox store (src/service): the dispatcher neither claims, reaps, expires nor purges them. Their lease is
  * decided by locked_until alone.
  *
- * parked_by of a ready or held message is its pass: it has passed the limits up to this control. A claim that returns the
- * message empties it, so that retries count too. See docs/decisions/0020.
+ * passes names the limits that have freed a message: they do not park it again. A claim that returns the message empties it,
+ * so that retries count too. See docs/decisions/0020.
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -84,7 +84,7 @@ export interface OperatorStatements {
   readonly lockOperation: SqlStatement;
   /** → the operation */
   readonly moveOperation: SqlStatement;
-  /** → the operations of this queue, the newest first */
+  /** → the operations of this queue, or the one with `:id` when it is not null: the unfinished first, then the newest */
   readonly operations: SqlStatement;
   /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control, as `controls` does */
   readonly putControl: SqlStatement;
@@ -146,6 +146,8 @@ export interface QueueStatements extends DeadStatements {
   readonly reap: SqlStatement;
   /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
+  /** Deletes records of this queue's operations that ended before the retention, `:limit` at most → one row: deleted */
+  readonly purgeOperations: SqlStatement;
   /** → seq and the key columns of the messages that exist */
   readonly resolve: SqlStatement;
   /** → message rows */

@@ -13,7 +13,7 @@ import { logEnded, type OperationRecords, requireOperator, startRecord } from ".
 import type { Operations, QueueParts } from "./queue-parts.js";
 import { rowNumber } from "./row-number.js";
 
-type Names = "startOperation" | "continueOperation" | "operations";
+type Names = "startOperation" | "continueOperation" | "operation" | "operations";
 
 /** The operations of operators. Each is recorded, in the transaction in which it is done. */
 export function operatorOperations<
@@ -87,7 +87,7 @@ export function operatorOperations<
 
     async continueOperation(id, { batchSize = defaults.operationBatchSize, action, signal } = {}) {
       requireBatchSize(batchSize);
-      if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
+      requireId(id);
       const operation = await runner.atomically(
         (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, signal }),
         { signal },
@@ -96,9 +96,18 @@ export function operatorOperations<
       return operation;
     },
 
+    async operation(id, { signal } = {}) {
+      requireId(id);
+      return (await records.get(id.toLowerCase(), { signal })) ?? null;
+    },
+
     async operations({ limit = defaults.listLimit, signal } = {}) {
       requireBatchSize(limit, "limit");
-      return records.newest(limit, { signal });
+      return records.list(limit, { signal });
     },
   };
+}
+
+function requireId(id: unknown): void {
+  if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
 }

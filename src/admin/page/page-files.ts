@@ -118,7 +118,7 @@ export const pageFiles = {
     "source,messageId,id})=>id===void 0?{source,messageId}:{id},keyText=key=>\"id\"in key?key.id:`${key.source}/${key.messageId}`,",
     "deadState={inbox:\"Dead\",outbox:\"Failed\"},states={inbox:[\"Seen\",\"Processing\",\"Done\",\"Dead\"],outbox:[\"Ready\",\"InProgress\",",
     "\"Done\",\"Failed\"]};var names2={topic:\"topic\",source:\"source\",error:\"error contains\",errorGroup:\"group of errors\",olderThanMs:\"older than\",newerThanMs:\"\\",
-    "newer than\"},conditionTexts=filter=>Object.entries(filter).map(([name,value])=>{if(name===\"keys\")return count(Number(value),",
+    "newer than\"},conditionTexts=filter=>Object.entries(filter).map(([name,value])=>{if(name===\"keys\")return count(value.length,",
     "\"selected message\");let text=name.endsWith(\"Ms\")?duration(Number(value)):textOf(value);return`${names2[name]??name}: ${text}`}),",
     "textOf=value=>typeof value==\"object\"&&value!==null?Object.values(value).join(\"/\"):String(value);var number2=0;function ask({title,content,confirm,danger=!1,disabled=!1}){return new Promise(resolve=>{let id=`dialog-${++number2}`,",
     "dialog=element(\"dialog\",{class:\"dialog\",\"aria-labelledby\":id,on:{close:()=>finish2()}},element(\"form\",{method:\"dialog\"},",

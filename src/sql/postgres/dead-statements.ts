@@ -81,6 +81,24 @@ export const createOperations = (schema: string): string =>
   ended_at timestamptz
 )`;
 
+/** Of ended operations: one that goes on is needed to resume it. */
+export const purgeOperations = (n: QueueNames): SqlStatement =>
+  statement(
+    "purge operations",
+    `with gone as (
+  delete from ${operationsTable(n.schema)}
+  where id = any (array(
+      select id
+      from ${operationsTable(n.schema)}
+      where queue = ${literal(queueId(n))} and ended_at < ${now} - ${ms(":retention_ms::float8")}
+      limit (select :limit::int)
+    ))
+  returning id
+)
+select count(*)::int as deleted
+from gone`,
+  );
+
 const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
   ${epochMs("ended_at")} as ended_at`;
 
@@ -170,8 +188,8 @@ returning ${operation}`,
       "operations",
       `select ${operation}
 from ${table}
-where queue = ${queue}
-order by started_at desc, id desc
+where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
+order by ended_at is null desc, started_at desc, id desc
 limit (select :limit::int)`,
     ),
     ...controlStatements(n),

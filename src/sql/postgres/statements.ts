@@ -13,7 +13,7 @@ import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
 import { applyControls, controlVerdict, isPaused, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { deadStatements, purgeOperations } from "./dead-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
@@ -318,7 +318,7 @@ returning s.seq`,
     error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
     died_at = ${diedAt},
-    parked_by = null
+    passes = null
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -367,6 +367,7 @@ select (select count(*) from gone)::int as deleted,
     where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   ) as more`,
     ),
+    purgeOperations: purgeOperations(n),
     resolve: statement(
       "resolve",
       n.kind === "inbox"

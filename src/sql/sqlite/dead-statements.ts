@@ -1,10 +1,11 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
+import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
 import { controlStatements } from "./controls.js";
-import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
+import { keysOf, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
 import { attemptsTable, inSchema } from "./names.js";
 import { leave } from "./partitions.js";
 import { steps } from "./steps.js";
@@ -70,6 +71,20 @@ export const createOperations = (schema: string): string =>
   ended_at integer
 ) strict`;
 
+/** Of ended operations: one that goes on is needed to resume it. */
+export const purgeOperations = (n: QueueNames): SqlStatement =>
+  steps(
+    "purge operations",
+    `delete from ${operationsTable(n.schema)}
+where id in (
+  select id
+  from ${operationsTable(n.schema)}
+  where queue = ${literal(queueId(n))} and ended_at < ${now} - ${whole(":retention_ms")}
+  limit ${limit}
+)`,
+    "select changes() as deleted",
+  );
+
 const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
 
 const sentDead = (n: QueueNames) =>
@@ -124,7 +139,8 @@ returning ${operation}`,
     ),
     operations: steps(
       "operations",
-      `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
+      `select ${operation} from ${table} where queue = ${queue} and (:id is null or id = :id)
+order by ended_at is null desc, started_at desc, id desc limit ${limit}`,
     ),
     ...controlStatements(n),
   };

@@ -49,7 +49,10 @@ export function archiveTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.countDead()).toBe(0);
       expect(await store.attempts(keyOf(dead!))).toEqual([]);
       expect(await store.operations()).toMatchObject([
-        { action: "archive", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
+        {
+          ...{ action: "archive", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
+          filter: { keys: [keyOf(dead!)] },
+        },
       ]);
       expect(await store.archive([keyOf(dead!)], { by: "alice" })).toMatchObject({ changed: [] });
       expect(await archived(made)).toHaveLength(1);

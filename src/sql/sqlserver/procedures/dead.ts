@@ -15,6 +15,7 @@ import {
   readFreely,
   seekEach,
   seqs,
+  skipLocked,
   stateTable,
 } from "./procedure.js";
 import { columns } from "./rows.js";
@@ -177,8 +178,20 @@ ${readOperation(n)}`;
 
 const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
 from ${operationsTable(n.schema)} o
-where o.queue = ${unicodeLiteral(queueId(n))}
-order by o.started_at desc, o.id desc;`;
+where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
+order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
+
+/** Of ended operations: one that goes on is needed to resume it. Whoever works on one is not waited for. */
+const purgeOperations = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+
+delete from ${operationsTable(n.schema)}
+where id in (
+  select top (@limit) o.id
+  from ${operationsTable(n.schema)} o with (${skipLocked})
+  where o.queue = ${unicodeLiteral(queueId(n))} and o.ended_at < @before
+);
+
+select @@rowcount as deleted;`;
 
 export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "DeadGroups", signatures.DeadGroups, deadGroups(n)),
@@ -190,4 +203,5 @@ export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, ` with (${lockRow})`)),
   procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
   procedure(n, "Operations", signatures.Operations, listOperations(n)),
+  procedure(n, "PurgeOperations", signatures.PurgeOperations, purgeOperations(n)),
 ];
