@@ -1,4 +1,4 @@
-import { messageWay, type WayStep } from "../queue/message-way.js";
+import { messageWay, type WayStep } from "../operators/message-way.js";
 import { type Command, exitCodes, UsageError } from "./command.js";
 import { formatKey } from "./message-key.js";
 import { storeHelp, storeOptions, withStores } from "./queue-stores.js";

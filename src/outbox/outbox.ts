@@ -112,10 +112,6 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     ...store,
     ...resendOperations(db, statements, internals),
     enqueue: enqueue as Outbox["enqueue"],
-    editAndReplay: (key, changes, options) =>
-      internals.editAndReplay(key, changes, options, async (_, content, call) => ({
-        id: (await enqueue(content, call)) as string,
-      })),
     async expireFailed({ batchSize = defaults.reapBatchSize, signal } = {}) {
       requireBatchSize(batchSize);
       const owner = newOwnerToken();

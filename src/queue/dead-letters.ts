@@ -1,4 +1,4 @@
-import type { CallOptions, MessageFilter, Settlement } from "./work-store.js";
+import type { CallOptions, MessageFilter, ReplayOptions, Settlement } from "./work-store.js";
 
 /** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
 export interface FailedAttempt {
@@ -36,6 +36,8 @@ export interface OperatorOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */
   readonly by: string;
 }
+
+export interface RecordedReplayOptions extends OperatorOptions, ReplayOptions {}
 
 /** What is done to all dead messages that match. */
 export const bulkActions = ["replay", "discard", "archive"] as const;
@@ -78,11 +80,14 @@ export interface ContinueOptions extends CallOptions {
 
 /** What operators do with dead messages. */
 export interface DeadLetters<Key> {
-  /** The failed attempts of a message, the oldest first. */
-  attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
   /** Dead messages by error, the largest group first. */
   deadGroups(filter?: DeadGroupsFilter): Promise<readonly DeadGroup<Key>[]>;
   countDead(filter?: DeadFilter): Promise<number>;
+  /**
+   * Makes dead messages claimable, as `replay` of the queue does, in one transaction with the record of it: 1,000 at most. Where
+   * nothing was changed there is no record.
+   */
+  replay(messages: readonly Key[], options: RecordedReplayOptions): Promise<Settlement<Key>>;
   /**
    * Deletes dead messages, and no others, in one transaction with the record of it: 1,000 at most. An inbox forgets their keys: a
    * redelivery is a new message. Where nothing was changed there is no record.

@@ -97,7 +97,9 @@ export interface OperatorStatements {
  * `:before_seq`, the highest first, and count them by the bucket of `:bucket_ms` after `:since` in which it happened → bucket
  * (negative: earlier, or not at all), count, first_seq (the lowest number)
  */
-export interface OperatorReadStatements {
+export interface OperatorReadStatements extends DeadStatements {
+  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
+  readonly controls: SqlStatement;
   /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
   readonly backlog: SqlStatement;
   readonly enqueuedBefore: SqlStatement;
@@ -116,8 +118,14 @@ export interface OperatorReadStatements {
   readonly byCorrelation: SqlStatement;
 }
 
+/** The statements of operators, as a part of their own: the functions do not load it. See docs/decisions/0025. */
+export interface OperatorDialect {
+  readonly changes: (names: QueueNames) => OperatorStatements;
+  readonly reads: (names: QueueNames) => OperatorReadStatements;
+}
+
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
-export interface QueueStatements extends DeadStatements {
+export interface QueueStatements {
   /**
    * → message rows, each with `verdict`: claimed (or none); controlled, that is claimed while the queue has controls; expired
    * or exhausted, that is dead now. When nothing is claimed and the queue has controls, one row without `seq`: its verdict
@@ -160,8 +168,6 @@ export interface QueueStatements extends DeadStatements {
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
-  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
-  readonly controls: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }
@@ -264,8 +270,6 @@ export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
-  readonly operators: (names: QueueNames) => OperatorStatements;
-  readonly reads: (names: QueueNames) => OperatorReadStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it or has to free parked messages. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { messageWay } from "../../queue/message-way.js";
+import { messageWay } from "../../operators/message-way.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import { name } from "../field-schemas.js";
 

@@ -8,10 +8,10 @@ import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { applyControlsFunction, createControls } from "./controls.js";
-import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
+import { createOperations } from "./operations-table.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
 
 /**

@@ -1,12 +1,12 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
-import type { SqlStatement } from "../driver.js";
 import { literal } from "../literal.js";
 import { type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
-import { controlStatements } from "./controls.js";
-import { keysOf, limit, now, sentSeqs, stepSeqs, whole } from "./expressions.js";
-import { attemptsTable, inSchema } from "./names.js";
+import { controlStatements } from "./control-statements.js";
+import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
+import { attemptsTable } from "./names.js";
+import { operationsTable } from "./operations-table.js";
 import { leave } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -53,37 +53,6 @@ ${fromDead(n)}
 where ${dead(n)}`,
   ),
 });
-
-const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
-
-/** What operators have done to dead messages, and how far they came. */
-export const createOperations = (schema: string): string =>
-  `create table if not exists ${operationsTable(schema)} (
-  id text primary key,
-  started_at integer not null,
-  who text not null,
-  action text not null,
-  queue text not null,
-  filter text not null,
-  matched integer not null default 0,
-  done integer not null default 0,
-  last_seq integer not null default 0,
-  ended_at integer
-) strict`;
-
-/** Of ended operations: one that goes on is needed to resume it. */
-export const purgeOperations = (n: QueueNames): SqlStatement =>
-  steps(
-    "purge operations",
-    `delete from ${operationsTable(n.schema)}
-where id in (
-  select id
-  from ${operationsTable(n.schema)}
-  where queue = ${literal(queueId(n))} and ended_at < ${now} - ${whole(":retention_ms")}
-  limit ${limit}
-)`,
-    "select changes() as deleted",
-  );
 
 const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
 

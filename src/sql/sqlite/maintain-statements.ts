@@ -4,8 +4,8 @@ import { literal } from "../literal.js";
 import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
-import { purgeOperations } from "./dead-statements.js";
 import { hasExpiry, keysOf, lease, limit, now, stepSeqs, whole } from "./expressions.js";
+import { purgeOperations } from "./operations-table.js";
 import { leaveAllDead } from "./partitions.js";
 import { steps } from "./steps.js";
 

@@ -8,7 +8,6 @@ import { isShownAsSeen } from "../shown-status.js";
 import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
 import { createControls } from "./controls.js";
-import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
   hasExpiry,
@@ -19,6 +18,7 @@ import {
   visibleAt,
 } from "./expressions.js";
 import { attemptsTable, cursorTable, inSchema, partitionQueue } from "./names.js";
+import { createOperations } from "./operations-table.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
 /** Narrow, so that some sixty rows share a page: SQLite writes whole pages for a claim or an ack. */

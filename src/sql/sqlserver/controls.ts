@@ -1,4 +1,4 @@
-import { type OperatorStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
@@ -46,11 +46,3 @@ export const mayFree = (n: QueueNames): string => `exists (
 
 export const applyControls = (n: QueueNames): SqlStatement =>
   callProcedure(n, "apply controls", "ApplyControls", signatures.ApplyControls, { given_now: "@now" });
-
-export const readControls = (n: QueueNames): SqlStatement =>
-  callProcedure(n, "controls", "Controls", signatures.Controls);
-
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
-  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
-});

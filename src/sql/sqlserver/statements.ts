@@ -6,18 +6,15 @@ import type {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
-import { applyControls, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { applyControls } from "./controls.js";
 import { enqueued, signatures } from "./signatures.js";
 
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
   return {
-    ...deadStatements(n),
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
     applyControls: applyControls(n),
-    controls: readControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
     fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
-import { archiveDead } from "../../queue/replay-dead.js";
+import { archiveDead } from "../../operators/replay-dead.js";
 import type { SqlRow } from "../../sql/driver.js";
 import type { QueueContext, TestQueue } from "../queue/support.js";
 import { deadWith } from "./groups.js";

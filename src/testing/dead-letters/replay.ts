@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { discardDead, replayDead } from "../../operators/replay-dead.js";
 import type { Operation } from "../../queue/dead-letters.js";
-import { discardDead, replayDead } from "../../queue/replay-dead.js";
 import { claimAll, type QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
@@ -110,7 +110,7 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
       const [first, second, third] = await deadWith(made, many(3, "503"));
       await store.replay([first!]);
       expect(await store.operations()).toEqual([]);
-      const result = await store.replay([first!, second!, third!], { by: "alice" });
+      const result = await store.operators.replay([first!, second!, third!], { by: "alice" });
       expect(ids(result.changed)).toEqual(ids([second!, third!]));
       expect(ids(result.lost)).toEqual(ids([first!]));
       expect(await store.operations()).toMatchObject([
@@ -120,8 +120,8 @@ export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
         },
       ]);
       expect(await claimAll(store, owner)).toHaveLength(3);
-      await expect(store.replay([first!], { by: "" })).rejects.toBeInstanceOf(InvalidArgumentError);
-      expect(await store.replay([], { by: "alice" })).toEqual({ changed: [], lost: [], dead: [] });
+      await expect(store.operators.replay([first!], { by: "" })).rejects.toBeInstanceOf(InvalidArgumentError);
+      expect(await store.operators.replay([], { by: "alice" })).toEqual({ changed: [], lost: [], dead: [] });
       expect(await store.operations()).toHaveLength(1);
     });
 

@@ -1,10 +1,10 @@
 import { describe, expectTypeOf, it } from "vitest";
 import type * as wire from "../../../src/admin/page/wire.js";
 import type { TenantReport } from "../../../src/admin/tenant-reports.js";
+import type { WayStep } from "../../../src/operators/message-way.js";
 import type { Control } from "../../../src/queue/controls.js";
 import type { DeadGroup, FailedAttempt, Operation } from "../../../src/queue/dead-letters.js";
 import type { InboxKey, InboxMessage, InboxState, OutboxMessage } from "../../../src/queue/message.js";
-import type { WayStep } from "../../../src/queue/message-way.js";
 import type { Activity, BlockedPartition } from "../../../src/queue/operator-reads.js";
 import type { QueueStats, Settlement } from "../../../src/queue/work-store.js";
 

@@ -10,6 +10,7 @@ import {
   readEnvironment,
 } from "../../../src/app/index.js";
 import { type MetricAttributes, type Metrics, newOwnerToken, timeBudget } from "../../../src/index.js";
+import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { functionPublisher, startOutboxPublisher } from "../../../src/publishers/index.js";
 import { openTelemetry } from "../../../src/telemetry/index.js";
 import { gate } from "../../../src/testing/support/gate.js";
@@ -63,10 +64,10 @@ describe("the telemetry of an app", () => {
     const { metrics, gauges } = recordingMetrics();
     const app = await appWith({ database: "sqlite::memory:", metrics });
     await app.inbox.receive(message);
-    await app.inbox.pause({ topic: message.topic }, { by: "alice" });
+    await operatorsOf(app.inbox).pause({ topic: message.topic }, { by: "alice" });
     expect(await app.inbox.claim({ owner: newOwnerToken() })).toEqual([]);
     await app.outbox.enqueue([1, 2].map(() => ({ topic: "t", payload: "{}" })));
-    await app.outbox.pause("all", { by: "alice" });
+    await operatorsOf(app.outbox).pause("all", { by: "alice" });
     await app.reap(timeBudget(60_000));
     const counted = (name: string) => gauges().filter(([one]) => one === `oncebox.queue.${name}`);
     expect(counted("parked").map(([, value]) => value)).toEqual([1, 2]);

@@ -4,20 +4,21 @@ import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
 import type { BulkAction } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { defaults, mostKeys } from "./defaults.js";
-import type { OperatorStatements } from "./dialect.js";
-import type { SqlExecutor, SqlParams } from "./driver.js";
+import { defaults, mostKeys } from "../sql/defaults.js";
+import type { OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import type { QueueParts } from "../sql/queue-parts.js";
+import { settleMessages } from "../sql/settle-messages.js";
 import { logEnded, type OperationRecords, requireBy, requireOperator } from "./operation-record.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
-import { settleMessages } from "./settle-messages.js";
 
 /** `replay`, `discard` and `archive` of dead messages by their keys. */
 export function changeByKeys<Key extends object, Message extends QueueMessage & Key, State extends string>(
   parts: QueueParts<Key, Message, State>,
   statements: OperatorStatements,
   records: OperationRecords,
-): Operations<Key, Message, State, BulkAction> {
+): Pick<Operators<Key>, BulkAction> {
   const { runner, options, shape } = parts;
   const settle = settleMessages(parts);
   const statementOf = { replay: parts.statements.replay, ...statements } as const;
@@ -77,19 +78,12 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
   };
 
   return {
-    async replay(messages, call = {}) {
+    async replay(messages, call) {
       refuseUnknown(call, ["ttlMs", "by", "signal"], "replay");
       const { ttlMs, by, signal } = call;
+      requireBy(by, "replay");
       if (ttlMs !== undefined) requireDuration(ttlMs, "ttlMs");
-      const params = { ttl_ms: ttlMs ?? null };
-      if (by !== undefined) {
-        requireBy(by, "replay");
-        return recorded("replay", messages, params, { by, signal });
-      }
-      const what = { verb: "replay", statement: statementOf.replay, params };
-      const result = await settle(messages, { signal }, what);
-      if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
-      return result;
+      return recorded("replay", messages, { ttl_ms: ttlMs ?? null }, { by, signal });
     },
 
     async discard(messages, call) {

@@ -3,10 +3,10 @@ import { InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Operation, OperationAction } from "../queue/dead-letters.js";
 import type { CallOptions } from "../queue/work-store.js";
-import type { Dialect, OperatorStatements } from "./dialect.js";
-import type { SqlExecutor, SqlRow } from "./driver.js";
-import { rowNumber } from "./row-number.js";
-import type { StatementRunner } from "./statement-runner.js";
+import type { Dialect, OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor, SqlRow } from "../sql/driver.js";
+import { rowNumber } from "../sql/row-number.js";
+import type { StatementRunner } from "../sql/statement-runner.js";
 
 export interface NewOperation {
   readonly id: string;

@@ -3,12 +3,13 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { optionalHeaders, refuseUnknown } from "../queue/arguments.js";
 import type { EditedContent, OperatorOptions } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
-import type { OperatorStatements } from "./dialect.js";
-import type { SqlExecutor } from "./driver.js";
-import type { MessageContent } from "./message-content.js";
+import type { OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import type { MessageContent } from "../sql/message-content.js";
+import type { QueueParts } from "../sql/queue-parts.js";
 import { logEnded, type OperationRecords, requireOperator } from "./operation-record.js";
-import type { QueueParts } from "./queue-parts.js";
 
 /** Enqueues a message with this content instead of `message`, and returns its key. */
 export type EnqueueEdited<Key, Message> = (
@@ -17,19 +18,12 @@ export type EnqueueEdited<Key, Message> = (
   call: CallOptions & { readonly tx: SqlExecutor },
 ) => Promise<Key>;
 
-/** `editAndReplay`, for inbox and outbox to give it their way to enqueue. */
-export type EditOperation<Key, Message> = (
-  key: Key,
-  changes: EditedContent,
-  options: OperatorOptions,
-  enqueue: EnqueueEdited<Key, Message>,
-) => Promise<Key>;
-
 export function editOperation<Key extends object, Message extends QueueMessage & Key, State extends string>(
   { db, shape, statements, options, runner }: QueueParts<Key, Message, State>,
   operators: OperatorStatements,
   records: OperationRecords,
-): EditOperation<Key, Message> {
+  enqueue: EnqueueEdited<Key, Message>,
+): Pick<Operators<Key>, "editAndReplay"> {
   /** Archives the message with its attempts, if it is dead. */
   const takeDead = async (tx: SqlExecutor, key: Key, { by, ...call }: OperatorOptions): Promise<Message> => {
     const [row] = await runner.executeIn(tx, statements.get, shape.keyParams(key), call);
@@ -43,7 +37,7 @@ export function editOperation<Key extends object, Message extends QueueMessage &
     return message;
   };
 
-  return async (given, changes, call, enqueue) => {
+  const editAndReplay: Operators<Key>["editAndReplay"] = async (given, changes, call) => {
     requireOperator(call, "editAndReplay");
     refuseUnknown(changes, ["topic", "payload", "headers"], "editAndReplay");
     if (Object.values(changes).every((value) => value === undefined))
@@ -69,6 +63,8 @@ export function editOperation<Key extends object, Message extends QueueMessage &
     logEnded(options.logger, { id, action: "edit", by, done: 1 });
     return made;
   };
+
+  return { editAndReplay };
 }
 
 /** The header of an edited message that names the archived one. */
