@@ -82,8 +82,10 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
-    -- the control that has parked the message, or whose limit it has passed
+    -- the control that has parked the message
     parked_by bigint null,
+    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+    passes varchar(max) null,
     constraint [InboxState_PK] primary key clustered (seq)
   );
 
@@ -711,7 +713,7 @@ begin
     error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
     died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end,
-    parked_by = null
+    passes = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @reaped (seq, status, expires_at, attempt, keyed)
   from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -1388,6 +1390,7 @@ end
 go
 
 create or alter procedure [infra].[Inbox_Operations]
+  @id uniqueidentifier,
   @limit int
 as
 begin
@@ -1396,8 +1399,31 @@ begin
 
   select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
   from [infra].[oncebox_operations] o
-  where o.queue = N'inbox:Inbox'
-  order by o.started_at desc, o.id desc;
+  where o.queue = N'inbox:Inbox' and (@id is null or o.id = @id)
+  order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
+end
+go
+
+create or alter procedure [infra].[Inbox_PurgeOperations]
+  @now datetime2(3) = null,
+  @retention_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+
+  delete from [infra].[oncebox_operations]
+  where id in (
+    select top (@limit) o.id
+    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+    where o.queue = N'inbox:Inbox' and o.ended_at < @before
+  );
+
+  select @@rowcount as deleted;
 end
 go
 
@@ -1689,14 +1715,14 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
-  declare @owned table (seq bigint not null primary key, parked_by bigint null);
+  declare @owned table (seq bigint not null primary key, passes varchar(max) null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @owned (seq, parked_by)
-  select s.seq, s.parked_by
+  insert into @owned (seq, passes)
+  select s.seq, s.passes
   from openjson(@items) with (seq bigint '$') i
   inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
   where s.owner = @owner and s.status = 2
@@ -1715,7 +1741,7 @@ begin
     select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
         order by c.paused desc, c.id
       ) as control
     from @owned o
@@ -1754,8 +1780,8 @@ begin
 
     update [infra].[InboxState]
     set status = case when [InboxState].crashes > 0 then 2 else 1 end,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when @per_second is not null then [InboxState].parked_by end
+      -- a pause that has ended is no pass
+      passes = case when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
     from (
       select top (@most) r.seq
       from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
@@ -1785,9 +1811,9 @@ begin
   end
 
   update [infra].[InboxState]
-  set parked_by = null
+  set passes = null
   from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].parked_by is not null
+  where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null
   option (loop join, force order);
 
   select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
@@ -2697,8 +2723,10 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
-    -- the control that has parked the message, or whose limit it has passed
+    -- the control that has parked the message
     parked_by bigint null,
+    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+    passes varchar(max) null,
     constraint [OutboxState_PK] primary key clustered (seq)
   );
 
@@ -3309,7 +3337,7 @@ begin
     error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
     died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end,
-    parked_by = null
+    passes = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @reaped (seq, status, expires_at, attempt, keyed)
   from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -3982,6 +4010,7 @@ end
 go
 
 create or alter procedure [infra].[Outbox_Operations]
+  @id uniqueidentifier,
   @limit int
 as
 begin
@@ -3990,8 +4019,31 @@ begin
 
   select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
   from [infra].[oncebox_operations] o
-  where o.queue = N'outbox:Outbox'
-  order by o.started_at desc, o.id desc;
+  where o.queue = N'outbox:Outbox' and (@id is null or o.id = @id)
+  order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
+end
+go
+
+create or alter procedure [infra].[Outbox_PurgeOperations]
+  @now datetime2(3) = null,
+  @retention_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+
+  delete from [infra].[oncebox_operations]
+  where id in (
+    select top (@limit) o.id
+    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+    where o.queue = N'outbox:Outbox' and o.ended_at < @before
+  );
+
+  select @@rowcount as deleted;
 end
 go
 
@@ -4274,14 +4326,14 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
-  declare @owned table (seq bigint not null primary key, parked_by bigint null);
+  declare @owned table (seq bigint not null primary key, passes varchar(max) null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @owned (seq, parked_by)
-  select s.seq, s.parked_by
+  insert into @owned (seq, passes)
+  select s.seq, s.passes
   from openjson(@items) with (seq bigint '$') i
   inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
   where s.owner = @owner and s.status = 2
@@ -4300,7 +4352,7 @@ begin
     select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
         order by c.paused desc, c.id
       ) as control
     from @owned o
@@ -4339,8 +4391,8 @@ begin
 
     update [infra].[OutboxState]
     set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when @per_second is not null then [OutboxState].parked_by end
+      -- a pause that has ended is no pass
+      passes = case when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
     from (
       select top (@most) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
@@ -4370,9 +4422,9 @@ begin
   end
 
   update [infra].[OutboxState]
-  set parked_by = null
+  set passes = null
   from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].parked_by is not null
+  where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null
   option (loop join, force order);
 
   select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'

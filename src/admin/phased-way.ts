@@ -1,16 +1,16 @@
+import { messageWay, type WayStep } from "../operators/message-way.js";
+import type { OperatedStores } from "../operators/with-operators.js";
 import { queueOf } from "../queue/any-queue.js";
-import { messageWay, type WayStep } from "../queue/message-way.js";
 import type { Phase } from "../queue/phase.js";
 import type { CallOptions } from "../queue/work-store.js";
 import { withPhases } from "./list-phased.js";
 import { isUnfinished, phaseOf } from "./phase.js";
-import type { AdminStores } from "./queue-stores.js";
 
 export type PhasedStep = WayStep & { readonly phase: Phase };
 
 /** The way of one event with the phase of each message. Those that are not finished are read for it: few are. */
 export async function phasedWay(
-  stores: AdminStores,
+  stores: OperatedStores,
   id: string,
   call: CallOptions = {},
 ): Promise<readonly PhasedStep[]> {
@@ -20,7 +20,7 @@ export async function phasedWay(
   return steps;
 }
 
-async function phase(stores: AdminStores, step: WayStep, call: CallOptions): Promise<Phase> {
+async function phase(stores: OperatedStores, step: WayStep, call: CallOptions): Promise<Phase> {
   const withoutLease = () => phaseOf({ ...step, lockedUntil: null }, []);
   if (!isUnfinished(step)) return withoutLease();
   const store = queueOf(stores, step.queue);

@@ -1,5 +1,6 @@
 import { defined } from "../base/defined.js";
 import { severalAtOnce } from "../base/several-at-once.js";
+import { operatorsOf } from "../operators/operators-of.js";
 import type { Control } from "../queue/controls.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
 import { type Phase, phases } from "../queue/phase.js";
@@ -27,8 +28,9 @@ const atOnce = 8;
 
 async function statsOf({ inbox, outbox }: Pick<App, "inbox" | "outbox">, tenant?: string): Promise<AppStats> {
   const controls: AppControl[] = [];
-  for (const [queue, store] of [["inbox", inbox] as const, ["outbox", outbox] as const])
-    for (const control of await store.controls())
+  const both = [["inbox", operatorsOf(inbox)] as const, ["outbox", operatorsOf(outbox)] as const];
+  for (const [queue, operators] of both)
+    for (const control of await operators.controls())
       controls.push({ queue, ...defined({ tenant }), ...control });
   return { inbox: await inbox.stats(), outbox: await outbox.stats(), controls };
 }

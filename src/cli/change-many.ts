@@ -57,16 +57,13 @@ export async function resumeChange(
   const { values, terminal } = input;
   const id = text(values, "resume")!.toLowerCase();
   for (const queue of queuesOf(values)) {
-    const records = await queueOf(stores, queue).operations({ limit: 1_000, signal: terminal.signal });
-    const operation = records.find((record) => record.id === id);
-    if (operation === undefined) continue;
+    const operation = await queueOf(stores, queue).operation(id, { signal: terminal.signal });
+    if (operation === null) continue;
     if (operation.action !== change)
       throw new InvalidArgumentError(
         `The operation ${id} is of the action ${operation.action}, not ${change}.`,
       );
     return finishOperations(change, input, stores, [{ queue, operation }], rate);
   }
-  throw new InvalidArgumentError(
-    `There is no operation "${id}" among the newest 1,000. \`oncebox dead operations\` shows them.`,
-  );
+  throw new InvalidArgumentError(`There is no operation "${id}". \`oncebox dead operations\` shows them.`);
 }

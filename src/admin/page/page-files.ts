@@ -116,7 +116,7 @@ export const pageFiles = {
     "on:{click:()=>{run()}}},label),run=async()=>{if(made.getAttribute(\"aria-disabled\")!==\"true\"){made.setAttribute(\"aria-dis\\",
     "abled\",\"true\");try{await work()}catch(error){announceFailure(error)}finally{made.removeAttribute(\"aria-disabled\")}}};return made}var bulkActions=[\"replay\",\"discard\",\"archive\"],actionNames={replay:\"Replay\",discard:\"Discard\",archive:\"Archive\"},keyOf=({",
     "source,messageId,id})=>id===void 0?{source,messageId}:{id},phases=[\"waiting\",\"retrying\",\"running\",\"paused\",\"done\",\"dead\"];var names2={topic:\"topic\",source:\"source\",error:\"error contains\",errorGroup:\"group of errors\",olderThanMs:\"older than\",newerThanMs:\"\\",
-    "newer than\"},conditionTexts=filter=>Object.entries(filter).map(([name,value])=>{if(name===\"keys\")return count(Number(value),",
+    "newer than\"},conditionTexts=filter=>Object.entries(filter).map(([name,value])=>{if(name===\"keys\")return count(value.length,",
     "\"selected message\");let text=name.endsWith(\"Ms\")?duration(Number(value)):textOf(value);return`${names2[name]??name}: ${text}`}),",
     "textOf=value=>typeof value==\"object\"&&value!==null?Object.values(value).join(\"/\"):String(value);var number2=0;function ask({title,content,confirm,danger=!1,disabled=!1}){return new Promise(resolve=>{let id=`dialog-${++number2}`,",
     "dialog=element(\"dialog\",{class:\"dialog\",\"aria-labelledby\":id,on:{close:()=>finish2()}},element(\"form\",{method:\"dialog\"},",

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import type { OperatedStores } from "../../operators/with-operators.js";
 import { type QueueKind, queueOf } from "../../queue/any-queue.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import {
@@ -13,12 +14,11 @@ import {
 } from "../field-schemas.js";
 import { listPhased, type PhasedFilter, withPhases } from "../list-phased.js";
 import { messageView } from "../message-view.js";
-import type { AdminStores } from "../queue-stores.js";
 
 /** What can be read of the messages of a queue, dead or not. */
 export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
   const page = { ...queryConditions(queue), limit: queryLimit, after: queryCursor };
-  const list = async (stores: AdminStores, filter: PhasedFilter) => {
+  const list = async (stores: OperatedStores, filter: PhasedFilter) => {
     const { messages, cursor } = await listPhased(queueOf(stores, queue), queue, filter);
     return { ok: { messages: messages.map((message) => messageView(message)), cursor } };
   };

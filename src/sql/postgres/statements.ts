@@ -12,10 +12,10 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlVerdict, isHeld, isPaused, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { applyControls, controlVerdict, isHeld, isPaused } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
+import { purgeOperations } from "./operations-table.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { messages } from "./schema.js";
 
@@ -162,7 +162,6 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
-    ...deadStatements(n),
     // Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the
     // order. A message with two crashes is claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.
@@ -221,7 +220,6 @@ left join claimed on true
 where claimed.seq is not null or control.verdict is not null`,
     ),
     applyControls: applyControls(n),
-    controls: readControls(n),
     ack: statement(
       "ack",
       `with finished as (
@@ -318,7 +316,7 @@ returning s.seq`,
     error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
     died_at = ${diedAt},
-    parked_by = null
+    passes = null
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -367,6 +365,7 @@ select (select count(*) from gone)::int as deleted,
     where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   ) as more`,
     ),
+    purgeOperations: purgeOperations(n),
     resolve: statement(
       "resolve",
       n.kind === "inbox"

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
 import { createInbox, type InboxOptions } from "../../inbox/inbox.js";
+import { operatorsOf } from "../../operators/operators-of.js";
 import type { InboxKey, InboxState } from "../../queue/message.js";
 import type { CallOptions, ListFilter } from "../../queue/work-store.js";
 import { type Holding, holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
@@ -42,15 +43,15 @@ export function operationsTests(context: InboxContext): void {
         await inbox.markDead(keyOf(message), "410");
       }
       await inbox.markDead(keyOf(silent));
-      expect(await inbox.countDead()).toBe(3);
-      expect(await inbox.countDead({ source: "test" })).toBe(3);
-      expect(await inbox.countDead({ source: "another" })).toBe(0);
+      expect(await operatorsOf(inbox).countDead()).toBe(3);
+      expect(await operatorsOf(inbox).countDead({ source: "test" })).toBe(3);
+      expect(await operatorsOf(inbox).countDead({ source: "another" })).toBe(0);
       expect(await inbox.receive(revived)).toBe("enqueued");
       expect(await inbox.markProcessed(keyOf(finished))).toBe(true);
-      const [group, ...others] = await inbox.deadGroups();
+      const [group, ...others] = await operatorsOf(inbox).deadGroups();
       expect(group).toMatchObject({ errorGroup: "", error: null, count: 1, example: keyOf(silent) });
       expect(others).toEqual([]);
-      expect(await inbox.countDead({ errorGroup: "" })).toBe(1);
+      expect(await operatorsOf(inbox).countDead({ errorGroup: "" })).toBe(1);
     });
 
     it("ADD-02 get returns the message by both parts of its key, and null for an unknown one", async () => {

@@ -120,7 +120,7 @@ export function describeAdmin(harness: ContractHarness): void {
       });
       expect(await inbox.get(edited.json.key)).toMatchObject({
         payload: "{}",
-        headers: null,
+        headers: { "oncebox-edited-from": "m2" },
         correlationId: "m2",
       });
       const again = await post("inbox/dead/edit", { key: keyOf("m2"), changes: { payload: "{}" } });

@@ -259,7 +259,7 @@ describe("commands on messages", () => {
         filter: { topic: "paid" },
         done: 1,
       },
-      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: 1 }, done: 1 },
+      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: [{ id: failed }] }, done: 1 },
     ]);
   });
 
