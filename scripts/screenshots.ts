@@ -1,7 +1,9 @@
 /** Takes the pictures of the admin page in docs/images, of an hour that never was. */
+
 import { fileURLToPath } from "node:url";
 import type { BrowserContextOptions } from "playwright-core";
 import { createInbox } from "../src/inbox/inbox.js";
+import { operatorsOf } from "../src/operators/operators-of.js";
 import { createOutbox } from "../src/outbox/outbox.js";
 import { newOwnerToken } from "../src/queue/owner-token.js";
 import { migrate } from "../src/sql/migrate.js";
@@ -61,7 +63,7 @@ for (let minute = 0; minute < minutes; minute++) {
   await liveThrough(minute);
 }
 now = new Date(end);
-await outbox.limit({ topic: "receipt.send", perSecond: 20 }, { by: "alice" });
+await operatorsOf(outbox).limit({ topic: "receipt.send", perSecond: 20 }, { by: "alice" });
 
 const started = await startBrowser();
 if (typeof started === "string") throw new Error(started);

@@ -37,8 +37,7 @@ export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox
 export { defineTopics } from "./outbox/define-topics.js";
 export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
-export type * from "./queue/controls.js";
-export type * from "./queue/dead-letters.js";
+export type { FailedAttempt } from "./queue/dead-letters.js";
 export { LeaseLostError } from "./queue/lease-lost-error.js";
 export type { MaintenanceResult } from "./queue/maintenance.js";
 export { purgeWithin, reapWithin } from "./queue/maintenance.js";
@@ -51,13 +50,8 @@ export type {
   OutboxState,
   QueueMessage,
 } from "./queue/message.js";
-export type { WayStep, WayStores } from "./queue/message-way.js";
-export { messageWay } from "./queue/message-way.js";
-export type * from "./queue/operator-reads.js";
 export type { OwnerToken } from "./queue/owner-token.js";
 export { newOwnerToken, ownerToken } from "./queue/owner-token.js";
-export type { ReplayDeadOptions, ReplayDeadResult } from "./queue/replay-dead.js";
-export { archiveDead, discardDead, replayDead } from "./queue/replay-dead.js";
 export type { RetryPolicy } from "./queue/retry-policy.js";
 export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { StandardSchema } from "./queue/standard-schema.js";

@@ -1,4 +1,5 @@
 import { type Inbox, newOwnerToken } from "../../src/index.js";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import { elapsedMs, median, spread } from "../measure.js";
 import { message } from "../messages.js";
 import type { Scenario } from "./scenario.js";
@@ -58,8 +59,8 @@ const words = ["card", "mail", "stock", "label", "tax", "refund", "invoice", "pi
 async function readsOf(inbox: Inbox): Promise<Readonly<Record<string, () => Promise<unknown>>>> {
   const state = "Dead";
   const [first] = (await inbox.list({ state, limit: 1 })).messages;
-  const last = first!.seq + (await inbox.countDead());
-  const [group] = await inbox.deadGroups({ limit: 1 });
+  const last = first!.seq + (await operatorsOf(inbox).countDead());
+  const [group] = await operatorsOf(inbox).deadGroups({ limit: 1 });
   const { errorGroup } = group!;
   return {
     "first page": () => inbox.list({ state }),
@@ -69,11 +70,12 @@ async function readsOf(inbox: Inbox): Promise<Readonly<Record<string, () => Prom
     "page of a group": () => inbox.list({ state, errorGroup }),
     "page that finds nothing": () =>
       inbox.list({ state, topic: "none", error: "none", newerThanMs: 86_400_000 }),
-    count: () => inbox.countDead(),
-    "count of a topic and an error": () => inbox.countDead({ topic: "topic 7", error: "invoice" }),
-    groups: () => inbox.deadGroups(),
-    "groups of a topic": () => inbox.deadGroups({ topic: "topic 7" }),
-    activity: () => inbox.activity(),
-    "by correlation id": () => inbox.byCorrelation("order 4711"),
+    count: () => operatorsOf(inbox).countDead(),
+    "count of a topic and an error": () =>
+      operatorsOf(inbox).countDead({ topic: "topic 7", error: "invoice" }),
+    groups: () => operatorsOf(inbox).deadGroups(),
+    "groups of a topic": () => operatorsOf(inbox).deadGroups({ topic: "topic 7" }),
+    activity: () => operatorsOf(inbox).activity(),
+    "by correlation id": () => operatorsOf(inbox).byCorrelation("order 4711"),
   };
 }

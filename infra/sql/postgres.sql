@@ -62,8 +62,10 @@ create table "infra"."inbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint
+  -- the control that has parked the message
+  parked_by bigint,
+  -- the limits that have let it pass since it was last claimed
+  passes bigint[]
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -293,14 +295,14 @@ begin
   perform from "infra"."inbox_controls" c order by c.id for update;
   v_now := coalesce(p_now, clock_timestamp());
 
-  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."inbox_state" s
   set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
   from (
     select i.seq, (
         select c.id
         from "infra"."inbox_controls" c
-        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then c.name = m.source else true end and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, ''{}''))))
         order by c.paused desc, c.id
         limit 1
       ) as control
@@ -317,8 +319,8 @@ begin
     v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
     update "infra"."inbox_state" s
     set status = 1,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when v_control.per_second is not null then s.parked_by end
+      -- a pause that has ended is no pass
+      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
     where s.seq = any (array(
         select r.seq
         from "infra"."inbox_state" r
@@ -344,8 +346,8 @@ begin
   end loop;
 
   update "infra"."inbox_state" s
-  set parked_by = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  set passes = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
   select json_agg(s.seq)::text into kept from "infra"."inbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
 end
 $body$';
@@ -1005,8 +1007,10 @@ create table "infra"."outbox_state" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint
+  -- the control that has parked the message
+  parked_by bigint,
+  -- the limits that have let it pass since it was last claimed
+  passes bigint[]
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
@@ -1236,14 +1240,14 @@ begin
   perform from "infra"."outbox_controls" c order by c.id for update;
   v_now := coalesce(p_now, clock_timestamp());
 
-  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update "infra"."outbox_state" s
   set status = 7, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
   from (
     select i.seq, (
         select c.id
         from "infra"."outbox_controls" c
-        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        where case c.scope when ''topic'' then c.name = m.topic when ''source'' then false else true end and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, ''{}''))))
         order by c.paused desc, c.id
         limit 1
       ) as control
@@ -1260,8 +1264,8 @@ begin
     v_most := case when v_control.per_second is null then 500 else least(floor(v_tokens), p_limit) end;
     update "infra"."outbox_state" s
     set status = 1,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when v_control.per_second is not null then s.parked_by end
+      -- a pause that has ended is no pass
+      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
     where s.seq = any (array(
         select r.seq
         from "infra"."outbox_state" r
@@ -1287,8 +1291,8 @@ begin
   end loop;
 
   update "infra"."outbox_state" s
-  set parked_by = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  set passes = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
   select json_agg(s.seq)::text into kept from "infra"."outbox_state" s where s.seq = any (p_seqs) and s.owner = p_owner;
 end
 $body$';

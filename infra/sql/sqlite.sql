@@ -59,8 +59,10 @@ create table "InboxState" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by integer
+  -- the control that has parked the message
+  parked_by integer,
+  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+  passes text
 ) strict;
 
 create index "InboxReady" on "InboxState" (visible_at, seq) where status = 1;
@@ -301,8 +303,10 @@ create table "OutboxState" (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by integer
+  -- the control that has parked the message
+  parked_by integer,
+  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+  passes text
 ) strict;
 
 create index "OutboxReady" on "OutboxState" (visible_at, seq) where status = 1;

@@ -82,8 +82,10 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
-    -- the control that has parked the message, or whose limit it has passed
+    -- the control that has parked the message
     parked_by bigint null,
+    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+    passes varchar(max) null,
     constraint [InboxState_PK] primary key clustered (seq)
   );
 
@@ -711,7 +713,7 @@ begin
     error_group = case when [InboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([InboxState].locked_until, [InboxState].last_attempt_at),
     died_at = case when ([InboxState].expires_at <= @now or ([InboxState].locked_until is not null and [InboxState].attempt + 1 >= @max_attempts)) then @now else [InboxState].died_at end,
-    parked_by = null
+    passes = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @reaped (seq, status, expires_at, attempt, keyed)
   from @picked p, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -861,7 +863,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
   from [infra].[Inbox] m with (index([Inbox_Key]), forceseek)
   inner join [infra].[InboxState] s with (forceseek) on s.seq = m.seq
   where m.source = @source and m.message_id = @message_id
@@ -918,7 +920,7 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.source as source, m.message_id as message_id, m.hash as hash, m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, m.deliveries as deliveries, s.died_at as died_at, s.error_group as error_group
   from [infra].[InboxState] s
   inner join [infra].[Inbox] m on m.seq = s.seq
   where s.seq > @after_seq
@@ -928,8 +930,8 @@ begin
     and (@source is null or m.source = @source)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-    and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.first_seen_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -949,12 +951,31 @@ begin
 
   declare @paused bit = case when exists (select 1 from [infra].[InboxControls] c with (index([InboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+  -- Without pauses of topics and sources no message is looked at.
+  if exists (select 1 from [infra].[InboxControls] c where c.paused = 1 and c.scope <> N'queue')
+  begin
+    select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+      h.held as held, count_big(*) as [count],
+      sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+      datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+      sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+    from [infra].[InboxState] s
+    cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+        select 1 from [infra].[Inbox] m inner join [infra].[InboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source))
+        where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      ) then 1 else 0 end as bit) as held) h
+    group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+    return;
+  end;
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+    h.held as held, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
     sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[InboxState] s
-  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+  cross apply (select cast(0 as bit) as held) h
+  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 end
 go
 
@@ -1092,13 +1113,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   group by coalesce(s.error_group, '')
   order by count_big(*) desc, coalesce(s.error_group, '')
@@ -1139,13 +1160,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   option (recompile);
 end
@@ -1178,13 +1199,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Inbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or m.source = @source)
-        and (@older_than_ms is null or m.first_seen_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.first_seen_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   order by s.seq
   option (recompile);
@@ -1369,6 +1390,7 @@ end
 go
 
 create or alter procedure [infra].[Inbox_Operations]
+  @id uniqueidentifier,
   @limit int
 as
 begin
@@ -1377,8 +1399,31 @@ begin
 
   select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
   from [infra].[oncebox_operations] o
-  where o.queue = N'inbox:Inbox'
-  order by o.started_at desc, o.id desc;
+  where o.queue = N'inbox:Inbox' and (@id is null or o.id = @id)
+  order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
+end
+go
+
+create or alter procedure [infra].[Inbox_PurgeOperations]
+  @now datetime2(3) = null,
+  @retention_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+
+  delete from [infra].[oncebox_operations]
+  where id in (
+    select top (@limit) o.id
+    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+    where o.queue = N'inbox:Inbox' and o.ended_at < @before
+  );
+
+  select @@rowcount as deleted;
 end
 go
 
@@ -1670,14 +1715,14 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
-  declare @owned table (seq bigint not null primary key, parked_by bigint null);
+  declare @owned table (seq bigint not null primary key, passes varchar(max) null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @owned (seq, parked_by)
-  select s.seq, s.parked_by
+  insert into @owned (seq, passes)
+  select s.seq, s.passes
   from openjson(@items) with (seq bigint '$') i
   inner join [infra].[InboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
   where s.owner = @owner and s.status = 2
@@ -1696,7 +1741,7 @@ begin
     select m.seq, coalesce(m.due_at, m.first_seen_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic) or (c.scope = N'source' and c.name = m.source)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
         order by c.paused desc, c.id
       ) as control
     from @owned o
@@ -1735,8 +1780,8 @@ begin
 
     update [infra].[InboxState]
     set status = case when [InboxState].crashes > 0 then 2 else 1 end,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when @per_second is not null then [InboxState].parked_by end
+      -- a pause that has ended is no pass
+      passes = case when @per_second is null then [InboxState].passes else coalesce([InboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
     from (
       select top (@most) r.seq
       from [infra].[InboxState] r with (index([Inbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
@@ -1766,9 +1811,9 @@ begin
   end
 
   update [infra].[InboxState]
-  set parked_by = null
+  set passes = null
   from @owned o, [infra].[InboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].parked_by is not null
+  where [InboxState].seq = o.seq and [InboxState].owner = @owner and [InboxState].status = 2 and [InboxState].passes is not null
   option (loop join, force order);
 
   select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'
@@ -2678,8 +2723,10 @@ begin
     -- the same for errors that differ in ids and numbers only
     error_group varchar(16) collate Latin1_General_100_BIN2 null,
     last_error nvarchar(max) null,
-    -- the control that has parked the message, or whose limit it has passed
+    -- the control that has parked the message
     parked_by bigint null,
+    -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+    passes varchar(max) null,
     constraint [OutboxState_PK] primary key clustered (seq)
   );
 
@@ -3290,7 +3337,7 @@ begin
     error_group = case when [OutboxState].expires_at <= @now then '0364ffd2687495ed' else '95af8e5501557ab4' end,
     last_attempt_at = coalesce([OutboxState].locked_until, [OutboxState].last_attempt_at),
     died_at = case when ([OutboxState].expires_at <= @now or ([OutboxState].locked_until is not null and [OutboxState].attempt + 1 >= @max_attempts)) then @now else [OutboxState].died_at end,
-    parked_by = null
+    passes = null
   output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
   into @reaped (seq, status, expires_at, attempt, keyed)
   from @picked p, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
@@ -3439,7 +3486,7 @@ begin
 
   select s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
   from [infra].[Outbox] m with (index([Outbox_Key]), forceseek)
   inner join [infra].[OutboxState] s with (forceseek) on s.seq = m.seq
   where m.id = @id
@@ -3495,7 +3542,7 @@ begin
 
   select top (@limit) s.seq as seq, s.attempt as attempt, s.expires_at as expires_at, s.visible_at as next_attempt_at, s.locked_until as locked_until, s.owner as owner, s.crashes as crashes, s.status as status,
     s.last_error as last_error, s.last_attempt_at as last_attempt_at, s.processed_at as processed_at, s.processed_by as processed_by,
-    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at
+    m.topic as topic, m.payload as payload, m.partition_key as partition_key, m.headers as headers, m.correlation_id as correlation_id, m.due_at as due_at, m.id as id, m.message_id as message_id, m.created_at as created_at, s.died_at as died_at, s.error_group as error_group
   from [infra].[OutboxState] s
   inner join [infra].[Outbox] m on m.seq = s.seq
   where s.seq > @after_seq
@@ -3505,8 +3552,8 @@ begin
     and (@source is null or 1 = 0)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-    and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
-    and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@older_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), @now)))
+    and (@newer_than_ms is null or case when s.status = 4 then s.died_at else m.created_at end >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), @now)))
   order by s.seq
   option (recompile);
 end
@@ -3526,12 +3573,31 @@ begin
 
   declare @paused bit = case when exists (select 1 from [infra].[OutboxControls] c with (index([OutboxControls_Key]), forceseek) where c.scope = N'queue' and c.name = N'' and c.paused = 1) then 1 else 0 end;
 
-  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, count_big(*) as [count],
+  -- Without pauses of topics and sources no message is looked at.
+  if exists (select 1 from [infra].[OutboxControls] c where c.paused = 1 and c.scope <> N'queue')
+  begin
+    select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+      h.held as held, count_big(*) as [count],
+      sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
+      datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
+      sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
+    from [infra].[OutboxState] s
+    cross apply (select cast(case when s.locked_until is null and s.status in (1, 2, 5, 7) and exists (
+        select 1 from [infra].[Outbox] m inner join [infra].[OutboxControls] c on (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic))
+        where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+      ) then 1 else 0 end as bit) as held) h
+    group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
+    return;
+  end;
+
+  select s.status as status, cast(case when s.locked_until is not null then 1 else 0 end as bit) as leased, cast(case when s.attempt > 0 then 1 else 0 end as bit) as retried,
+    h.held as held, count_big(*) as [count],
     sum(cast(case when s.visible_at <= @now and s.status in (1, 2) then 1 else 0 end as bigint)) as due,
     datediff_big(millisecond, min(case when s.visible_at <= @now and s.status in (1, 2) then s.visible_at end), @now) as oldest_due_ms,
     sum(cast(case when s.status = 4 and s.expires_at <= @now then 1 else 0 end as bigint)) as expired, @paused as paused
   from [infra].[OutboxState] s
-  group by s.status, case when s.locked_until is not null then 1 else 0 end;
+  cross apply (select cast(0 as bit) as held) h
+  group by s.status, case when s.locked_until is not null then 1 else 0 end, case when s.attempt > 0 then 1 else 0 end, h.held;
 end
 go
 
@@ -3669,13 +3735,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   group by coalesce(s.error_group, '')
   order by count_big(*) desc, coalesce(s.error_group, '')
@@ -3716,13 +3782,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   option (recompile);
 end
@@ -3755,13 +3821,13 @@ begin
     and s.died_at <= coalesce(@at, @now)
     and (@error_group is null or coalesce(s.error_group, '') = @error_group)
     and (@error is null or charindex(@error collate Latin1_General_100_BIN2, s.last_error collate Latin1_General_100_BIN2) > 0)
-    and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+    and (@older_than_ms is null or s.died_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and (@newer_than_ms is null or s.died_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
+    and ((@topic is null and @source is null) or exists (
       select 1 from [infra].[Outbox] m with (forceseek)
       where m.seq = s.seq
         and (@topic is null or m.topic = @topic)
         and (@source is null or 1 = 0)
-        and (@older_than_ms is null or m.created_at <= dateadd(millisecond, cast(cast(round(-@older_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@older_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
-        and (@newer_than_ms is null or m.created_at >= dateadd(millisecond, cast(cast(round(-@newer_than_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@newer_than_ms, 0) as bigint) / 86400000 as int), coalesce(@at, @now))))
     ))
   order by s.seq
   option (recompile);
@@ -3944,6 +4010,7 @@ end
 go
 
 create or alter procedure [infra].[Outbox_Operations]
+  @id uniqueidentifier,
   @limit int
 as
 begin
@@ -3952,8 +4019,31 @@ begin
 
   select top (@limit) o.id as id, o.started_at as started_at, o.who as who, o.action as action, o.queue as queue, o.filter as filter, o.matched as matched, o.done as done, o.last_seq as last_seq, o.ended_at as ended_at
   from [infra].[oncebox_operations] o
-  where o.queue = N'outbox:Outbox'
-  order by o.started_at desc, o.id desc;
+  where o.queue = N'outbox:Outbox' and (@id is null or o.id = @id)
+  order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;
+end
+go
+
+create or alter procedure [infra].[Outbox_PurgeOperations]
+  @now datetime2(3) = null,
+  @retention_ms float,
+  @limit int
+as
+begin
+  set nocount on;
+  set xact_abort on;
+  set @now = coalesce(@now, sysutcdatetime());
+
+  declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+
+  delete from [infra].[oncebox_operations]
+  where id in (
+    select top (@limit) o.id
+    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+    where o.queue = N'outbox:Outbox' and o.ended_at < @before
+  );
+
+  select @@rowcount as deleted;
 end
 go
 
@@ -4236,14 +4326,14 @@ begin
     tokens float not null,
     refilled_at datetime2(3) not null
   );
-  declare @owned table (seq bigint not null primary key, parked_by bigint null);
+  declare @owned table (seq bigint not null primary key, passes varchar(max) null);
   declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
   declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
   if @outermost = 1 begin transaction;
 
-  insert into @owned (seq, parked_by)
-  select s.seq, s.parked_by
+  insert into @owned (seq, passes)
+  select s.seq, s.passes
   from openjson(@items) with (seq bigint '$') i
   inner join [infra].[OutboxState] s with (forceseek, updlock, rowlock, readcommittedlock) on s.seq = i.seq
   where s.owner = @owner and s.status = 2
@@ -4262,7 +4352,7 @@ begin
     select m.seq, coalesce(m.due_at, m.created_at) as due_at, (
         select top (1) c.id
         from @controls c
-        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
+        where (c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)) and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
         order by c.paused desc, c.id
       ) as control
     from @owned o
@@ -4301,8 +4391,8 @@ begin
 
     update [infra].[OutboxState]
     set status = case when [OutboxState].crashes > 0 then 2 else 1 end,
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when @per_second is not null then [OutboxState].parked_by end
+      -- a pause that has ended is no pass
+      passes = case when @per_second is null then [OutboxState].passes else coalesce([OutboxState].passes, ',') + cast(@id as varchar(20)) + ',' end
     from (
       select top (@most) r.seq
       from [infra].[OutboxState] r with (index([Outbox_Parked]), updlock, readpast, rowlock, readcommittedlock)
@@ -4332,9 +4422,9 @@ begin
   end
 
   update [infra].[OutboxState]
-  set parked_by = null
+  set passes = null
   from @owned o, [infra].[OutboxState] with (forceseek, updlock, rowlock, readcommittedlock)
-  where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].parked_by is not null
+  where [OutboxState].seq = o.seq and [OutboxState].owner = @owner and [OutboxState].status = 2 and [OutboxState].passes is not null
   option (loop join, force order);
 
   select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'

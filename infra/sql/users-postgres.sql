@@ -25,6 +25,8 @@ grant select, insert, delete on "infra"."inbox_done", "infra"."outbox_done" to o
 grant select, insert, delete on "infra"."inbox_attempts", "infra"."outbox_attempts" to oncebox_functions;
 -- Pauses and limits: claims keep to them, count the tokens of limits, and delete what has ended. Operators add them.
 grant select, update, delete on "infra"."inbox_controls", "infra"."outbox_controls" to oncebox_functions;
+-- The records of operations: the clean-up deletes them after their retention. Only operators write them.
+grant select (id, queue, ended_at), delete on "infra"."oncebox_operations" to oncebox_functions;
 -- Messages with a partition key: their order, its locks, and what a transaction has enqueued until it commits.
 grant select, insert, delete on "infra"."inbox_partition_queue", "infra"."outbox_partition_queue" to oncebox_functions;
 grant select, insert, update, delete on "infra"."inbox_partition_lock", "infra"."outbox_partition_lock" to oncebox_functions;

@@ -1,5 +1,5 @@
 import type * as z from "zod/mini";
-import type { AdminStores } from "./queue-stores.js";
+import type { OperatedStores } from "../operators/with-operators.js";
 import type { Answer } from "./responses.js";
 
 /** What a route knows of the request beside its fields. */
@@ -20,7 +20,7 @@ interface RouteParts<Fields> {
 /** On the queues of one database: the app's, or that of the tenant that `?tenant=` names. */
 export interface StoreRoute<Fields = unknown> extends RouteParts<Fields> {
   readonly on: "store";
-  run(stores: AdminStores, fields: Fields, call: AdminCall): Promise<Answer>;
+  run(stores: OperatedStores, fields: Fields, call: AdminCall): Promise<Answer>;
 }
 
 /** On all that the app has. */

@@ -58,11 +58,13 @@ export function createAdmin(options: AdminOptions): Admin {
   const limited = (kind: RequestKind): Ending | undefined =>
     limits.take(kind) ? undefined : responses.tooMany(limits.secondsLeft());
 
-  const run = (route: AdminRoute, { fields, tenant }: RequestFields, by: string): Promise<Ending> =>
-    withDeadline(callMs, "The database", async (signal) => {
+  const run = async (route: AdminRoute, { fields, tenant }: RequestFields, by: string): Promise<Ended> => {
+    let known: string | undefined; // a tenant that does not exist is no name for the log: it may be a pasted token
+    const ending = await withDeadline(callMs, "The database", async (signal) => {
       const call: AdminCall = { by, signal };
       const stores = route.on === "app" ? undefined : await storesOf(tenant);
       if (stores !== undefined && "refusal" in stores) return responses.answer(stores.refusal);
+      known = stores && tenant;
       try {
         const answer =
           route.on === "app" ? await route.run(fields, call) : await route.run(stores!.value, fields, call);
@@ -72,7 +74,9 @@ export function createAdmin(options: AdminOptions): Admin {
         if (refused === undefined) throw error;
         return responses.answer(refused);
       }
-    });
+    }).catch(unavailable);
+    return { ending, by, tenant: known };
+  };
 
   /** A load balancer asks for the health without a token, and learns that the process answers, whatever others ask. */
   const withoutToken = ({ path }: AdminRoute): Ending =>
@@ -98,9 +102,7 @@ export function createAdmin(options: AdminOptions): Admin {
     if (tooMany !== undefined) return { ending: tooMany, by: by.value };
     const read = await readRequest(request, route, found);
     if ("refusal" in read) return { ending: responses.badRequest(read.refusal), by: by.value };
-    const { tenant } = read.value;
-    const ending = await run(route, read.value, by.value).catch(unavailable);
-    return { ending, by: by.value, tenant };
+    return run(route, read.value, by.value);
   };
 
   const end = async (request: PlainRequest): Promise<Ended> => {

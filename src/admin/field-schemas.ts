@@ -1,9 +1,10 @@
 import * as z from "zod/mini";
 import { isGuid } from "../base/guid.js";
-import { type AnyKey, deadState, type QueueKind, statesOf } from "../queue/any-queue.js";
+import type { AnyKey, QueueKind } from "../queue/any-queue.js";
 import { maxNameLength, nameProblem } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
 import { activityLimits } from "../sql/defaults.js";
+import { phaseOrState, phasesIn } from "./phase.js";
 
 const nameRule = `must be a text of 1 to ${maxNameLength} characters, without a space at its end`;
 /** A name as databases store it: a topic, a source, an id. */
@@ -62,14 +63,10 @@ export const activitySince = z.optional(numberText(1, activityLimits.sinceMs));
 export const activityBuckets = z.optional(numberText(1, activityLimits.mostBuckets));
 export const batchSize = z.optional(wholeNumber(1, 1_000));
 
-/** A state in any case. `dead` is the same state in both queues. */
+/** A phase or a state, in any case. */
 export function state(queue: QueueKind) {
-  const names: readonly string[] = statesOf[queue];
-  const rule = `must be one of ${names.join(", ")}`;
-  const find = (text: string): string | undefined =>
-    text.toLowerCase() === "dead"
-      ? deadState[queue]
-      : names.find((one) => one.toLowerCase() === text.toLowerCase());
+  const rule = `must be one of ${phasesIn(queue).join(", ")}`;
+  const find = (text: string) => phaseOrState(queue, text);
   return z.pipe(
     z.string(rule).check(z.refine((text) => find(text) !== undefined, rule)),
     z.transform((text) => find(text)!),
@@ -105,4 +102,9 @@ export const flag = z.optional(
 const payloadRule = "must be a text of well-formed Unicode";
 export const payload = z.string(payloadRule).check(z.refine((text) => text.isWellFormed(), payloadRule));
 const headersRule = "must be an object of texts, or null";
-export const headers = z.nullable(z.record(z.string(), z.string(headersRule), headersRule));
+/** Checked as a whole: the name of a header does not become the name of a field, which is logged. */
+export const headers = z.nullable(
+  z
+    .record(z.string(), z.unknown(), headersRule)
+    .check(z.refine((given) => Object.values(given).every((one) => typeof one === "string"), headersRule)),
+) as unknown as z.ZodMiniType<Readonly<Record<string, string>> | null>;

@@ -1,11 +1,14 @@
-import type { AnyMessage } from "../queue/any-queue.js";
+import type { PhasedMessage } from "./list-phased.js";
+import { keyText } from "./page/key-text.js";
 
-/** A message as the API shows it. Payload and values of headers may be personal data: they come on request alone. */
-export function messageView(message: AnyMessage, withContent = false) {
+/** A message as API and command line show it. Payload and values of headers may be personal data: they come on request alone. */
+export function messageView({ message, phase }: PhasedMessage, withContent = false) {
   const { payload, headers, ...fields } = message;
   const hash =
     "hash" in fields && fields.hash !== null ? { hash: Buffer.from(fields.hash).toString("hex") } : {};
   return {
+    key: keyText(message),
+    phase,
     ...fields,
     ...hash,
     payloadBytes: Buffer.byteLength(payload),

@@ -8,8 +8,9 @@ export function readQuery({ url }: PlainRequest): Read<Readonly<Record<string, s
   const fields: Record<string, string> = Object.create(null);
   for (const [field, value] of query) {
     if (field in fields) {
-      const name = field.slice(0, 100);
-      return { refusal: { code: "InvalidField", message: `${name} is given twice.`, field: name } };
+      const name = field.slice(0, 100).toWellFormed();
+      const message = `${name} is given twice.`;
+      return { refusal: { code: "InvalidField", message, field: name, logged: {} } };
     }
     fields[field] = value;
   }

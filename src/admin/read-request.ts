@@ -35,12 +35,11 @@ async function readPost(
   query: Readonly<Record<string, string>>,
   names: FoundRoutes["names"],
 ): Promise<Read<unknown>> {
-  const [unknown] = Object.keys(query);
-  if (unknown !== undefined) {
-    const field = unknown.slice(0, 100).toWellFormed();
-    return {
-      refusal: { code: "UnknownField", message: `There is no field "${field}" in the query.`, field },
-    };
+  const unknown = Object.keys(query);
+  if (unknown.length > 0) {
+    const field = unknown[0]!.slice(0, 100).toWellFormed();
+    const message = `There is no field "${field}" in the query.`;
+    return { refusal: { code: "UnknownField", message, field, logged: { unknown: unknown.length } } };
   }
   return readFields(request, route, { maxBytes: maxBodyBytes, mayBeEmpty: true, names });
 }

@@ -1,6 +1,6 @@
 import type { LogFields } from "../base/logger.js";
 import type { PlainResponse } from "../base/plain-http.js";
-import type { Refusal } from "../service/http/refusal.js";
+import { answerOf, type Refusal } from "../service/http/refusal.js";
 
 /** How a request ended: its response, and what the log says of it. */
 export interface Ending {
@@ -56,11 +56,11 @@ export const adminResponses = {
     response: { status: 204, headers: { ...common, allow } },
     outcome: "Options",
   }),
-  /** The log gets the kind of problem and no value of the request. */
+  /** The log gets the kind of problem, and of the request neither a value nor a name that no route has. */
   badRequest: (refusal: Refusal): Ending => ({
-    response: json(400, { error: refusal }),
+    response: json(400, { error: answerOf(refusal) }),
     outcome: refusal.code,
-    details: { field: refusal.field },
+    details: refusal.logged ?? { field: refusal.field },
   }),
   unauthorized: (): Ending => ({
     response: { status: 401, headers: { ...common, "www-authenticate": 'Bearer realm="oncebox admin"' } },

@@ -1,4 +1,5 @@
 import { safeReason } from "../base/safe-reason.js";
+import { type OperatedStores, withOperators } from "../operators/with-operators.js";
 import { deadState, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { CallOptions } from "../queue/work-store.js";
 import type { AdminStores } from "./queue-stores.js";
@@ -23,7 +24,7 @@ export async function storeReport(
   call: CallOptions,
 ): Promise<StoreReport> {
   try {
-    const opened = await stores();
+    const opened = withOperators(await stores());
     const [inbox, outbox] = await Promise.all([
       queueReport(opened, "inbox", call),
       queueReport(opened, "outbox", call),
@@ -34,7 +35,11 @@ export async function storeReport(
   }
 }
 
-async function queueReport(stores: AdminStores, queue: QueueKind, call: CallOptions): Promise<QueueReport> {
+async function queueReport(
+  stores: OperatedStores,
+  queue: QueueKind,
+  call: CallOptions,
+): Promise<QueueReport> {
   const store = queueOf(stores, queue);
   const { due, oldestDueAgeMs, counts } = await store.stats(call);
   const controls = await store.controls(call);

@@ -1,9 +1,9 @@
+import { type OperatedStores, withOperators } from "../operators/with-operators.js";
 import { nameProblem } from "../queue/arguments.js";
 import type { AdminOptions } from "./admin-options.js";
-import type { AdminStores } from "./queue-stores.js";
 import type { Answer } from "./responses.js";
 
-type Found = { readonly value: AdminStores } | { readonly refusal: Answer };
+type Found = { readonly value: OperatedStores } | { readonly refusal: Answer };
 
 /** Finds the stores of the tenant that a request names, which an app without tenants refuses. */
 export function tenantStores({
@@ -13,13 +13,15 @@ export function tenantStores({
   return async (tenant) => {
     if (tenants === undefined)
       return tenant === undefined
-        ? { value: stores! }
+        ? { value: withOperators(stores!) }
         : refused("InvalidField", "tenant is given, and this app has no tenants.");
     if (tenant === undefined) return refused("MissingField", "tenant is missing: this app has tenants.");
     if (nameProblem(tenant) !== undefined)
       return refused("InvalidField", "tenant is not the id of a tenant.");
     const found = await tenants.find(tenant);
-    return found === undefined ? { refusal: { notFound: "There is no such tenant." } } : { value: found };
+    return found === undefined
+      ? { refusal: { notFound: "There is no such tenant." } }
+      : { value: withOperators(found) };
   };
 }
 

@@ -79,6 +79,8 @@ export interface AppDefinition {
   readonly admin?: AppAdmin;
   /** How long Done messages are kept. 30 days by default. */
   readonly retentionMs?: number;
+  /** How long the records of operators' operations are kept after their end. 90 days by default. */
+  readonly operationRetentionMs?: number;
   /** Writes lines of JSON to the standard output by default. `false` writes nothing. */
   readonly logger?: LoggerOption;
   readonly metrics?: Metrics;

@@ -1,7 +1,9 @@
 import { defined } from "../base/defined.js";
 import { severalAtOnce } from "../base/several-at-once.js";
+import { operatorsOf } from "../operators/operators-of.js";
 import type { Control } from "../queue/controls.js";
 import { type InboxState, inboxStates, type OutboxState, outboxStates } from "../queue/message.js";
+import { type Phase, phases } from "../queue/phase.js";
 import type { QueueStats } from "../queue/work-store.js";
 import type { App } from "./create-app.js";
 
@@ -26,8 +28,9 @@ const atOnce = 8;
 
 async function statsOf({ inbox, outbox }: Pick<App, "inbox" | "outbox">, tenant?: string): Promise<AppStats> {
   const controls: AppControl[] = [];
-  for (const [queue, store] of [["inbox", inbox] as const, ["outbox", outbox] as const])
-    for (const control of await store.controls())
+  const both = [["inbox", operatorsOf(inbox)] as const, ["outbox", operatorsOf(outbox)] as const];
+  for (const [queue, operators] of both)
+    for (const control of await operators.controls())
       controls.push({ queue, ...defined({ tenant }), ...control });
   return { inbox: await inbox.stats(), outbox: await outbox.stats(), controls };
 }
@@ -68,6 +71,9 @@ function sumOf<State extends string>(
   const ages = all.flatMap(({ oldestDueAgeMs }) => oldestDueAgeMs ?? []);
   return {
     counts: Object.fromEntries(states.map((state) => [state, sum(state)])) as Record<State, number>,
+    phases: Object.fromEntries(
+      phases.map((phase) => [phase, all.reduce((total, one) => total + one.phases[phase], 0)]),
+    ) as Record<Phase, number>,
     due: all.reduce((total, { due }) => total + due, 0),
     oldestDueAgeMs: ages.length === 0 ? null : Math.max(...ages),
     parked: all.reduce((total, { parked }) => total + parked, 0),

@@ -34,6 +34,8 @@ const handlers = must(
   "an object of functions by topic, or a function that returns one",
 );
 
+const aboveZero = must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0");
+
 const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   database: must(
     (value) => isText(value) || isFunction(value) || isSecretReference(value),
@@ -63,7 +65,8 @@ const fields: Readonly<Record<keyof AppDefinition, Check>> = {
   webhooks: options,
   service: must(isRecord, 'an object with tokens, or with auth: "none"'),
   admin: must((value) => isRecord(value) && value.tokens !== undefined, "an object with tokens"),
-  retentionMs: must((value) => Number.isFinite(value) && (value as number) > 0, "a number above 0"),
+  retentionMs: aboveZero,
+  operationRetentionMs: aboveZero,
   logger: must(
     (value) => loggerProblem(value) === undefined,
     "a logger with debug, info, warn and error, or false",

@@ -27,11 +27,12 @@ export function reapJob({ inbox, outbox, logger, tenants, definition }: OpenApp)
 /** The longest time that it takes for both queues, and something to spare. */
 const logAgeMs = 12_000;
 
-/** Deletes messages that have been Done for longer than the retention, and keys of the service after theirs. */
+/** Deletes messages that have been Done for longer than the retention; records of operations and keys of the service after theirs. */
 export function cleanupJob(app: OpenApp): MaintenanceJob {
   const { definition, inbox, outbox, tenants } = app;
   if (tenants !== undefined) return tenants.cleanup;
-  const options = defined({ retentionMs: definition.retentionMs });
+  const { retentionMs, operationRetentionMs } = definition;
+  const options = defined({ retentionMs, operationRetentionMs });
   return async (budget) => ({
     inbox: await purgeWithin(inbox, budget, options),
     outbox: await purgeWithin(outbox, budget, options),

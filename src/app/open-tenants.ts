@@ -72,6 +72,7 @@ export function openTenants(settings: TenantSettings, context: TenantsContext): 
     logger,
     metrics: definition.metrics,
     retentionMs: definition.retentionMs,
+    operationRetentionMs: definition.operationRetentionMs,
     pollTimeoutMs: settings.turns.pollTimeoutMs,
   };
   const reaping = maintenance("reap", reapTenants(options), periodMs);

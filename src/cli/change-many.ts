@@ -19,11 +19,12 @@ export async function changeMany(
   const found = [];
   for (const queue of queuesOf(values))
     found.push({ queue, matched: await queueOf(stores, queue).countDead(filter) });
+  const matched = found.reduce((total, one) => total + one.matched, 0);
+  if (matched === 0) terminal.err("No dead message matches.");
   if (!values["dry-run"]) {
     const queues = found.filter(({ matched }) => matched > 0).map(({ queue }) => queue);
     return finishOperations(change, input, stores, await begin(change, input, stores, queues), rate);
   }
-  const matched = found.reduce((total, one) => total + one.matched, 0);
   const result = { matched, [pastOf[change]]: 0 };
   terminal.out(values.json ? JSON.stringify(result) : `${matched} would be ${pastOf[change]}.`);
   return exitCodes.ok;
@@ -56,16 +57,13 @@ export async function resumeChange(
   const { values, terminal } = input;
   const id = text(values, "resume")!.toLowerCase();
   for (const queue of queuesOf(values)) {
-    const records = await queueOf(stores, queue).operations({ limit: 1_000, signal: terminal.signal });
-    const operation = records.find((record) => record.id === id);
-    if (operation === undefined) continue;
+    const operation = await queueOf(stores, queue).operation(id, { signal: terminal.signal });
+    if (operation === null) continue;
     if (operation.action !== change)
       throw new InvalidArgumentError(
         `The operation ${id} is of the action ${operation.action}, not ${change}.`,
       );
     return finishOperations(change, input, stores, [{ queue, operation }], rate);
   }
-  throw new InvalidArgumentError(
-    `There is no operation "${id}" among the newest 1,000. \`oncebox dead operations\` shows them.`,
-  );
+  throw new InvalidArgumentError(`There is no operation "${id}". \`oncebox dead operations\` shows them.`);
 }

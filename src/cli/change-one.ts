@@ -1,7 +1,9 @@
-import { type AnyKey, type AnyQueue, deadState, queueOf } from "../queue/any-queue.js";
+import { withPhases } from "../admin/list-phased.js";
+import { keyText } from "../admin/page/key-text.js";
+import { type AnyKey, type AnyMessage, type AnyQueue, deadState, queueOf } from "../queue/any-queue.js";
 import { type Change, pastOf, sentenceOf } from "./change.js";
 import { type CommandInput, exitCodes } from "./command.js";
-import { formatKey, getMessage, type MessageKey } from "./message-key.js";
+import { getMessage, type MessageKey } from "./message-key.js";
 import { operatorName } from "./operator-name.js";
 import type { QueueStores } from "./queue-stores.js";
 
@@ -16,13 +18,22 @@ export async function changeOne(
   const isDead = message?.state === deadState[key.queue];
   if (isDead && (await settle(change, queueOf(stores, key.queue), key.key, operatorName(values)))) {
     const result = { [pastOf[change]]: 1 };
-    terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${formatKey(key.key)}.`);
+    terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${keyText(key.key)}.`);
     return exitCodes.ok;
   }
-  const state = isDead ? "is not dead any more" : `is not dead: its state is ${message?.state}`;
-  const why = message === null ? `is not in the ${key.queue}` : state;
-  terminal.err(`${formatKey(key.key)} was not ${pastOf[change]}. It ${why}.`);
+  const why = isDead ? "is not dead any more" : await whyNotDead(stores, key, message);
+  terminal.err(`${keyText(key.key)} was not ${pastOf[change]}. It ${why}.`);
   return exitCodes.failed;
+}
+
+async function whyNotDead(
+  stores: QueueStores,
+  { queue }: MessageKey,
+  message: AnyMessage | null,
+): Promise<string> {
+  if (message === null) return `is not in the ${queue}`;
+  const [phased] = await withPhases(queueOf(stores, queue), [message]);
+  return `is not dead but ${phased!.phase}`;
 }
 
 async function settle(change: Change, store: AnyQueue, key: AnyKey, by: string): Promise<boolean> {

@@ -1,7 +1,16 @@
+import { queueKinds } from "../queue/any-queue.js";
+import { phases } from "../queue/phase.js";
 import { type Command, exitCodes, oneOf, UsageError } from "./command.js";
 import { quoted } from "./quoted.js";
 
 const shells = ["bash", "zsh", "fish"] as const;
+
+/** Options that have the same few values in every command. */
+const optionValues: Readonly<Record<string, readonly string[]>> = { queue: queueKinds, state: phases };
+const valueCases = (of: (words: string) => string): string =>
+  Object.entries(optionValues)
+    .map(([option, words]) => `    --${option}) ${of(words.join(" "))}; return ;;`)
+    .join("\n");
 
 /** Made of the command table, so that a new command or option completes by itself. */
 export const completionCommand = (commands: () => readonly Command[]): Command => ({
@@ -56,6 +65,9 @@ const bash = (commands: readonly Command[]): string => `_oncebox() {
   case "\${COMP_WORDS[1]}" in
 ${commands.map(bashCase).join("\n")}
   esac
+  case "\${COMP_WORDS[COMP_CWORD - 1]}" in
+${valueCases((words) => `COMPREPLY=($(compgen -W ${quoted(words)} -- "$word"))`)}
+  esac
   case "$word" in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$word")) ;;
     *) if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi ;;
@@ -80,6 +92,9 @@ _oncebox() {
   fi
   case $words[2] in
 ${commands.map(zshCase).join("\n")}
+  esac
+  case $words[CURRENT-1] in
+${valueCases((words) => `found=(${words}); _describe value found`)}
   esac
   if [[ $words[CURRENT] == -* ]]; then
     _describe -o option flags
@@ -115,8 +130,11 @@ const fishLines = (command: Command): readonly string[] => {
     `complete -c oncebox -f -n __fish_is_first_token -a ${name} -d ${fishQuoted(summary)}`,
     ...(words === undefined ? [] : [`${within} -f -a ${fishQuoted(words.join(" "))}`]),
     ...flagsOf(command).map((flag) => {
-      const needsValue = options[flag.slice(2)]?.type === "string" ? " -r" : "";
-      return `${within} -l ${flag.slice(2)}${needsValue} -d ${fishQuoted(helpOf(command, flag))}`;
+      const name = flag.slice(2);
+      const words = optionValues[name];
+      const needsValue = options[name]?.type === "string" ? " -r" : "";
+      const values = words === undefined ? "" : ` -f -a ${fishQuoted(words.join(" "))}`;
+      return `${within} -l ${name}${needsValue}${values} -d ${fishQuoted(helpOf(command, flag))}`;
     }),
   ];
 };

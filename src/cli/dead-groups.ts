@@ -1,8 +1,8 @@
+import { keyText } from "../admin/page/key-text.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { DeadGroup } from "../queue/dead-letters.js";
 import { type CommandInput, count, exitCodes } from "./command.js";
-import { deadFilterOf, noErrorGroup, queuesOf } from "./message-filter.js";
-import { formatKey } from "./message-key.js";
+import { deadFilterOf, groupName, queuesOf } from "./message-filter.js";
 import { type QueueStores, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
@@ -31,20 +31,18 @@ async function printGroups(
   }
 }
 
-const nameOf = ({ errorGroup }: DeadGroup<AnyKey>): string => errorGroup || noErrorGroup;
-
 const shown = (queue: QueueKind, group: DeadGroup<AnyKey>): object => ({
   queue,
   ...group,
-  errorGroup: nameOf(group),
-  example: formatKey(group.example),
+  errorGroup: groupName(group.errorGroup),
+  example: keyText(group.example),
 });
 
 const row = (group: DeadGroup<AnyKey>): readonly string[] => [
-  nameOf(group),
+  groupName(group.errorGroup),
   String(group.count),
   group.firstAt.toISOString(),
   group.lastAt.toISOString(),
-  formatKey(group.example),
+  keyText(group.example),
   group.error ?? "",
 ];

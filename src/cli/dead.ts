@@ -1,4 +1,3 @@
-import { deadState } from "../queue/any-queue.js";
 import { changeDead, changeHelp, changeOptions } from "./change-dead.js";
 import { type Command, type CommandInput, databaseHelp, oneOf, UsageError, type Values } from "./command.js";
 import { listDeadGroups } from "./dead-groups.js";
@@ -93,6 +92,6 @@ function refuseOthers(action: ActionName, values: Values): void {
 }
 
 function listDead(input: CommandInput): Promise<number> {
-  const queues = queuesOf(input.values).map((kind) => ({ queue: kind, state: deadState[kind] }));
+  const queues = queuesOf(input.values).map((kind) => ({ queue: kind, phase: "dead" as const }));
   return listMessages(input, queues);
 }

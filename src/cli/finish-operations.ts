@@ -1,6 +1,6 @@
+import { archiveDead, discardDead, replayDead } from "../operators/replay-dead.js";
 import { type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
-import { archiveDead, discardDead, replayDead } from "../queue/replay-dead.js";
 import { type Change, pastOf, progressOf, sentenceOf } from "./change.js";
 import { type CommandInput, exitCodes, type Terminal } from "./command.js";
 import { progressBar } from "./progress.js";

@@ -1,14 +1,16 @@
-import { type AnyMessage, type QueueKind, queueOf } from "../queue/any-queue.js";
+import { listPhased, type PhasedMessage } from "../admin/list-phased.js";
+import { keyText } from "../admin/page/key-text.js";
+import { queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
 import {
   deadFilterOf,
   filterHelp,
   filterOptions,
+  groupName,
   type QueueState,
   queuesOf,
   statesIn,
 } from "./message-filter.js";
-import { formatKey } from "./message-key.js";
 import { shownMessage } from "./message-output.js";
 import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -26,13 +28,13 @@ export const listCommand: Command = {
   options: { ...filterOptions, state: { type: "string" }, ...pageOptions, ...storeOptions },
   help: {
     ...filterHelp,
-    state: "Seen, Processing, Done or Dead in the inbox; Ready, InProgress, Done or Failed in the outbox",
+    state: "waiting, retrying, running, paused, done or dead; or the name of a state in the tables",
     ...pageHelp,
     ...storeHelp,
     json: "print one JSON object per line",
   },
   examples: [
-    "oncebox list --queue inbox --state Processing --older-than 1h",
+    "oncebox list --queue inbox --state retrying --older-than 1h",
     "oncebox list --source stripe --topic payment.received --limit 200 --json",
     "oncebox list --queue outbox --after 4711 --app dist/app.js --tenant acme",
   ],
@@ -55,27 +57,47 @@ export async function listMessages(input: CommandInput, queues: readonly QueueSt
 async function printPage(
   { values, terminal }: CommandInput,
   stores: QueueStores,
-  { queue, state }: QueueState,
+  { queue, ...wanted }: QueueState,
   page: { readonly limit: number; readonly after: number },
 ): Promise<void> {
-  const filter = { ...deadFilterOf(values), state, ...page, signal: terminal.signal };
-  const { messages, cursor } = await queueOf(stores, queue).list(filter);
+  const filter = { ...deadFilterOf(values), ...wanted, ...page, signal: terminal.signal };
+  const { messages, cursor } = await listPhased(queueOf(stores, queue), queue, filter);
   if (values.json) for (const one of messages) terminal.out(JSON.stringify(shownMessage(queue, one, false)));
-  else for (const line of table(queue, messages, terminal.columns)) terminal.out(line);
+  else if (messages.length === 0) terminal.out(`${queue}: no messages`);
+  else {
+    const { head, row } = wanted.phase === "dead" ? deadTable : stateTable;
+    const names = [queue.toUpperCase(), ...head];
+    for (const line of tableLines(names, messages.map(row), terminal.columns)) terminal.out(line);
+  }
   if (cursor !== null) terminal.err(`There may be more: add --queue ${queue} --after ${cursor}`);
 }
 
-function table(queue: QueueKind, messages: readonly AnyMessage[], width: number | undefined) {
-  if (messages.length === 0) return [`${queue}: no messages`];
-  const head = [queue.toUpperCase(), "STATE", "TOPIC", "ATTEMPT", "SINCE", "ERROR"];
-  return tableLines(head, messages.map(row), width);
+/** The columns after the key. The last one is cut where the terminal is narrow. */
+interface MessageTable {
+  readonly head: readonly string[];
+  readonly row: (one: PhasedMessage) => readonly string[];
 }
 
-const row = (message: AnyMessage): readonly string[] => [
-  formatKey(message),
-  message.state,
-  message.topic,
-  String(message.attempt),
-  ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt).toISOString(),
-  message.lastError ?? "",
-];
+const stateTable: MessageTable = {
+  head: ["STATE", "TOPIC", "ATTEMPT", "SINCE", "ERROR"],
+  row: ({ message, phase }) => [
+    keyText(message),
+    phase,
+    message.topic,
+    String(message.attempt),
+    ("firstSeenAt" in message ? message.firstSeenAt : message.createdAt).toISOString(),
+    message.lastError ?? "",
+  ],
+};
+
+const deadTable: MessageTable = {
+  head: ["TOPIC", "ATTEMPT", "DIED", "GROUP", "ERROR"],
+  row: ({ message }) => [
+    keyText(message),
+    message.topic,
+    String(message.attempt),
+    message.diedAt?.toISOString() ?? "",
+    groupName(message.errorGroup),
+    message.lastError ?? "",
+  ],
+};

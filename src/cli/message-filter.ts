@@ -1,6 +1,8 @@
+import { phaseOrState } from "../admin/phase.js";
 import { defined } from "../base/defined.js";
-import { type QueueKind, queueKinds, statesOf } from "../queue/any-queue.js";
+import { type QueueKind, queueKinds } from "../queue/any-queue.js";
 import type { DeadFilter } from "../queue/dead-letters.js";
+import { type Phase, phases } from "../queue/phase.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { duration, oneOf, text, UsageError, type Values } from "./command.js";
 
@@ -19,8 +21,8 @@ export const filterHelp = {
   topic: "messages of this topic",
   source: "messages of this source, in the inbox",
   error: "messages whose last error has this text in it",
-  "older-than": "messages that are older than this, such as 90s, 15m, 1h or 7d",
-  "newer-than": "messages that are newer than this",
+  "older-than": "messages that arrived, or if dead died, longer ago than this, such as 90s, 15m, 1h or 7d",
+  "newer-than": "messages that arrived, or if dead died, within this time",
 };
 
 export type MessageFilter = Omit<ListFilter<never>, "state" | "signal" | "limit" | "after">;
@@ -55,27 +57,30 @@ export function queuesOf(values: Values): readonly QueueKind[] {
 
 export interface QueueState {
   readonly queue: QueueKind;
-  readonly state: string | undefined;
+  readonly phase?: Phase;
+  readonly state?: string;
 }
 
 /** Each queue with the state to look for. A queue that does not have the state is left out. */
 export function statesIn(queues: readonly QueueKind[], values: Values): readonly QueueState[] {
   const wanted = text(values, "state");
-  if (wanted === undefined) return queues.map((queue) => ({ queue, state: undefined }));
+  if (wanted === undefined) return queues.map((queue) => ({ queue }));
   const found = queues.flatMap((queue) => {
-    const state = statesOf[queue].find((name) => name.toLowerCase() === wanted.toLowerCase());
-    return state === undefined ? [] : [{ queue, state }];
+    const named = phaseOrState(queue, wanted);
+    return named === undefined ? [] : [{ queue, ...named }];
   });
   if (found.length > 0) return found;
-  const known = [...new Set(queues.flatMap((queue) => statesOf[queue]))];
-  throw new UsageError(`--state must be one of ${known.join(", ")}.`);
+  throw new UsageError(`--state must be one of ${phases.join(", ")}.`);
 }
 
 export const groupOptions = { group: { type: "string" } } as const;
 export const groupHelp = { group: "dead messages of this error group, as `dead groups` prints it" };
 
 /** How the group of the messages that died without an error is written. */
-export const noErrorGroup = "none";
+const noErrorGroup = "none";
+
+/** An error group as `--group` takes it. */
+export const groupName = (errorGroup: string | null): string => errorGroup || noErrorGroup;
 
 export function deadFilterOf(values: Values): DeadFilter {
   const group = givenText(values, "group");

@@ -1,27 +1,30 @@
-import type { AnyMessage, QueueKind } from "../queue/any-queue.js";
+import type { PhasedMessage } from "../admin/list-phased.js";
+import { messageView } from "../admin/message-view.js";
+import type { QueueKind } from "../queue/any-queue.js";
 import type { FailedAttempt } from "../queue/dead-letters.js";
-import { formatKey } from "./message-key.js";
+import { groupName } from "./message-filter.js";
 import { printable, tableLines } from "./table.js";
 
-type ShownMessage = Readonly<Record<string, unknown>> & Pick<AnyMessage, "headers">;
-
-/** A message for the output. It has the payload only on request: a payload may be personal data. */
-export function shownMessage(queue: QueueKind, message: AnyMessage, withPayload: boolean): ShownMessage {
-  const { payload, ...rest } = message;
-  const hash = "hash" in rest && rest.hash !== null ? { hash: Buffer.from(rest.hash).toString("hex") } : {};
-  return { queue, key: formatKey(message), ...rest, ...hash, ...(withPayload ? { payload } : {}) };
-}
+/** A message for the output. It has payload and header values only on request: they may be personal data. */
+export const shownMessage = (queue: QueueKind, phased: PhasedMessage, withPayload: boolean) => {
+  const { message } = phased;
+  const errorGroup = message.errorGroup === null ? null : groupName(message.errorGroup);
+  return { queue, ...messageView(phased, withPayload), errorGroup };
+};
 
 /** One line per field that has a value, then the headers, the failed attempts, and the payload last. */
 export function messageLines(
-  shown: ShownMessage,
+  shown: ReturnType<typeof shownMessage>,
   attempts: readonly FailedAttempt[],
   width: number | undefined,
 ): readonly string[] {
-  const { headers, payload, ...fields } = shown;
+  const { headers, headerNames, payload, ...fields } = shown;
+  const isOver = shown.phase === "done" || shown.phase === "dead";
   const lines = Object.entries(fields)
-    .filter(([, value]) => value !== null)
+    .filter(([name, value]) => value !== null && !(isOver && name === "nextAttemptAt"))
     .map(([name, value]) => line(name, value));
+  if (headers === undefined && headerNames.length > 0)
+    lines.push(line("headers", `${headerNames.join(", ")} (values: --payload)`));
   for (const [name, value] of Object.entries(headers ?? {})) lines.push(line(`header ${name}`, value));
   if (attempts.length > 0)
     lines.push("", ...tableLines(["FAILED ATTEMPT", "AT", "WORKER", "ERROR"], attempts.map(row), width));

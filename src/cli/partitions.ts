@@ -1,8 +1,8 @@
+import { keyText } from "../admin/page/key-text.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
 import { type Command, type CommandInput, count, exitCodes } from "./command.js";
 import { filterHelp, filterOptions, queuesOf } from "./message-filter.js";
-import { formatKey } from "./message-key.js";
 import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
@@ -35,7 +35,7 @@ async function printBlocked(
   const limit = count(values, "limit") ?? 50;
   const found = await queueOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
   if (values.json)
-    for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: formatKey(one.head) }));
+    for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: keyText(one.head) }));
   else if (found.length === 0) terminal.out(`${kind}: no partition key is held up`);
   else {
     const head = [`${kind.toUpperCase()} KEY`, "REASON", "WAITING", "SINCE", "NEXT ATTEMPT", "HEAD", "ERROR"];
@@ -49,6 +49,6 @@ const row = (one: BlockedPartition<AnyKey>): readonly string[] => [
   String(one.waiting),
   one.since.toISOString(),
   one.nextAttemptAt?.toISOString() ?? "",
-  formatKey(one.head),
+  keyText(one.head),
   one.error ?? "",
 ];

@@ -1,9 +1,10 @@
-import { queueOf } from "../queue/any-queue.js";
-import { type Command, exitCodes } from "./command.js";
+import { type QueueKind, queueOf } from "../queue/any-queue.js";
+import { type Command, type CommandInput, exitCodes } from "./command.js";
 import { chosenControl, controlHelp, controlOptions, inQueues } from "./control-options.js";
-import { controlLine } from "./control-output.js";
+import { controlLine, shownControl } from "./control-output.js";
 import { operatorName } from "./operator-name.js";
-import { withStores } from "./queue-stores.js";
+import { phaseLine } from "./phase-line.js";
+import { type QueueStores, withStores } from "./queue-stores.js";
 import { printable } from "./table.js";
 
 export const pauseCommand: Command = {
@@ -24,7 +25,8 @@ export const pauseCommand: Command = {
     return withStores(input, async (stores) => {
       for (const queue of queues) {
         const control = await queueOf(stores, queue).pause(target, options);
-        terminal.out(values.json ? JSON.stringify({ queue, ...control }) : controlLine(queue, control));
+        if (!values.json) terminal.out(controlLine(queue, control));
+        await printPhases(input, stores, queue, shownControl(control));
       }
       return exitCodes.ok;
     });
@@ -51,15 +53,26 @@ export const resumeCommand: Command = {
       for (const queue of queues) {
         const resumed = await queueOf(stores, queue).resume(target, options);
         wasPaused ||= resumed.wasPaused;
-        if (values.json) terminal.out(JSON.stringify({ queue, ...resumed }));
-        else if (resumed.wasPaused || resumed.returned > 0)
-          terminal.out(
-            `${queue.padEnd(7)} resumed ${printable(what)}; ${resumed.returned} parked messages are claimable again`,
-          );
+        const isResumed = resumed.wasPaused || resumed.returned > 0;
+        if (!values.json && isResumed) terminal.out(`${queue.padEnd(7)} resumed ${printable(what)}`);
+        if (values.json || isResumed) await printPhases(input, stores, queue, resumed);
       }
       if (wasPaused) return exitCodes.ok;
-      terminal.err(`There was no pause of ${printable(what)} in ${inQueues(queues)}.`);
+      terminal.err(
+        `There was no pause of ${printable(what)} in ${inQueues(queues)}. \`oncebox status\` shows what is paused.`,
+      );
       return exitCodes.failed;
     });
   },
 };
+
+/** How the queue is now, in the words of `status`. */
+async function printPhases(
+  { values, terminal }: CommandInput,
+  stores: QueueStores,
+  queue: QueueKind,
+  result: object,
+): Promise<void> {
+  const { phases } = await queueOf(stores, queue).stats({ signal: terminal.signal });
+  terminal.out(values.json ? JSON.stringify({ queue, ...result, phases }) : phaseLine(queue, { phases }));
+}

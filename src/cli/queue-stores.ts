@@ -1,15 +1,12 @@
 import type { App } from "../app/create-app.js";
 import { InvalidArgumentError } from "../errors.js";
-import type { Inbox } from "../inbox/inbox.js";
-import type { Outbox } from "../outbox/outbox.js";
+import { type OperatedStores, withOperators } from "../operators/with-operators.js";
 import type { Database } from "../sql/dialect.js";
 import { type CommandInput, databaseHelp, databaseOptions, text, UsageError } from "./command.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 
-export interface QueueStores {
+export interface QueueStores extends OperatedStores {
   readonly db: Database;
-  readonly inbox: Inbox;
-  readonly outbox: Outbox;
 }
 
 export const storeOptions = { ...databaseOptions, tenant: { type: "string" } } as const;
@@ -25,11 +22,11 @@ async function chosenStores({ values }: CommandInput, app: App): Promise<QueueSt
   const tenant = text(values, "tenant");
   if (app.tenants === undefined) {
     if (tenant !== undefined) throw new UsageError("--tenant is for an app with tenants; this one has none.");
-    return app;
+    return { db: app.db, ...withOperators(app) };
   }
   if (tenant === undefined) throw new UsageError("This app has tenants. Name one with --tenant ID.");
   const stores = await app.tenants.find(tenant);
   if (stores === undefined) throw new InvalidArgumentError(`There is no tenant "${tenant}".`);
   requireDatabaseFile(stores.db);
-  return stores;
+  return { db: stores.db, ...withOperators(stores) };
 }

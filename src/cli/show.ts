@@ -1,18 +1,20 @@
+import { withPhases } from "../admin/list-phased.js";
+import { keyText } from "../admin/page/key-text.js";
 import { queueOf } from "../queue/any-queue.js";
 import { type Command, type CommandInput, exitCodes } from "./command.js";
-import { formatKey, getMessage, keyForms, parseKey } from "./message-key.js";
+import { getMessage, keyForms, parseKey } from "./message-key.js";
 import { messageLines, shownMessage } from "./message-output.js";
 import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 
 export const showOptions = { payload: { type: "boolean" }, source: { type: "string" } } as const;
 export const showHelp = {
-  payload: "show the payload too",
+  payload: "show the payload and the values of the headers too",
   source: "the source; KEY is then the message id alone",
 };
 
 export const showCommand: Command = {
   name: "show",
-  summary: "show one message with its headers and its failed attempts",
+  summary: "show one message and its failed attempts",
   usage: "show KEY [--payload] [options]",
   options: { ...showOptions, ...storeOptions },
   help: { ...showHelp, ...storeHelp },
@@ -33,12 +35,13 @@ export async function showMessage(input: CommandInput, argument: string | undefi
     const message = await getMessage(stores, key);
     if (message === null) {
       terminal.err(
-        `There is no message ${formatKey(key.key)} in the ${key.queue}. KEY is ${keyForms}. \`oncebox list\` shows the keys.`,
+        `There is no message ${keyText(key.key)} in the ${key.queue}. KEY is ${keyForms}. \`oncebox list\` shows the keys.`,
       );
       return exitCodes.failed;
     }
     const failedAttempts = await queueOf(stores, key.queue).attempts(message);
-    const shown = shownMessage(key.queue, message, values.payload === true);
+    const [phased] = await withPhases(queueOf(stores, key.queue), [message]);
+    const shown = shownMessage(key.queue, phased!, values.payload === true);
     if (values.json) terminal.out(JSON.stringify({ ...shown, failedAttempts }));
     else for (const line of messageLines(shown, failedAttempts, terminal.columns)) terminal.out(line);
     return exitCodes.ok;

@@ -2,6 +2,7 @@ import { appDatabases } from "../app/app-databases.js";
 import { type AppStats, appStats } from "../app/app-stats.js";
 import type { App } from "../app/create-app.js";
 import { sleep } from "../base/wait.js";
+import type { QueueKind } from "../queue/any-queue.js";
 import type { QueueStats } from "../queue/work-store.js";
 import {
   type Command,
@@ -14,12 +15,14 @@ import {
   seconds,
   UsageError,
 } from "./command.js";
-import { controlLine } from "./control-output.js";
+import { controlLine, shownControl } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
+import { phaseLine } from "./phase-line.js";
 
 export const statusCommand: Command = {
   name: "status",
-  summary: "count the messages by state, and show the age of the oldest due message, pauses and limits",
+  summary:
+    "count the messages that wait, run, are paused, done or dead; show the age of the oldest due message, pauses and limits",
   usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
   options: {
     ...databaseOptions,
@@ -29,7 +32,7 @@ export const statusCommand: Command = {
     every: { type: "string" },
   },
   help: {
-    "max-age": `exit with ${exitCodes.exceeded} when a message has been due for longer than this`,
+    "max-age": `exit with ${exitCodes.exceeded} when a message has been due for more seconds than this`,
     "max-dead": `exit with ${exitCodes.exceeded} when there are more dead messages than this`,
     watch: "repeat until Ctrl-C; the exit code is that of the last time",
     every: "the time between two repeats, such as 10s or 1m; 2s by default",
@@ -87,10 +90,12 @@ async function printStatus({ values, terminal }: CommandInput, app: App, limits:
   const stats = await appStats(app);
   const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
-  if (values.json) terminal.out(JSON.stringify({ ...at, inbox, outbox, controls, failed }));
+  if (values.json)
+    terminal.out(JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
-    for (const [name, queue] of Object.entries({ inbox, outbox })) terminal.out(line(name, queue));
+    terminal.out(line("inbox", inbox));
+    terminal.out(line("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
@@ -103,8 +108,8 @@ function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits):
   return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
 }
 
-function line(name: string, { counts, due, parked, oldestDueAgeMs }: QueueStats<string>): string {
-  const states = Object.entries(counts).map(([state, number]) => `${state} ${number}`);
+function line(queue: QueueKind, stats: QueueStats<string>): string {
+  const { due, oldestDueAgeMs } = stats;
   const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
-  return `${name.padEnd(7)} ${states.join("  ")}  (due now: ${due}${age}${parked === 0 ? "" : `, parked: ${parked}`})`;
+  return `${phaseLine(queue, stats)}  (due now: ${due}${age})`;
 }

@@ -1,6 +1,10 @@
-/** Replaces control characters. A sender chooses ids and errors, and an escape sequence would change the terminal. */
+import { invisible } from "../admin/page/invisible.js";
+
+const everyInvisible = new RegExp(invisible, "gu");
+
+/** Replaces what nobody sees. A sender chooses ids and errors, and an escape sequence would change the terminal. */
 export const printable = (text: string): string =>
-  text.replace(/\p{Cc}|\p{Cf}|\u2028|\u2029/gu, (character) => escapes[character] ?? codeOf(character));
+  text.replace(everyInvisible, (character) => escapes[character] ?? codeOf(character));
 
 const escapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const codeOf = (character: string): string => `\\u${character.codePointAt(0)!.toString(16).padStart(4, "0")}`;

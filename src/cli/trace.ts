@@ -1,6 +1,6 @@
-import { messageWay, type WayStep } from "../queue/message-way.js";
+import { keyText } from "../admin/page/key-text.js";
+import { type PhasedStep, phasedWay } from "../admin/phased-way.js";
 import { type Command, exitCodes, UsageError } from "./command.js";
-import { formatKey } from "./message-key.js";
 import { storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
 
@@ -24,9 +24,9 @@ export const traceCommand: Command = {
         "ID is missing: a correlation id, the message id of an inbox message, or the id of an outbox message.",
       );
     return withStores(input, async (stores) => {
-      const way = await messageWay(stores, id, { signal: terminal.signal });
+      const way = await phasedWay(stores, id, { signal: terminal.signal });
       if (values.json)
-        for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: formatKey(key) }));
+        for (const { key, ...step } of way) terminal.out(JSON.stringify({ ...step, key: keyText(key) }));
       else if (way.length > 0)
         for (const line of tableLines(head, way.map(row), terminal.columns)) terminal.out(line);
       if (way.length > 0) return exitCodes.ok;
@@ -40,11 +40,11 @@ const head = ["QUEUE", "MESSAGE", "TOPIC", "STATE", "ENQUEUED", "FIRST ATTEMPT",
 
 const at = (time: Date | null): string => time?.toISOString() ?? "";
 
-const row = (step: WayStep): readonly string[] => [
+const row = (step: PhasedStep): readonly string[] => [
   step.queue,
-  formatKey(step.key),
+  keyText(step.key),
   step.topic,
-  step.state,
+  step.phase,
   at(step.enqueuedAt),
   at(step.firstAttemptAt),
   at(step.doneAt),

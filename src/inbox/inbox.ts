@@ -1,4 +1,3 @@
-import { uuidV7 } from "../base/uuid-v7.js";
 import { optionalHash, requireList } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
@@ -100,14 +99,6 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
       return outcomes;
     },
-
-    editAndReplay: (key, changes, call) =>
-      internals.editAndReplay(key, changes, call, async (old, content, inside) => {
-        const made = { source: old.source, messageId: uuidV7() };
-        await receive({ ...content, ...made, correlationId: old.correlationId ?? old.messageId }, inside);
-        await mark(old, status.done, undefined, inside); // a redelivery of what was replaced is not handled again
-        return made;
-      }),
 
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };

@@ -4,16 +4,19 @@ import { repeating } from "../base/repeating.js";
 import { safeReason } from "../base/safe-reason.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireInterval, requireList } from "../queue/arguments.js";
-import type { PurgeOptions, PurgeResult } from "../queue/work-store.js";
+import type { PurgeOperationsOptions, PurgeOptions, PurgeResult } from "../queue/work-store.js";
 
 export interface CleanupOptions {
   /** Inboxes and outboxes. */
   readonly stores: readonly {
     readonly id: string;
     purgeDone(options: PurgeOptions): Promise<PurgeResult>;
+    purgeOperations?(options: PurgeOperationsOptions): Promise<unknown>;
   }[];
   /** 7 days by default. Keep ids for longer than your queue can deliver a message again. */
   readonly retentionMs?: number;
+  /** Of the records of operators' operations: 90 days by default. */
+  readonly operationRetentionMs?: number;
   /** Time between two clean-ups: 1 minute by default. */
   readonly intervalMs?: number;
   /** Rows that one statement deletes. */
@@ -28,7 +31,15 @@ export interface Cleanup {
   stop(): Promise<void>;
 }
 
-const known = ["stores", "retentionMs", "intervalMs", "batchSize", "signal", "logger"];
+const known = [
+  "stores",
+  "retentionMs",
+  "operationRetentionMs",
+  "intervalMs",
+  "batchSize",
+  "signal",
+  "logger",
+];
 const week = 7 * 24 * 60 * 60 * 1_000;
 
 /**
@@ -41,21 +52,33 @@ const week = 7 * 24 * 60 * 60 * 1_000;
  */
 export function startCleanup(options: CleanupOptions): Cleanup {
   refuseUnknown(options ?? {}, known, "startCleanup");
-  const { stores, retentionMs = week, intervalMs = 60_000, batchSize, signal } = options;
+  const {
+    stores,
+    retentionMs = week,
+    operationRetentionMs,
+    intervalMs = 60_000,
+    batchSize,
+    signal,
+  } = options;
   requireList(stores, "startCleanup: stores");
   if (stores.some((store) => typeof store?.purgeDone !== "function"))
     throw new InvalidArgumentError(
       "startCleanup: stores must be inboxes and outboxes: createInbox(db), createOutbox(db).",
     );
   requireDuration(retentionMs, "startCleanup: retentionMs");
+  if (operationRetentionMs !== undefined)
+    requireDuration(operationRetentionMs, "startCleanup: operationRetentionMs");
   requireInterval(intervalMs, "startCleanup: intervalMs");
   const logger = loggerOf(options.logger);
   const cleanUp = async (stopped: AbortSignal): Promise<void> => {
     for (const store of stores) {
-      const purge = { retentionMs, signal: stopped, ...defined({ batchSize }) };
-      await store.purgeDone(purge).catch((error: unknown) => {
+      try {
+        const purge = { signal: stopped, ...defined({ batchSize }) };
+        await store.purgeDone({ retentionMs, ...purge });
+        await store.purgeOperations?.({ retentionMs: operationRetentionMs, ...purge });
+      } catch (error) {
         if (!stopped.aborted) logger.error("clean-up failed", { store: store.id, error: safeReason(error) });
-      });
+      }
     }
   };
   return repeating(intervalMs, cleanUp, { signal, keepsAlive: false });

@@ -116,11 +116,6 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     ...store,
     ...resendOperations(db, statements, internals),
     enqueue: enqueue as Outbox["enqueue"],
-    editAndReplay: (key, changes, options) =>
-      internals.editAndReplay(key, changes, options, async ({ id, correlationId }, content, call) => {
-        const message = { ...content, correlationId: correlationId ?? id };
-        return { id: (await enqueue(message, call)) as string };
-      }),
     async expireFailed({ batchSize = defaults.reapBatchSize, signal } = {}) {
       requireBatchSize(batchSize);
       const owner = newOwnerToken();

@@ -52,7 +52,7 @@ export interface ResendOperations {
 export function resendOperations(
   { dialect }: Database,
   statements: OutboxStatements,
-  { executeIn, settle }: Pick<StoreInternals<OutboxKey, never>, "executeIn" | "settle">,
+  { executeIn, settle }: Pick<StoreInternals<OutboxKey>, "executeIn" | "settle">,
 ): ResendOperations {
   return {
     async listDone({ limit = defaults.listLimit, after, signal } = {}) {

@@ -3,22 +3,27 @@ import type { Plugin } from "esbuild";
 import { type BundledDatabase, databases } from "./databases.js";
 import { isOncebox } from "./own-package.js";
 
-/** The files in `config` that can open all dialects, and their exports. */
+/** The files that can load all dialects, and their exports. */
 const openers = {
-  "database-openers": {
+  "config/database-openers": {
     list: "databaseOpeners",
     module: "index",
     names: { sqlserver: "openSqlServer", postgres: "openPostgres", sqlite: "openSqlite" },
   },
-  "receiving-openers": {
+  "config/receiving-openers": {
     list: "receivingOpeners",
     module: "open",
     names: { sqlserver: "connectSqlServer", postgres: "connectPostgres", sqlite: "connectSqlite" },
   },
+  "operators/operator-dialects": {
+    list: "operatorDialects",
+    module: "operators",
+    names: { sqlserver: "sqlServerOperators", postgres: "postgresOperators", sqlite: "sqliteOperators" },
+  },
 } as const;
 
 /**
- * Replaces the files that can open all dialects. One chosen dialect is imported statically, because esbuild drops less of
+ * Replaces the files that can load all dialects. One chosen dialect is imported statically, because esbuild drops less of
  * a module that is loaded by `import()`. Several chosen dialects are loaded at their first use. Every other dialect becomes
  * an error.
  */
@@ -26,7 +31,7 @@ export const onlyDatabases = (chosen: readonly BundledDatabase[]): Plugin => ({
   name: "only databases",
   setup({ onLoad }) {
     for (const [file, { list, module, names }] of Object.entries(openers)) {
-      const filter = new RegExp(`[\\\\/]config[\\\\/]${file}\\.[jt]s$`);
+      const filter = new RegExp(`[\\\\/]${file.replace("/", "[\\\\/]")}\\.[jt]s$`);
       const moduleOf = (name: BundledDatabase) => `"../sql/${name}/${module}.js"`;
       const opener = (name: BundledDatabase): string => {
         if (!chosen.includes(name)) return `refuse("${name}")`;

@@ -1,4 +1,4 @@
-import type { CallOptions, MessageFilter, Settlement } from "./work-store.js";
+import type { CallOptions, MessageFilter, ReplayOptions, Settlement } from "./work-store.js";
 
 /** An attempt that failed: abandoned, failed, timed out, or lost with its lease. A message keeps its last 50. */
 export interface FailedAttempt {
@@ -37,6 +37,8 @@ export interface OperatorOptions extends CallOptions {
   readonly by: string;
 }
 
+export interface RecordedReplayOptions extends OperatorOptions, ReplayOptions {}
+
 /** What is done to all dead messages that match. */
 export const bulkActions = ["replay", "discard", "archive"] as const;
 export type BulkAction = (typeof bulkActions)[number];
@@ -51,7 +53,7 @@ export interface Operation {
   readonly by: string;
   /** Such as `inbox:Inbox`. */
   readonly queue: string;
-  /** The conditions, or what was given instead of them. */
+  /** The conditions; `keys` of the messages that it changed, when they were named; `from` and `to` of an edit. */
   readonly filter: Readonly<Record<string, unknown>>;
   /** How many messages there were when it began. */
   readonly matched: number;
@@ -78,25 +80,28 @@ export interface ContinueOptions extends CallOptions {
 
 /** What operators do with dead messages. */
 export interface DeadLetters<Key> {
-  /** The failed attempts of a message, the oldest first. */
-  attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
   /** Dead messages by error, the largest group first. */
   deadGroups(filter?: DeadGroupsFilter): Promise<readonly DeadGroup<Key>[]>;
   countDead(filter?: DeadFilter): Promise<number>;
   /**
-   * Deletes dead messages, and no others, in one transaction with the record of it. An inbox forgets their keys: a redelivery is
-   * a new message.
+   * Makes dead messages claimable, as `replay` of the queue does, in one transaction with the record of it: 1,000 at most. Where
+   * nothing was changed there is no record.
+   */
+  replay(messages: readonly Key[], options: RecordedReplayOptions): Promise<Settlement<Key>>;
+  /**
+   * Deletes dead messages, and no others, in one transaction with the record of it: 1,000 at most. An inbox forgets their keys: a
+   * redelivery is a new message. Where nothing was changed there is no record.
    */
   discard(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
-   * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it. An
-   * inbox keeps their keys as Done: a redelivery is not handled.
+   * Moves dead messages, and no others, into the queue's table of archived messages, in one transaction with the record of it: 1,000
+   * at most. An inbox keeps their keys as Done: a redelivery is not handled.
    */
   archive(messages: readonly Key[], options: OperatorOptions): Promise<Settlement<Key>>;
   /**
-   * Enqueues a new message with the changed content and deletes the dead one, in one transaction. Returns the new key. The
-   * new message has the correlation id of the old one, or else the old one's id. An inbox keeps the old key as Done, so a
-   * redelivery is not handled.
+   * Enqueues a new message with the changed content and archives the dead one with its attempts, in one transaction. Returns the
+   * new key. The new message has the correlation id of the old one, or else the old one's id, which its header
+   * `oncebox-edited-from` has in any case. An inbox keeps the old key as Done, so a redelivery is not handled.
    */
   editAndReplay(key: Key, changes: EditedContent, options: OperatorOptions): Promise<Key>;
 
@@ -104,6 +109,8 @@ export interface DeadLetters<Key> {
   startOperation(action: BulkAction, filter: DeadFilter, options: OperatorOptions): Promise<Operation>;
   /** One batch and the record of it, in one transaction. */
   continueOperation(id: string, options?: ContinueOptions): Promise<Operation>;
-  /** The newest first. */
+  /** Null when the queue has no such operation. */
+  operation(id: string, options?: CallOptions): Promise<Operation | null>;
+  /** The unfinished ones first, then the newest. */
   operations(options?: CallOptions & { readonly limit?: number | undefined }): Promise<readonly Operation[]>;
 }

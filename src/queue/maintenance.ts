@@ -3,8 +3,10 @@ import type { QueueMessage } from "./message.js";
 import { withDeadline } from "./store-deadline.js";
 import type { CallOptions, PurgeOptions, ReapOptions, WorkStore } from "./work-store.js";
 
-type Reaping = Pick<WorkStore<never, QueueMessage, string>, "reapExpired">;
-type Purging = Pick<WorkStore<never, QueueMessage, string>, "purgeDone">;
+type Reaping = Pick<Queue, "reapExpired">;
+type Queue = WorkStore<never, QueueMessage, string>;
+/** A queue, or the keys of a service, which has no operations. */
+type Purging = Pick<Queue, "purgeDone"> & Partial<Pick<Queue, "purgeOperations">>;
 /** Of an outbox. */
 interface Expiring {
   expireFailed(options: CallOptions): Promise<{ readonly expired: number; readonly more: boolean }>;
@@ -56,18 +58,33 @@ export const reapWithin = (
     return { done: reaped, dead, more };
   });
 
-/** Deletes messages that were done before the retention, in batches, while there is time. */
-export function purgeWithin(
+export interface PurgeWithinOptions extends Pick<PurgeOptions, "batchSize" | "retentionMs"> {
+  /** Records of operators' operations that ended within this time are kept: 90 days by default. */
+  readonly operationRetentionMs?: number | undefined;
+}
+
+/**
+ * Deletes messages that were done before the retention, in batches, while there is time; and records of operations after
+ * theirs. `done` counts the messages.
+ */
+export async function purgeWithin(
   store: Purging,
   budget: Budget,
-  options: Pick<PurgeOptions, "batchSize" | "retentionMs"> = {},
+  { operationRetentionMs, ...options }: PurgeWithinOptions = {},
 ): Promise<MaintenanceResult> {
   let after: number | undefined;
-  return batches(budget, "A purge", async (signal) => {
+  const messages = await batches(budget, "A purge", async (signal) => {
     const { purged, more, cursor } = await store.purgeDone({ ...options, maxBatches: 1, after, signal });
     after = cursor ?? undefined;
     return { done: purged, dead: 0, more };
   });
+  if (messages.more || store.purgeOperations === undefined) return messages;
+  const records = await batches(budget, "A purge of operations", async (signal) => {
+    const purge = { retentionMs: operationRetentionMs, maxBatches: 1, signal };
+    const { more } = await store.purgeOperations!(purge);
+    return { done: 0, dead: 0, more };
+  });
+  return { ...messages, more: records.more };
 }
 
 /** Tells of Failed messages that have expired, in batches, while there is time. */

@@ -21,6 +21,9 @@ export interface QueueMessage {
   readonly lastError: string | null;
   /** When the last attempt ended: done, abandoned, failed, or lost with its lease and reaped. */
   readonly lastAttemptAt: Date | null;
+  /** Of a dead message: when it died, and the group of its error, as in `deadGroups`. Null in every other state. */
+  readonly diedAt: Date | null;
+  readonly errorGroup: string | null;
   readonly processedAt: Date | null;
   readonly processedBy: string | null;
   /**

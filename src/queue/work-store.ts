@@ -1,8 +1,7 @@
-import type { Controls } from "./controls.js";
-import type { DeadLetters } from "./dead-letters.js";
+import type { FailedAttempt } from "./dead-letters.js";
 import type { QueueMessage } from "./message.js";
-import type { OperatorReads } from "./operator-reads.js";
 import type { OwnerToken } from "./owner-token.js";
+import type { Phase } from "./phase.js";
 
 export interface CallOptions {
   /** An abort rejects the call with the signal's reason. What the database has committed stays. */
@@ -67,6 +66,13 @@ export interface PurgeOptions extends CallOptions {
   readonly after?: number | undefined;
 }
 
+export interface PurgeOperationsOptions extends CallOptions {
+  /** Records of operations that ended within this time are kept: 90 days by default. */
+  readonly retentionMs?: number | undefined;
+  readonly batchSize?: number | undefined;
+  readonly maxBatches?: number | undefined;
+}
+
 export interface PurgeResult {
   readonly purged: number;
   /** Stopped by `maxBatches` with more to do. */
@@ -84,6 +90,7 @@ export interface MessageFilter extends CallOptions {
   readonly error?: string | undefined;
   /** The `errorGroup` of a group that `deadGroups` returned. */
   readonly errorGroup?: string | undefined;
+  /** Ages count from the death of a dead message, and from the arrival of any other. */
   readonly olderThanMs?: number | undefined;
   readonly newerThanMs?: number | undefined;
 }
@@ -105,12 +112,12 @@ export interface Page<Message> {
 export interface ReplayOptions extends CallOptions {
   /** The messages expire this long after the replay. By default they do not. */
   readonly ttlMs?: number | undefined;
-  /** Who does it: a person or a job. When it is given, it is recorded, in the transaction that replays. */
-  readonly by?: string | undefined;
 }
 
 export interface QueueStats<State extends string> {
   readonly counts: Readonly<Record<State, number>>;
+  /** The same messages in the words of operators. They add up to the sum of `counts`. */
+  readonly phases: Readonly<Record<Phase, number>>;
   /** Messages that could be claimed right now. None while the whole queue is paused. */
   readonly due: number;
   /** Messages that wait for a pause or a limit. */
@@ -166,10 +173,7 @@ export interface DispatchStore<Message extends QueueMessage, Tx = unknown> {
  * The work queue behind inbox and outbox. `Key` identifies a message. A claimed message is a key too, and settling by it
  * saves a query.
  */
-export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown>
-  extends DeadLetters<Key>,
-    OperatorReads<Key>,
-    Controls {
+export interface WorkStore<Key, Message extends QueueMessage, State extends string, Tx = unknown> {
   /** Names the store in logs. */
   readonly id: string;
   /** Names the queue in metrics and traces: its table, in lower case. */
@@ -211,12 +215,17 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
 
+  /** Deletes records of operators' operations that ended before the retention, in short batches. Unfinished ones are kept. */
+  purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;
+
   get(key: Key, options?: CallOptions): Promise<Message | null>;
+  /** The failed attempts of a message, the oldest first. */
+  attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;
   stats(options?: CallOptions): Promise<QueueStats<State>>;
   /** `oldestDueAgeMs` of `stats`, without counting: cheap enough for every minute, however many messages are kept. */
   oldestDueAgeMs(options?: CallOptions): Promise<number | null>;
-  /** Dead messages become claimable again, with attempt 0 and without their old expiry. */
+  /** Dead messages become claimable again, with attempt 0 and without their old expiry. `operatorsOf` records who does it. */
   replay(messages: readonly Key[], options?: ReplayOptions): Promise<Settlement<Key>>;
 }
 

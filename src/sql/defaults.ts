@@ -12,7 +12,11 @@ export const defaults = {
   retentionMs: 30 * 24 * 60 * 60 * 1000,
   listLimit: 100,
   operationBatchSize: 200,
+  operationRetentionMs: 90 * 24 * 60 * 60 * 1000,
 } as const;
+
+/** Messages that one recorded call names: its record has the keys of all that it changed. */
+export const mostKeys = 1_000;
 
 /** What `activity` reads at most: beside the backlog, `most` rows each of messages, done messages and dead messages. */
 export const activityLimits = {

@@ -30,8 +30,8 @@ import type { Fault } from "./transient-retry.js";
  * Keys belong to an inbox store (src/service): the dispatcher neither claims, reaps, expires nor purges them. Their lease is
  * decided by locked_until alone.
  *
- * parked_by of a ready or held message is its pass: it has passed the limits up to this control. A claim that returns the
- * message empties it, so that retries count too. See docs/decisions/0020.
+ * passes names the limits that have freed a message: they do not park it again. A claim that returns the message empties it,
+ * so that retries count too. See docs/decisions/0020.
  *
  * A column that the table does not name for a state keeps an earlier value, and nothing reads it then.
  *
@@ -84,7 +84,7 @@ export interface OperatorStatements {
   readonly lockOperation: SqlStatement;
   /** → the operation */
   readonly moveOperation: SqlStatement;
-  /** → the operations of this queue, the newest first */
+  /** → the operations of this queue, or the one with `:id` when it is not null: the unfinished first, then the newest */
   readonly operations: SqlStatement;
   /** Adds a control or changes it: `:paused` and `:per_second`, each when it is not null → the control, as `controls` does */
   readonly putControl: SqlStatement;
@@ -97,7 +97,9 @@ export interface OperatorStatements {
  * `:before_seq`, the highest first, and count them by the bucket of `:bucket_ms` after `:since` in which it happened → bucket
  * (negative: earlier, or not at all), count, first_seq (the lowest number)
  */
-export interface OperatorReadStatements {
+export interface OperatorReadStatements extends DeadStatements {
+  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
+  readonly controls: SqlStatement;
   /** → one row: count of the messages that are to be handled, `:limit` of each kind at most; now */
   readonly backlog: SqlStatement;
   readonly enqueuedBefore: SqlStatement;
@@ -116,8 +118,14 @@ export interface OperatorReadStatements {
   readonly byCorrelation: SqlStatement;
 }
 
+/** The statements of operators, as a part of their own: the functions do not load it. See docs/decisions/0025. */
+export interface OperatorDialect {
+  readonly changes: (names: QueueNames) => OperatorStatements;
+  readonly reads: (names: QueueNames) => OperatorReadStatements;
+}
+
 /** Statements on the state table: the same for inbox and outbox. In this order in every dialect's file. */
-export interface QueueStatements extends DeadStatements {
+export interface QueueStatements {
   /**
    * → message rows, each with `verdict`: claimed (or none); controlled, that is claimed while the queue has controls; expired
    * or exhausted, that is dead now. When nothing is claimed and the queue has controls, one row without `seq`: its verdict
@@ -146,6 +154,8 @@ export interface QueueStatements extends DeadStatements {
   readonly reap: SqlStatement;
   /** Of one `:source`, or of all when it is null → one row: deleted, last_seq, more */
   readonly purge: SqlStatement;
+  /** Deletes records of this queue's operations that ended before the retention, `:limit` at most → one row: deleted */
+  readonly purgeOperations: SqlStatement;
   /** → seq and the key columns of the messages that exist */
   readonly resolve: SqlStatement;
   /** → message rows */
@@ -154,12 +164,13 @@ export interface QueueStatements extends DeadStatements {
   readonly attempts: SqlStatement;
   /** → message rows */
   readonly list: SqlStatement;
-  /** → status, leased, count, due, oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue) */
+  /**
+   * → rows that are added up: status, leased, retried (attempt > 0), held (waits for the pause of its topic or source), count, due,
+   * oldest_due_ms, expired (dead, and past the expiry), paused (the whole queue)
+   */
   readonly stats: SqlStatement;
   /** → one row: oldest_due_ms, null while the queue is paused. It reads only messages that are not finished. */
   readonly oldestDue: SqlStatement;
-  /** → id, scope, name ('' of the whole queue), paused, per_second, who, changed_at and parked of each control */
-  readonly controls: SqlStatement;
   /** → seq */
   readonly replay: SqlStatement;
 }
@@ -262,8 +273,6 @@ export interface Dialect extends ReceivingDialect {
   readonly inbox: (names: QueueNames, options: QueueStatementOptions) => InboxStatements;
   readonly outbox: (names: QueueNames, options: QueueStatementOptions) => OutboxStatements;
   readonly keys: (names: QueueNames) => KeyStatements;
-  readonly operators: (names: QueueNames) => OperatorStatements;
-  readonly reads: (names: QueueNames) => OperatorReadStatements;
   /** → queue: "inbox" and "outbox", each when a claim could find something in it or has to free parked messages. A dispatcher polls many databases with it. */
   readonly pollStatement?: (inbox: QueueNames, outbox: QueueNames) => SqlStatement;
   readonly migrations: Readonly<Record<QueueNames["kind"], readonly Migration[]>>;

@@ -1,5 +1,5 @@
 import { yieldToEventLoop } from "../base/wait.js";
-import { optionalCount, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import { defaults } from "./defaults.js";
 import { isTrue } from "./is-true.js";
@@ -15,7 +15,9 @@ export function maintainOperations<
   Key extends object,
   Message extends QueueMessage & Key,
   State extends string,
->(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, "reapExpired" | "purgeDone"> {
+>(
+  parts: QueueParts<Key, Message, State>,
+): Operations<Key, Message, State, "reapExpired" | "purgeDone" | "purgeOperations"> {
   const { shape, statements, options, runner, announceDead } = parts;
 
   return {
@@ -59,6 +61,28 @@ export function maintainOperations<
         if (!more || batch === purge.maxBatches) {
           if (purged > 0) options.logger.info("purge", { purged });
           return { purged, more, cursor: more ? after : null };
+        }
+      }
+    },
+
+    async purgeOperations(purge = {}) {
+      refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "signal"], "purgeOperations");
+      const limit = purge.batchSize ?? defaults.purgeBatchSize;
+      const retentionMs = purge.retentionMs ?? defaults.operationRetentionMs;
+      requireBatchSize(limit);
+      requireDuration(retentionMs, "retentionMs");
+      optionalCount(purge.maxBatches, "maxBatches", 1);
+      let purged = 0;
+      for (let batch = 1; ; batch++) {
+        const params = { limit, retention_ms: retentionMs };
+        const [row] = await runner.execute(statements.purgeOperations, params, purge);
+        const deleted = Number(row?.deleted ?? 0);
+        purged += deleted;
+        const more = deleted >= limit;
+        if (more) await yieldToEventLoop();
+        if (!more || batch === purge.maxBatches) {
+          if (purged > 0) options.logger.info("purge operations", { purged });
+          return { purged, more };
         }
       }
     },

@@ -12,6 +12,8 @@ export interface KeyShape<Key> {
   readonly keyText: (key: Key) => string;
   readonly keyParams: (key: Key) => SqlParams;
   readonly keyOf: (row: SqlRow) => Key;
+  /** What tells it from the others of its sender: the message id in an inbox, the id in an outbox. */
+  readonly idOf: (key: Key) => string;
   /** The message's own id: in an outbox, that by which receivers deduplicate. */
   readonly messageIdOf: (row: SqlRow) => string;
   /** For logs. */
@@ -27,6 +29,7 @@ export const inboxKey: KeyShape<InboxKey> = {
   keyText: (key) => JSON.stringify([key.source, key.messageId]),
   keyParams: (key) => ({ source: key.source, message_id: key.messageId }),
   keyOf: (row) => ({ source: row.source as string, messageId: row.message_id as string }),
+  idOf: (key) => key.messageId,
   messageIdOf: (row) => row.message_id as string,
   describe: (key) => ({ source: key.source, messageId: key.messageId }),
 };
@@ -41,6 +44,7 @@ export const outboxKey: KeyShape<OutboxKey> = {
   keyText: (key) => key.id.toLowerCase(),
   keyParams: (key) => ({ id: key.id.toLowerCase() }),
   keyOf: (row) => ({ id: (row.id as string).toLowerCase() }),
+  idOf: (key) => key.id.toLowerCase(),
   messageIdOf: (row) => (row.message_id as string).toLowerCase(),
   describe: (key) => ({ id: key.id }),
 };

@@ -9,6 +9,7 @@ import type { ResolvedStoreOptions } from "./store-options.js";
 
 /** What the operations of a queue are made of, for every dialect and for inbox and outbox alike. */
 export interface QueueParts<Key, Message extends QueueMessage, State extends string> {
+  readonly kind: "inbox" | "outbox";
   readonly db: Database;
   readonly shape: QueueShape<Key, Message, State>;
   readonly statements: QueueStatements;
@@ -23,3 +24,6 @@ export type Operations<
   State extends string,
   Names extends keyof WorkStore<Key, Message, State, SqlExecutor>,
 > = Pick<WorkStore<Key, Message, State, SqlExecutor>, Names>;
+
+/** Where a queue has its parts. What operators do is made of them, by `operatorsOf`, outside of the functions. */
+export const partsKey = Symbol("the parts of a queue");

@@ -62,6 +62,7 @@ function hashOf(value: unknown): Buffer | null {
 
 function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
   const headers = text(rare.headers);
+  const isDead = row.status !== undefined && Number(row.status) === status.dead;
   const message = {
     __proto__: messagePrototype,
     seq: rowNumber(row.seq),
@@ -78,6 +79,8 @@ function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | und
     owner: owner ?? (row.owner as string | null | undefined)?.toLowerCase() ?? null,
     lastError: text(rare.last_error),
     lastAttemptAt: time(dialect, row.processed_at ?? rare.last_attempt_at),
+    diedAt: isDead ? time(dialect, row.died_at) : null,
+    errorGroup: isDead ? (text(row.error_group) ?? "") : null,
     processedAt: time(dialect, row.processed_at),
     processedBy: text(row.processed_by),
     crashes: Number(rare.crashes ?? 0),

@@ -1,35 +1,27 @@
 import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
-import { activityOperation } from "./activity-operation.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
-import { changeByKeys } from "./change-by-keys.js";
 import { claimOperation } from "./claim-operation.js";
-import { controlOperations } from "./control-operations.js";
-import { deadOperations } from "./dead-operations.js";
 import type { SqlExecutor } from "./driver.js";
-import { type EditOperation, editOperation } from "./edit-operation.js";
 import { maintainOperations } from "./maintain-operations.js";
 import { migrate } from "./migrate.js";
-import { operationRecords } from "./operation-record.js";
-import { operatorOperations } from "./operator-operations.js";
-import { operatorReadOperations } from "./operator-read-operations.js";
-import type { QueueParts } from "./queue-parts.js";
+import { partsKey, type QueueParts } from "./queue-parts.js";
 import { readOperations } from "./read-operations.js";
+import { replayOperation } from "./replay-operation.js";
 import { type SettleMessages, settleMessages } from "./settle-messages.js";
 import { settleOperations } from "./settle-operations.js";
 import { type StatementRunner, statementRunner } from "./statement-runner.js";
 
 /** What inbox and outbox need for their own operations. */
-export interface StoreInternals<Key, Message> extends Pick<StatementRunner, "executeIn" | "atomically"> {
-  readonly editAndReplay: EditOperation<Key, Message>;
+export interface StoreInternals<Key> extends Pick<StatementRunner, "executeIn" | "atomically"> {
   readonly announceDead: AnnounceDead<Key>;
   readonly settle: SettleMessages<Key>;
 }
 
-export interface QueueStoreParts<Key, Message extends QueueMessage, State extends string>
-  extends Omit<QueueParts<Key, Message, State>, "runner" | "announceDead"> {
-  readonly kind: "inbox" | "outbox";
-}
+export type QueueStoreParts<Key, Message extends QueueMessage, State extends string> = Omit<
+  QueueParts<Key, Message, State>,
+  "runner" | "announceDead"
+>;
 
 /** A work queue on a database: the one implementation, for every dialect and for inbox and outbox alike. */
 export function createQueueStore<
@@ -38,8 +30,9 @@ export function createQueueStore<
   State extends string,
 >(
   given: QueueStoreParts<Key, Message, State>,
-): Omit<WorkStore<Key, Message, State, SqlExecutor>, "editAndReplay"> & {
-  readonly internals: StoreInternals<Key, Message>;
+): WorkStore<Key, Message, State, SqlExecutor> & {
+  readonly internals: StoreInternals<Key>;
+  readonly [partsKey]: QueueParts<Key, Message, State>;
 } {
   const { db, kind, shape, options } = given;
   const runner = statementRunner(db, kind, options, () => {
@@ -49,19 +42,11 @@ export function createQueueStore<
   });
   const announceDead = announceDeadTo(options, shape);
   const parts = { ...given, runner, announceDead };
-  const names = db.dialect.names(kind, options.schema, options.table);
-  const operators = db.dialect.operators(names);
-  const reads = db.dialect.reads(names);
-  const records = operationRecords(db.dialect, operators, runner);
   return {
+    [partsKey]: parts,
     id: options.id,
     queue: options.queue,
-    internals: {
-      ...runner,
-      announceDead,
-      settle: settleMessages(parts),
-      editAndReplay: editOperation(parts, operators, records),
-    },
+    internals: { ...runner, announceDead, settle: settleMessages(parts) },
     init: async (call = {}) => runner.ready(call),
     async transaction(work, call = {}) {
       await runner.ready(call);
@@ -71,11 +56,6 @@ export function createQueueStore<
     ...settleOperations(parts),
     ...maintainOperations(parts),
     ...readOperations(parts),
-    ...deadOperations(parts),
-    ...operatorOperations(parts, operators, records),
-    ...changeByKeys(parts, operators, records),
-    ...activityOperation(parts, reads),
-    ...operatorReadOperations(parts, reads),
-    ...controlOperations(parts, operators, kind),
+    ...replayOperation(parts),
   };
 }

@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, requireBatchSize } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
+import { type Phase, phases } from "../queue/phase.js";
 import type { ListFilter } from "../queue/work-store.js";
 import { defaults } from "./defaults.js";
 import { status as statuses } from "./dialect.js";
-import type { SqlParams } from "./driver.js";
+import type { SqlParams, SqlRow } from "./driver.js";
 import { isTrue } from "./is-true.js";
 import { checkConditions, filterParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
@@ -64,6 +65,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     async stats(call = {}) {
       const rows = await runner.execute(statements.stats, {}, call);
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
+      const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
       let due = 0;
       let parked = 0;
       let expired = 0;
@@ -71,14 +73,16 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       for (const row of rows) {
         const state = shape.stateOf({ status: Number(row.status), leased: isTrue(row.leased) });
         counts[state] += Number(row.count);
+        inPhase[phaseOfRow(state, row)] += Number(row.count);
         if (Number(row.status) === statuses.parked) parked += Number(row.count);
-        if (isTrue(row.paused)) parked += Number(row.due);
+        const isHeld = isTrue(row.paused) || isTrue(row.held);
+        if (isHeld) parked += Number(row.due);
         else due += Number(row.due);
         expired += Number(row.expired);
         const age = ageOf(row.oldest_due_ms);
-        if (age !== null && !isTrue(row.paused)) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
+        if (age !== null && !isHeld) oldestDueAgeMs = Math.max(oldestDueAgeMs ?? 0, age);
       }
-      return { counts, due, parked, oldestDueAgeMs, expired };
+      return { counts, phases: inPhase, due, parked, oldestDueAgeMs, expired };
     },
 
     async oldestDueAgeMs(call = {}) {
@@ -86,6 +90,16 @@ export function readOperations<Key extends object, Message extends QueueMessage 
       return ageOf(row?.oldest_due_ms);
     },
   };
+}
+
+const ended: Readonly<Record<string, Phase>> = { Done: "done", Dead: "dead", Failed: "dead", Seen: "seen" };
+
+function phaseOfRow(state: string, { leased, paused, held, retried }: SqlRow): Phase {
+  const end = ended[state];
+  if (end !== undefined) return end;
+  if (isTrue(leased)) return "running";
+  if (isTrue(paused) || isTrue(held)) return "paused";
+  return isTrue(retried) ? "retrying" : "waiting";
 }
 
 const ageOf = (value: unknown): number | null =>

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { makeDead } from "../support/browser/dead-letter-walk.js";
 import { describeInBrowser } from "../support/browser/use-browser.js";
@@ -44,9 +45,9 @@ await describeInBrowser("everybody can use the admin page", (browser) => {
     await makeDead(run, ["evt_2"], { partitionKey: "customer-1" });
     const behind = { source: "stripe", topic: "payment.received", payload: "{}", partitionKey: "customer-1" };
     await run.app.inbox.enqueue([{ ...behind, messageId: "evt_3" }]);
-    await run.app.inbox.pause({ topic: "invoice.paid" }, { by: "bob" });
-    await run.app.outbox.limit({ topic: "receipt.send", perSecond: 5 }, { by: "bob" });
-    await run.app.inbox.startOperation("replay", { topic: "none" }, { by: "bob" });
+    await operatorsOf(run.app.inbox).pause({ topic: "invoice.paid" }, { by: "bob" });
+    await operatorsOf(run.app.outbox).limit({ topic: "receipt.send", perSecond: 5 }, { by: "bob" });
+    await operatorsOf(run.app.inbox).startOperation("replay", { topic: "none" }, { by: "bob" });
   });
   afterAll(() => run.stop());
 

@@ -1,6 +1,8 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { keyText } from "../../src/admin/page/key-text.js";
 import { createInbox } from "../../src/inbox/inbox.js";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import { createOutbox } from "../../src/outbox/outbox.js";
 import { newOwnerToken } from "../../src/queue/owner-token.js";
 import { migrate } from "../../src/sql/migrate.js";
@@ -37,7 +39,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const owner = newOwnerToken();
     const [first] = await inbox.claim({ owner });
     await inbox.fail(owner, [first!], error);
-    await inbox.pause({ topic: names.topic }, { by: markup("by") });
+    await operatorsOf(inbox).pause({ topic: names.topic }, { by: markup("by") });
     const stores = { inbox, outbox };
     admin = await startAdmin({
       tenants: { list: async () => [tenant], find: async (id) => (id === tenant ? stores : undefined) },
@@ -68,8 +70,8 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const id = new URLSearchParams({ id: content.correlationId });
     const views: readonly (readonly [hash: string, texts: readonly string[]])[] = [
       ["#/", [tenant, names.topic]],
-      ["#/dead/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
-      ["#/messages/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
+      ["#/dead/inbox", [keyText(names), names.topic, error]],
+      ["#/messages/inbox", [keyText(names), names.topic, error]],
       [
         `#/message/inbox?${key}`,
         [...Object.values(names), error, content.correlationId, content.partitionKey],
@@ -134,7 +136,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     await form.getByLabel("Messages per second").fill("0.5");
     await form.getByRole("button", { name: "Limit" }).click();
     await page.getByText("Limited: topic mail.send").waitFor();
-    expect(await inbox.controls()).toContainEqual(
+    expect(await operatorsOf(inbox).controls()).toContainEqual(
       expect.objectContaining({ name: "mail.send", perSecond: 0.5, by: "alice (Ada Løve)" }),
     );
     await close();

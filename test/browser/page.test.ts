@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openPage, type PageRun, showView, startPageRun } from "../support/browser/admin-page.js";
 import { makeDead, walkDeadLetter } from "../support/browser/dead-letter-walk.js";
 import { describeInBrowser } from "../support/browser/use-browser.js";
@@ -29,7 +30,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await dialog.getByText("12 messages match").waitFor();
     expect(await dialog.innerText()).toContain("topic: payment.received");
     await page.keyboard.press("Escape");
-    expect(await run.app.inbox.countDead()).toBe(15); // the dry run has changed nothing
+    expect(await operatorsOf(run.app.inbox).countDead()).toBe(15); // the dry run has changed nothing
 
     await page.getByRole("button", { name: "Replay all…" }).click();
     await dialog.getByLabel("Messages per second").fill("12");
@@ -39,8 +40,8 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     expect(await bar.getAttribute("max")).toBe("12");
     await page.getByText("12 messages replayed.").waitFor();
     await expect.poll(() => run.handled.size).toBe(12);
-    expect(await run.app.inbox.countDead()).toBe(3);
-    const [operation] = await run.app.inbox.operations();
+    expect(await operatorsOf(run.app.inbox).countDead()).toBe(3);
+    const [operation] = await operatorsOf(run.app.inbox).operations();
     expect(operation).toMatchObject({ action: "replay", by: "alice", done: 12 });
     await page.getByText("There are no dead messages here.").waitFor();
     expect(problems).toEqual([]);
@@ -56,12 +57,14 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await page.getByText(/Replaying dead messages: [1-9] of 10/).waitFor();
     await page.reload(); // as if the tab had been closed half-way
     await page.getByText("Operations: 1 unfinished").waitFor();
-    expect(await run.app.inbox.countDead()).toBeGreaterThan(0);
+    expect(await operatorsOf(run.app.inbox).countDead()).toBeGreaterThan(0);
     await page.getByRole("button", { name: "Resume the replay of alice" }).click();
     await page.getByText("10 messages replayed.").waitFor();
     await expect.poll(() => run.handled.size).toBe(10);
     expect([...run.handled.values()].every((payloads) => payloads.length === 1)).toBe(true);
-    expect(await run.app.inbox.operations()).toMatchObject([{ done: 10, endedAt: expect.any(Date) }]);
+    expect(await operatorsOf(run.app.inbox).operations()).toMatchObject([
+      { done: 10, endedAt: expect.any(Date) },
+    ]);
     await close();
   });
 
@@ -81,7 +84,9 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     expect((await run.app.inbox.list({ state: "Dead" })).messages.map(({ messageId }) => messageId)).toEqual([
       "evt_2",
     ]);
-    const done = (await run.app.inbox.operations()).map(({ action, by }) => `${action} by ${by}`);
+    const done = (await operatorsOf(run.app.inbox).operations()).map(
+      ({ action, by }) => `${action} by ${by}`,
+    );
     expect(done.sort()).toEqual(["archive by alice", "discard by alice"]);
     await close();
   });
@@ -96,7 +101,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await page.getByLabel("Headers").fill("not JSON");
     await page.getByRole("button", { name: "Enqueue the edited message" }).click();
     await page.getByRole("alert").getByText("must be a JSON object").waitFor();
-    expect(await run.app.inbox.countDead()).toBe(1);
+    expect(await operatorsOf(run.app.inbox).countDead()).toBe(1);
     await page.getByLabel("Headers").fill('{"x-edited": "yes"}');
     await page.locator("textarea#edit-payload").fill('{"id":"evt_edit","fixed":true}');
     await page.getByRole("button", { name: "Enqueue the edited message" }).click();
@@ -107,7 +112,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
       .first()
       .waitFor();
     expect([...run.handled.values()]).toEqual([['{"id":"evt_edit","fixed":true}']]);
-    expect(await run.app.inbox.countDead()).toBe(0);
+    expect(await operatorsOf(run.app.inbox).countDead()).toBe(0);
     expect(problems).toEqual([]);
     await close();
   });

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { sleep } from "../../src/base/wait.js";
 import { createInbox, type Database, type Inbox, migrate, newOwnerToken } from "../../src/index.js";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { cli } from "../support/cli.js";
@@ -41,7 +42,7 @@ describe(`oncebox dead replay of ${total} messages, killed ${kills} times and re
     const exited = once(child, "exit");
     const output = Promise.all([text(child.stdout), text(child.stderr)]);
     while (killAt !== undefined && child.exitCode === null && child.signalCode === null) {
-      const [operation] = await inbox.operations();
+      const [operation] = await operatorsOf(inbox).operations();
       if (operation !== undefined && operation.done >= killAt) child.kill("SIGKILL");
       await sleep(5);
     }
@@ -73,7 +74,7 @@ describe(`oncebox dead replay of ${total} messages, killed ${kills} times and re
       code: 0,
       out: `${total} would be replayed.`,
     });
-    expect(await inbox.countDead()).toBe(total + others);
+    expect(await operatorsOf(inbox).countDead()).toBe(total + others);
 
     const rate = ["--rate", String(total)];
     let resumed = conditions;
@@ -100,8 +101,8 @@ describe(`oncebox dead replay of ${total} messages, killed ${kills} times and re
     await dieAgain();
     expect(claims.size).toBe(total);
     expect([...claims].filter(([id, count]) => count !== 1 || !id.startsWith("x-"))).toEqual([]);
-    expect(await inbox.operations()).toMatchObject([{ matched: total, done: total }]);
-    expect(await inbox.countDead()).toBe(total + others);
+    expect(await operatorsOf(inbox).operations()).toMatchObject([{ matched: total, done: total }]);
+    expect(await operatorsOf(inbox).countDead()).toBe(total + others);
   };
 
   it("ADD-02 ADD-07 replays each message once on PostgreSQL", async () => {

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { sleep } from "../../src/base/wait.js";
 import { createInbox, type Inbox, migrate } from "../../src/index.js";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 import type { TestDatabase } from "../../src/testing/index.js";
 import { type BundledChild, bundleChild } from "../support/bundled-child.js";
 import { postgresHarness } from "../support/postgres-harness.js";
@@ -90,7 +91,7 @@ describe(`pause and limit across ${processes} processes, with ${perPhase} messag
     await enqueue();
     await until(() => allHaveClaimed(0));
 
-    await inbox.pause({ topic: "mail" }, by);
+    await operatorsOf(inbox).pause({ topic: "mail" }, by);
     const pausedAt = await databaseTime(database.db);
     await enqueue();
     await until(() => allHaveClaimed(pausedAt));
@@ -102,17 +103,17 @@ describe(`pause and limit across ${processes} processes, with ${perPhase} messag
     expect((await inbox.stats()).parked).toBeGreaterThanOrEqual(perPhase);
 
     const perSecond = 50;
-    await inbox.limit({ topic: "mail", perSecond }, by);
+    await operatorsOf(inbox).limit({ topic: "mail", perSecond }, by);
     const limitedAt = await databaseTime(database.db);
-    await inbox.resume({ topic: "mail" }, by);
+    await operatorsOf(inbox).resume({ topic: "mail" }, by);
     await until(async () => mailIn(await claimsIn(limitedAt)).length >= perPhase / 2);
     const limitedTo = await databaseTime(database.db);
     const passed = mailIn(await claimsIn(limitedAt, limitedTo)).length;
     expect(passed).toBeLessThanOrEqual(perSecond + (perSecond * (limitedTo - limitedAt)) / 1000);
 
-    await inbox.limit({ topic: "mail", perSecond: null }, by);
+    await operatorsOf(inbox).limit({ topic: "mail", perSecond: null }, by);
     await until(async () => (await inbox.stats()).counts.Processing === 0);
-    expect(await inbox.controls()).toEqual([]);
+    expect(await operatorsOf(inbox).controls()).toEqual([]);
     for (const child of children) child.stdin!.end();
     await Promise.all(children.map((child) => child.exitCode ?? once(child, "exit")));
 

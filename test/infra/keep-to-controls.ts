@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import { newOwnerToken, type Outbox } from "../../src/index.js";
+import { operatorsOf } from "../../src/operators/operators-of.js";
 
 /** The functions' user claims from an outbox that an operator pauses, resumes and limits. */
 export async function keepToControls(functions: Outbox, operator: Outbox): Promise<void> {
@@ -7,14 +8,14 @@ export async function keepToControls(functions: Outbox, operator: Outbox): Promi
   const by = { by: "alice" };
   const topic = "controlled";
   for (const payload of ["1", "2", "3"]) await functions.enqueue({ topic, payload });
-  await operator.pause({ topic }, by);
+  await operatorsOf(operator).pause({ topic }, by);
   const others = await functions.claim({ owner });
   expect(others.filter((message) => message.topic === topic)).toEqual([]);
-  expect(await functions.controls()).toMatchObject([{ name: topic, parked: 3 }]);
-  await operator.resume({ topic }, by);
-  await operator.limit({ topic, perSecond: 0.01 }, by);
+  expect(await operatorsOf(functions).controls()).toMatchObject([{ name: topic, parked: 3 }]);
+  await operatorsOf(operator).resume({ topic }, by);
+  await operatorsOf(operator).limit({ topic, perSecond: 0.01 }, by);
   expect(await functions.claim({ owner })).toMatchObject([{ payload: "1" }]);
   expect((await operator.stats()).parked).toBe(2);
-  expect(await operator.limit({ topic, perSecond: null }, by)).toBeNull();
+  expect(await operatorsOf(operator).limit({ topic, perSecond: null }, by)).toBeNull();
   expect(await functions.claim({ owner })).toHaveLength(2);
 }

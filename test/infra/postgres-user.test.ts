@@ -9,9 +9,9 @@ import {
   type Database,
   migrate,
   newOwnerToken,
-  replayDead,
   timeBudget,
 } from "../../src/index.js";
+import { operatorsOf, replayDead } from "../../src/operators/index.js";
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { testClock } from "../../src/testing/index.js";
@@ -90,7 +90,12 @@ describe("the functions' user on PostgreSQL", () => {
     });
     expect(handled.sort()).toEqual(["0", "1", "2", "3"]);
     expect(await app.reap(timeBudget(30_000))).toMatchObject({ inbox: { done: 0 } });
+    await database.run(
+      `insert into infra.oncebox_operations (id, started_at, who, action, queue, filter, ended_at)
+values (gen_random_uuid(), now() - interval '91 days', 'alice', 'replay', 'inbox:inbox', '{}', now() - interval '91 days')`,
+    );
     expect(await app.cleanup(timeBudget(30_000))).toMatchObject({ inbox: { done: 3 }, outbox: { done: 4 } });
+    expect(await database.run("select id from infra.oncebox_operations")).toEqual([]);
     await app.close();
   });
 
@@ -144,7 +149,9 @@ describe("the functions' user on PostgreSQL", () => {
       "alter table infra.inbox add column more int",
       "update infra.inbox_done set seq = seq",
       "select * from infra.oncebox_migrations",
-      "select * from infra.oncebox_operations",
+      "select who from infra.oncebox_operations",
+      "update infra.oncebox_operations set ended_at = null",
+      "insert into infra.oncebox_operations (id) values (null)",
       "select * from public.customers",
       "create role another",
     ]) {
@@ -159,7 +166,7 @@ describe("the functions' user on PostgreSQL", () => {
     );
     const names = (rows: readonly Readonly<Record<string, unknown>>[]) =>
       rows.map((row) => String(Object.values(row)[0])).sort();
-    const ofOperators = /^oncebox_|_archive$/;
+    const ofOperators = /^oncebox_migrations$|_archive$/; // it deletes old records of operations
     expect(names(granted)).toEqual(names(tables).filter((name) => !ofOperators.test(name)));
   });
 
@@ -171,15 +178,19 @@ describe("the functions' user on PostgreSQL", () => {
     );
     for (const key of keys) await inbox.markDead(key, "410");
     const by = { by: "alice" };
-    await expect(inbox.discard(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(inbox.archive(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(inbox.replay(keys, by)).rejects.toMatchObject({ code: "42501" });
-    await expect(replayDead(inbox, {}, by)).rejects.toMatchObject({ code: "42501" });
-    expect(await inbox.countDead({ source: "dead" })).toBe(5);
-    const [lately] = (await inbox.activity({ sinceMs: 60_000, buckets: 1 })).buckets;
+    await expect(operatorsOf(inbox).discard(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(operatorsOf(inbox).archive(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(operatorsOf(inbox).replay(keys, by)).rejects.toMatchObject({ code: "42501" });
+    await expect(replayDead(operatorsOf(inbox), {}, by)).rejects.toMatchObject({ code: "42501" });
+    expect(await operatorsOf(inbox).countDead({ source: "dead" })).toBe(5);
+    const [lately] = (await operatorsOf(inbox).activity({ sinceMs: 60_000, buckets: 1 })).buckets;
     expect(lately!.dead).toBeGreaterThanOrEqual(5);
-    expect((await inbox.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
-    expect(await inbox.byCorrelation("1")).toContainEqual(expect.objectContaining({ key: keys[0] }));
+    expect((await operatorsOf(inbox).blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual(
+      [],
+    );
+    expect(await operatorsOf(inbox).byCorrelation("1")).toContainEqual(
+      expect.objectContaining({ key: keys[0] }),
+    );
 
     await database.run(`create role ${operators}_alice login password 'alice' in role ${operators}`);
     const target = new URL(database.url);
@@ -188,17 +199,21 @@ describe("the functions' user on PostgreSQL", () => {
     const own = openPostgres({ url: target.href, maxConnections: 2 });
     try {
       const operated = createInbox(own);
-      expect((await operated.discard([keys[0]!], by)).changed).toHaveLength(1);
-      expect((await operated.archive([keys[4]!], by)).changed).toHaveLength(1);
-      expect((await operated.activity()).truncated).toBe(false);
-      expect((await operated.blockedPartitions()).filter(({ reason }) => reason === "dead")).toEqual([]);
-      expect(await operated.byCorrelation("2")).toContainEqual(expect.objectContaining({ key: keys[1] }));
-      expect(await operated.deadGroups({ source: "dead" })).toMatchObject([{ count: 3 }]);
-      await operated.editAndReplay(keys[1]!, { payload: "{}" }, by);
-      expect(await replayDead(operated, { source: "dead" }, by)).toMatchObject({ done: 2 });
-      expect(await operated.operations()).toHaveLength(4);
+      expect((await operatorsOf(operated).discard([keys[0]!], by)).changed).toHaveLength(1);
+      expect((await operatorsOf(operated).archive([keys[4]!], by)).changed).toHaveLength(1);
+      expect((await operatorsOf(operated).activity()).truncated).toBe(false);
+      expect(
+        (await operatorsOf(operated).blockedPartitions()).filter(({ reason }) => reason === "dead"),
+      ).toEqual([]);
+      expect(await operatorsOf(operated).byCorrelation("2")).toContainEqual(
+        expect.objectContaining({ key: keys[1] }),
+      );
+      expect(await operatorsOf(operated).deadGroups({ source: "dead" })).toMatchObject([{ count: 3 }]);
+      await operatorsOf(operated).editAndReplay(keys[1]!, { payload: "{}" }, by);
+      expect(await replayDead(operatorsOf(operated), { source: "dead" }, by)).toMatchObject({ done: 2 });
+      expect(await operatorsOf(operated).operations()).toHaveLength(4);
       await keepToControls(createOutbox(db), createOutbox(own));
-      await expect(inbox.pause("all", by)).rejects.toMatchObject({ code: "42501" });
+      await expect(operatorsOf(inbox).pause("all", by)).rejects.toMatchObject({ code: "42501" });
       for (const sql of [
         "drop table infra.inbox",
         "delete from infra.oncebox_operations",

@@ -14,6 +14,7 @@ import {
 import { createSqlInboxStore } from "../../src/service/sql-inbox-store.js";
 import type { SqlStatement } from "../../src/sql/driver.js";
 import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.js";
+import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
@@ -37,7 +38,8 @@ const proceduresOf = (statements: readonly SqlStatement[]): readonly string[] =>
 
 /** The procedures that any statement of the package calls, except for those of operators. */
 function calledProcedures(): readonly string[] {
-  const { receiving, inbox, keys, outbox, reads, pollStatement } = sqlServerDialect;
+  const { receiving, inbox, keys, outbox, pollStatement } = sqlServerDialect;
+  const { reads } = sqlServerOperators;
   const options = { reviveDead: false, blockOnDead: false };
   const statements = [
     receiving(inboxNames, options),
@@ -54,7 +56,7 @@ function calledProcedures(): readonly string[] {
 /** The procedures that only operators call. */
 const operatorProcedures = (): readonly string[] =>
   [inboxNames, outboxNames].flatMap((n) =>
-    proceduresOf(Object.values(sqlServerDialect.operators(n)) as SqlStatement[]),
+    proceduresOf(Object.values(sqlServerOperators.changes(n)) as SqlStatement[]),
   );
 
 describe("the functions' user on SQL Server, as it is written", () => {

@@ -2,12 +2,17 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createInbox, createOutbox, migrate, newOwnerToken, type OwnerToken } from "../../src/index.js";
 import type { ContractHarness, TestDatabase } from "../../src/testing/index.js";
-import type { AnyMessage, AnyStore } from "../../src/testing/queue/support.js";
+import {
+  type AnyMessage,
+  type OperatedStore,
+  operatedInbox,
+  operatedOutbox,
+} from "../../src/testing/queue/support.js";
 import { policy, QueueModel, topicOf, topics } from "./queue-model.js";
 
 /** The real store beside the model. A message's payload is its key. */
 interface Real {
-  readonly store: AnyStore;
+  readonly store: OperatedStore;
   enqueue(
     key: string,
     partitionKey: string | null,
@@ -322,7 +327,7 @@ export function queueProperty(harness: ContractHarness, runs: number): void {
       const inbox = createInbox(db, options);
       const outbox = createOutbox(db, options);
       return {
-        store: kind === "inbox" ? inbox : outbox,
+        store: kind === "inbox" ? operatedInbox(inbox) : operatedOutbox(outbox),
         setClock: (ms) => {
           nowMs = ms;
         },

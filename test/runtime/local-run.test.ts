@@ -177,7 +177,7 @@ describe("oncebox dev", () => {
     expect(await stop()).toBe(0);
     expect(output()).toMatch(/Stopping[\s\S]*handler ends/);
     const child = cli(["status", "--database", "sqlite:oncebox.db"], folder);
-    expect(await text(child.stdout)).toMatch(/inbox .*Processing 0 {2}Done 1/);
+    expect(await text(child.stdout)).toMatch(/inbox .*waiting 0 .*done 1/);
   });
 
   it("FUN-11 secrets and the database's URL may be in a cloud's store, as in a deployed function", async () => {

@@ -27,6 +27,8 @@ export const message = (seq: number, fields: Partial<QueueMessage> = {}): QueueM
   owner: null,
   lastError: null,
   lastAttemptAt: null,
+  diedAt: null,
+  errorGroup: null,
   processedAt: null,
   processedBy: null,
   crashes: 0,

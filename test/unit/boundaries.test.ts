@@ -42,6 +42,7 @@ const layers: readonly (readonly string[])[] = [
   ["dispatch"],
   ["sql"],
   ["inbox", "outbox"],
+  ["operators"],
   ["telemetry"],
   ["config"],
   ["middleware"],
@@ -124,6 +125,7 @@ describe("boundaries of the code", () => {
       (entry) =>
         !/^sql\/(sqlserver|postgres|sqlite)\//.test(entry.file) &&
         !/^config\/(database|receiving)-openers\.ts$/.test(entry.file) && // which load the one that a URL names
+        entry.file !== "operators/operator-dialects.ts" && // which loads that of the queue's database
         !(/^(cli|adapters\/local)\//.test(entry.file) && /^sql\/sqlite\/backup\//.test(target(entry))) && // SQLite only
         entry.file !== "adapters/orm/executor.ts" && // which runs the statements of all three through a library
         isRelative(entry) &&

@@ -11,11 +11,10 @@ export interface OutboxKey {
 export type Key = InboxKey | OutboxKey;
 
 export interface Stats {
-  readonly counts: Readonly<Record<string, number>>;
+  readonly phases: Readonly<Record<Phase, number>>;
   readonly due: number;
   readonly oldestDueAgeMs: number | null;
   readonly expired: number;
-  readonly parked: number;
 }
 
 export interface Bucket {
@@ -38,11 +37,15 @@ export interface ListedMessage {
   readonly id?: string;
   readonly topic: string;
   readonly state: string;
+  readonly phase: Phase;
   readonly attempt: number;
   readonly correlationId: string | null;
   readonly partitionKey: string | null;
   readonly lastError: string | null;
   readonly lastAttemptAt: string | null;
+  /** Of a dead message. */
+  readonly diedAt: string | null;
+  readonly errorGroup: string | null;
   readonly nextAttemptAt: string;
   readonly dueAt: string | null;
   readonly expiresAt: string | null;
@@ -135,7 +138,7 @@ export interface WayStep {
   readonly queue: Queue;
   readonly key: Key;
   readonly topic: string;
-  readonly state: string;
+  readonly phase: Phase;
   readonly messageId: string;
   readonly attempt: number;
   readonly lastError: string | null;
@@ -166,11 +169,6 @@ export interface TenantPage {
 export const keyOf = ({ source, messageId, id }: Partial<InboxKey & OutboxKey>): Key =>
   id === undefined ? { source: source!, messageId: messageId! } : { id };
 
-/** For people: `stripe/evt_1`, or the id. */
-export const keyText = (key: Key): string => ("id" in key ? key.id : `${key.source}/${key.messageId}`);
-
-export const deadState: Readonly<Record<Queue, string>> = { inbox: "Dead", outbox: "Failed" };
-export const states: Readonly<Record<Queue, readonly string[]>> = {
-  inbox: ["Seen", "Processing", "Done", "Dead"],
-  outbox: ["Ready", "InProgress", "Done", "Failed"],
-};
+/** Where a message is. */
+export type Phase = "waiting" | "retrying" | "running" | "paused" | "done" | "dead" | "seen";
+export const phases: readonly Phase[] = ["waiting", "retrying", "running", "paused", "done", "dead"];

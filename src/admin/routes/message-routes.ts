@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
-import { type AnyQueue, deadState, type QueueKind, queueOf } from "../../queue/any-queue.js";
+import type { OperatedStores } from "../../operators/with-operators.js";
+import { type QueueKind, queueOf } from "../../queue/any-queue.js";
 import { type AdminRoute, storeRoute } from "../admin-route.js";
 import {
   activityBuckets,
@@ -11,13 +12,14 @@ import {
   queryLimit,
   state,
 } from "../field-schemas.js";
+import { listPhased, type PhasedFilter, withPhases } from "../list-phased.js";
 import { messageView } from "../message-view.js";
 
 /** What can be read of the messages of a queue, dead or not. */
 export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
   const page = { ...queryConditions(queue), limit: queryLimit, after: queryCursor };
-  const list = async (store: AnyQueue, filter: Parameters<AnyQueue["list"]>[0]) => {
-    const { messages, cursor } = await store.list(filter);
+  const list = async (stores: OperatedStores, filter: PhasedFilter) => {
+    const { messages, cursor } = await listPhased(queueOf(stores, queue), queue, filter);
     return { ok: { messages: messages.map((message) => messageView(message)), cursor } };
   };
   return [
@@ -47,14 +49,13 @@ export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
       path: `${queue}/messages`,
       method: "GET",
       request: z.strictObject({ state: z.optional(state(queue)), ...page }),
-      run: (stores, filter, { signal }) => list(queueOf(stores, queue), { ...filter, signal }),
+      run: (stores, { state: given, ...filter }, { signal }) => list(stores, { ...filter, ...given, signal }),
     }),
     storeRoute({
       path: `${queue}/failed`,
       method: "GET",
       request: z.strictObject(page),
-      run: (stores, filter, { signal }) =>
-        list(queueOf(stores, queue), { ...filter, state: deadState[queue], signal }),
+      run: (stores, filter, { signal }) => list(stores, { ...filter, phase: "dead", signal }),
     }),
     storeRoute({
       path: `${queue}/message`,
@@ -65,7 +66,8 @@ export function messageRoutes(queue: QueueKind): readonly AdminRoute[] {
         const message = await store.get(key, { signal });
         if (message === null) return { notFound: `The ${queue} has no such message.` };
         const attempts = await store.attempts(key, { signal });
-        const ok = { ...messageView(message, payload), attempts };
+        const [phased] = await withPhases(store, [message], { signal });
+        const ok = { ...messageView(phased!, payload), attempts };
         // who has seen which payload
         return payload ? { ok, details: { payload: true, ...key } } : { ok };
       },

@@ -56,7 +56,15 @@ export function checkFields<Fields>(fields: object, { request }: Taker<Fields>):
 function refusalOf(fields: object, issue: z.core.$ZodIssue): Refusal {
   if (issue.code === "unrecognized_keys") {
     const field = nameOf([...issue.path, issue.keys[0]!]);
-    return { code: "UnknownField", message: `There is no field "${field}".`, field };
+    return {
+      code: "UnknownField",
+      message: `There is no field "${field}".`,
+      field,
+      logged: {
+        ...(issue.path.length === 0 ? {} : { field: nameOf(issue.path) }),
+        unknown: issue.keys.length,
+      },
+    };
   }
   const field = nameOf(issue.path);
   const code = has(fields, issue.path) ? "InvalidField" : "MissingField";

@@ -16,7 +16,12 @@ export interface Refusal {
   readonly message: string;
   /** The field of the request, or "body". */
   readonly field: string;
+  /** What a log gets instead of `field` where the sender has made up a name: that may be a pasted token. */
+  readonly logged?: { readonly field?: string; readonly unknown?: number };
 }
+
+/** What the sender gets. */
+export const answerOf = ({ code, message, field }: Refusal) => ({ code, message, field });
 
 /** The body of a 400. */
 export const badRequestAnswer = z.object({

@@ -1,5 +1,5 @@
 import type { PlainResponse } from "../../base/plain-http.js";
-import type { Refusal } from "./refusal.js";
+import { answerOf, type Refusal } from "./refusal.js";
 
 export type Auth = "bearer" | "none";
 
@@ -47,7 +47,7 @@ export function serviceResponses(auth: Auth) {
     }),
     /** The log gets the kind of problem and no value of the request: a key may hold personal data. */
     badRequest: (refusal: Refusal): Ending => ({
-      response: json(400, { error: refusal }),
+      response: json(400, { error: answerOf(refusal) }),
       outcome: refusal.code,
     }),
     unauthorized: (): Ending => ({

@@ -1,14 +1,13 @@
 import { returnedBatch } from "../defaults.js";
-import { type OperatorStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
-import { epochMs, now } from "./expressions.js";
 import { controlsTable } from "./names.js";
 import { create } from "./routine.js";
 
 /**
  * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they order the limits that a message passes.
+ * are never used again: they name the limits that a message has passed.
  */
 export const createControls = (n: QueueNames): readonly string[] => [
   `create table ${controlsTable(n)} (
@@ -50,6 +49,12 @@ export const mayFree = (n: QueueNames): string =>
 const appliesTo = (n: QueueNames) =>
   `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
+/** A condition: a pause of its topic or source holds the message of the state `s`. Without such pauses no message is looked at. */
+export const isHeld = (n: QueueNames): string =>
+  `((select exists (select from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')) and exists (
+    select from ${n.message} m join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)} where m.seq = s.seq
+  ))`;
+
 /**
  * While there are controls, claims decide one after another: each locks them first. So none parks a message under a control
  * that has just been deleted.
@@ -73,14 +78,14 @@ begin
   perform from ${controlsTable(n)} c order by c.id for update;
   v_now := coalesce(p_now, clock_timestamp());
 
-  -- A pause parks, whatever the message has passed. Limits are passed in the order of their numbers.
+  -- A pause parks, whatever the message has passed. Each limit is passed once, in any order.
   update ${n.state} s
   set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null, reclaimable_at = null
   from (
     select i.seq, (
         select c.id
         from ${controlsTable(n)} c
-        where ${appliesTo(n)} and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+        where ${appliesTo(n)} and (c.paused or (c.per_second is not null and c.id <> all (coalesce(t.passes, '{}'))))
         order by c.paused desc, c.id
         limit 1
       ) as control
@@ -97,8 +102,8 @@ begin
     v_most := case when v_control.per_second is null then ${returnedBatch} else least(floor(v_tokens), p_limit) end;
     update ${n.state} s
     set status = ${status.ready},
-      -- a pass of the limit; a pause that has ended is no pass of older limits
-      parked_by = case when v_control.per_second is not null then s.parked_by end
+      -- a pause that has ended is no pass
+      passes = case when v_control.per_second is null then s.passes else s.passes || v_control.id end
     where s.seq = any (array(
         select r.seq
         from ${n.state} r
@@ -124,8 +129,8 @@ begin
   end loop;
 
   update ${n.state} s
-  set parked_by = null
-  where s.seq = any (p_seqs) and s.owner = p_owner and s.parked_by is not null;
+  set passes = null
+  where s.seq = any (p_seqs) and s.owner = p_owner and s.passes is not null;
   select json_agg(s.seq)::text into kept from ${n.state} s where s.seq = any (p_seqs) and s.owner = p_owner;
 end`,
     "volatile\nset enable_seqscan = off", // plans may be cached while the tables are nearly empty
@@ -136,41 +141,3 @@ export const applyControls = (n: QueueNames): SqlStatement =>
     "apply controls",
     `select r.* from ${n.object("_apply_controls")}(:owner::uuid, translate(:items, '[]', '{}')::bigint[], :limit::int, :now::timestamptz) r`,
   );
-
-const control = (n: QueueNames) => `c.id, c.scope, c.name, c.paused, c.per_second, c.who,
-  ${epochMs("c.changed_at")} as changed_at, (
-    select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = c.id
-  )::float8 as parked`;
-
-export const readControls = (n: QueueNames): SqlStatement =>
-  statement(
-    "controls",
-    `select ${control(n)}
-from ${controlsTable(n)} c
-order by c.id`,
-  );
-
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: statement(
-    "put control",
-    `insert into ${controlsTable(n)} as c (scope, name, paused, per_second, refilled_at, who, changed_at)
-values (:scope, :name, coalesce(:paused::boolean, false), :per_second::float8, ${now}, :who, ${now})
-on conflict (scope, name) do update
-set paused = coalesce(:paused::boolean, c.paused),
-  per_second = coalesce(excluded.per_second, c.per_second),
-  who = excluded.who,
-  changed_at = excluded.changed_at
-returning ${control(n)}`,
-  ),
-  endControl: statement(
-    "end control",
-    `update ${controlsTable(n)} c
-set paused = c.paused and not :paused::boolean,
-  per_second = case when :paused::boolean then c.per_second end,
-  who = :who,
-  changed_at = ${now}
-where c.scope = :scope and c.name = :name
-  and case when :paused::boolean then c.paused else c.per_second is not null end
-returning ${control(n)}`,
-  ),
-});

@@ -2,11 +2,12 @@ import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { literal } from "../literal.js";
-import { bornAt, keyColumns, type QueueNames, queueId } from "../names.js";
+import { keyColumns, type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
-import { controlStatements } from "./controls.js";
+import { controlStatements } from "./control-statements.js";
 import { epochMs, ms, now } from "./expressions.js";
-import { attemptsTable, doneTable, quote } from "./names.js";
+import { attemptsTable, doneTable } from "./names.js";
+import { operationsTable } from "./operations-table.js";
 import { leavePartitions } from "./partitions.js";
 
 /** The time to which ages refer: that of an operation's record, else now. */
@@ -20,13 +21,13 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
     and s.died_at <= ${at}
     and (:error_group::text is null or coalesce(s.error_group, '') = :error_group)
     and (:error::text is null or position(:error in s.last_error) > 0)
-    and (coalesce(:topic::text, :source::text, :older_than_ms::text, :newer_than_ms::text) is null or exists (
+    and (:older_than_ms::float8 is null or s.died_at <= ${at} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or s.died_at >= ${at} - ${ms(":newer_than_ms::float8")})
+    and (coalesce(:topic::text, :source::text) is null or exists (
       select from ${n.message} m
       where m.seq = s.seq
         and (:topic::text is null or m.topic = :topic)
         and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-        and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${at} - ${ms(":older_than_ms::float8")})
-        and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${at} - ${ms(":newer_than_ms::float8")})
       offset 0
     ))`;
 
@@ -63,23 +64,6 @@ from ${n.state} s
 where ${dead(n)}`,
   ),
 });
-
-const operationsTable = (schema: string) => `${quote(schema)}.${quote("oncebox_operations")}`;
-
-/** What operators have done to dead messages, and how far they came. */
-export const createOperations = (schema: string): string =>
-  `create table if not exists ${operationsTable(schema)} (
-  id uuid primary key,
-  started_at timestamptz not null,
-  who varchar(255) not null,
-  action varchar(20) not null,
-  queue varchar(100) not null,
-  filter text not null,
-  matched bigint not null default 0,
-  done bigint not null default 0,
-  last_seq bigint not null default 0,
-  ended_at timestamptz
-)`;
 
 const operation = `id, ${epochMs("started_at")} as started_at, who, action, queue, filter, matched, done, last_seq,
   ${epochMs("ended_at")} as ended_at`;
@@ -170,8 +154,8 @@ returning ${operation}`,
       "operations",
       `select ${operation}
 from ${table}
-where queue = ${queue}
-order by started_at desc, id desc
+where queue = ${queue} and (:id::uuid is null or id = :id::uuid)
+order by ended_at is null desc, started_at desc, id desc
 limit (select :limit::int)`,
     ),
     ...controlStatements(n),

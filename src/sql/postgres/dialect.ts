@@ -1,10 +1,8 @@
 import type { Dialect } from "../dialect.js";
 import { statement } from "../driver.js";
-import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
-import { operatorReadStatements } from "./operator-read-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { postgresReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -15,8 +13,6 @@ export const postgresDialect: Dialect = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
-  operators: operatorStatements,
-  reads: operatorReadStatements,
   pollStatement,
   migrations,
   routines,

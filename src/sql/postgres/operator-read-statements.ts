@@ -3,6 +3,8 @@ import type { OperatorReadStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { type SqlStatement, statement } from "../driver.js";
 import { bornAt, keyColumns, type QueueNames } from "../names.js";
+import { readControls } from "./control-statements.js";
+import { deadStatements } from "./dead-statements.js";
 import { epochMs, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
 import { partitionQueue } from "./partitions.js";
@@ -29,6 +31,8 @@ group by b.bucket`,
 });
 
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
+  ...deadStatements(n),
+  controls: readControls(n),
   backlog: statement(
     "backlog",
     `select count(*)::float8 as count, ${epochMs(now)} as now

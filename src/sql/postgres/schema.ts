@@ -8,10 +8,10 @@ import { isShownAsSeen } from "../shown-status.js";
 import { archiveRows } from "./archive.js";
 import { attemptRows, recordAttemptsFunction } from "./attempts.js";
 import { applyControlsFunction, createControls } from "./controls.js";
-import { createOperations } from "./dead-statements.js";
 import { inboxFunctions } from "./functions.js";
 import { keyFunctions } from "./key-functions.js";
 import { doneTable, quote } from "./names.js";
+import { createOperations } from "./operations-table.js";
 import { partitionFunctions, partitionTables } from "./partitions.js";
 
 /**
@@ -40,8 +40,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) collate "C",
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by bigint
+  -- the control that has parked the message
+  parked_by bigint,
+  -- the limits that have let it pass since it was last claimed
+  passes bigint[]
 )
 -- vacuum before dead row versions pile up
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)`;

@@ -12,10 +12,10 @@ import { bornAt, keyColumns, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { hasStatus } from "../shown-status.js";
 import { recordAttempts } from "./attempts.js";
-import { applyControls, controlVerdict, isPaused, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { applyControls, controlVerdict, isHeld, isPaused } from "./controls.js";
 import { epochMs, ms, now } from "./expressions.js";
 import { attemptsTable, doneTable } from "./names.js";
+import { purgeOperations } from "./operations-table.js";
 import { leavePartitions, pendingArrivals, rejoinPartitions, unblock } from "./partitions.js";
 import { messages } from "./schema.js";
 
@@ -46,7 +46,8 @@ const row = (
 ) => `m.seq, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, ${epoch("m.due_at", "due_at")},
   coalesce(s.attempt, d.attempt) as attempt, ${epoch("case when s.seq is null then m.expires_at else s.expires_at end", "expires_at")},
   ${epoch("coalesce(s.reclaimable_at, s.visible_at, d.processed_at)", "next_attempt_at")}, ${epoch("s.locked_until", "locked_until")},
-  coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")}, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
+  coalesce(s.last_error, d.last_error) as last_error, ${epoch("s.last_attempt_at", "last_attempt_at")},
+  ${epoch("s.died_at", "died_at")}, s.error_group, coalesce(s.crashes, 0) as crashes, ${messageColumns(n)},
   coalesce(s.status, ${status.done}) as status, s.owner, ${epoch("d.processed_at", "processed_at")}, d.processed_by`;
 
 /**
@@ -90,10 +91,14 @@ const byKey = (n: QueueNames) =>
 const ofSource = (n: QueueNames) =>
   n.kind === "inbox" ? `\n    and (:source::text is null or m.source = :source::text)` : "";
 
+/** The time from which a message's age counts. */
+const ageFrom = (n: QueueNames) =>
+  `case when s.status = ${status.dead} then s.died_at else m.${bornAt(n)} end`;
+
 const wantedMessage = (n: QueueNames) => `(:topic::text is null or m.topic = :topic)
     and (:source::text is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-    and (:older_than_ms::float8 is null or m.${bornAt(n)} <= ${now} - ${ms(":older_than_ms::float8")})
-    and (:newer_than_ms::float8 is null or m.${bornAt(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
+    and (:older_than_ms::float8 is null or ${ageFrom(n)} <= ${now} - ${ms(":older_than_ms::float8")})
+    and (:newer_than_ms::float8 is null or ${ageFrom(n)} >= ${now} - ${ms(":newer_than_ms::float8")})`;
 
 const wantedState = (
   lastError: string,
@@ -157,7 +162,6 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
   /** A condition that is always true: the dead rows of a CTE leave their partition queues, unless they shall block them. */
   const removeDead = (cte: string, dead: string) => (blockOnDead ? "true" : leavePartitions(n, cte, dead));
   return {
-    ...deadStatements(n),
     // Leased and crashed rows are skipped until `reclaimable_at`. They keep `visible_at`, and with it their place in the
     // order. A message with two crashes is claimed alone. The rows are locked first, where `skip locked` skips the rows of other claimers, and then found
     // again by their ctid, which cannot change while they are locked.
@@ -216,7 +220,6 @@ left join claimed on true
 where claimed.seq is not null or control.verdict is not null`,
     ),
     applyControls: applyControls(n),
-    controls: readControls(n),
     ack: statement(
       "ack",
       `with finished as (
@@ -313,7 +316,7 @@ returning s.seq`,
     error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
     last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
     died_at = ${diedAt},
-    parked_by = null
+    passes = null
   where s.seq = any (array(select seq from ended))
   returning s.seq, s.status, s.expires_at, s.keyed
 )
@@ -362,6 +365,7 @@ select (select count(*) from gone)::int as deleted,
     where m.seq = (select max(seq) from scanned) and m.${bornAt(n)} < ${now} - ${ms(":retention_ms::float8")}
   ) as more`,
     ),
+    purgeOperations: purgeOperations(n),
     resolve: statement(
       "resolve",
       n.kind === "inbox"
@@ -389,15 +393,18 @@ order by a.number`,
     ),
     stats: statement(
       "stats",
-      `select s.status, s.locked_until is not null as leased, count(*)::float8 as count,
+      `select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, count(*)::float8 as count,
   (count(*) filter (where ${claimable}))::float8 as due,
   (extract(epoch from ${now} - min(coalesce(s.reclaimable_at, s.visible_at)) filter (where ${claimable})) * 1000)::float8 as oldest_due_ms,
   (count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}))::float8 as expired,
   (select ${isPaused(n)}) as paused
-from ${n.state} s
-group by s.status, s.locked_until is not null
+from (
+  select s.*, s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and ${isHeld(n)} as held
+  from ${n.state} s
+) s
+group by 1, 2, 3, 4
 union all
-select ${status.done}, false, count(*)::float8, 0, null, 0, false
+select ${status.done}, false, false, false, count(*)::float8, 0, null, 0, false
 from ${doneTable(n)}`,
     ),
     oldestDue: statement(

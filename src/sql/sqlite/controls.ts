@@ -1,5 +1,5 @@
 import { returnedBatch } from "../defaults.js";
-import { type OperatorStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { now, sentSeqs } from "./expressions.js";
@@ -8,7 +8,7 @@ import { steps } from "./steps.js";
 
 /**
  * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they order the limits that a message passes.
+ * are never used again: they name the limits that a message has passed.
  */
 export const createControls = (n: QueueNames): readonly string[] => [
   `create table ${controlsTable(n)} (
@@ -39,6 +39,14 @@ export const isPaused = (n: QueueNames): string =>
 const appliesTo = (n: QueueNames) =>
   `case c.scope when 'topic' then c.name = m.topic when 'source' then ${n.kind === "inbox" ? "c.name = m.source" : "false"} else true end`;
 
+/** A condition: a topic or a source is paused. */
+const hasPauses = (n: QueueNames) =>
+  `exists (select 1 from ${controlsTable(n)} c where c.paused and c.scope <> 'queue')`;
+
+/** A condition: a pause of its topic or source holds the message `m`. Without such pauses no message is looked at. */
+export const isHeld = (n: QueueNames, message: string): string =>
+  `(${hasPauses(n)} and exists (select 1 from ${message} join ${controlsTable(n)} c on c.paused and c.scope <> 'queue' and ${appliesTo(n)}))`;
+
 const hasParked = (n: QueueNames, control: string) =>
   `exists (select 1 from ${n.state} where status = ${status.parked} and parked_by = ${control})`;
 
@@ -46,7 +54,7 @@ const hasParked = (n: QueueNames, control: string) =>
 export const mayFree = (n: QueueNames): string =>
   `exists (select 1 from ${controlsTable(n)} c where not c.paused and ${hasParked(n, "c.id")})`;
 
-/** A pause parks, whatever the message has passed. Limits are passed in the order of their numbers. */
+/** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
 const park = (n: QueueNames) => `update ${n.state} as s
 set status = ${status.parked}, parked_by = p.control, owner = null, locked_until = null,
   visible_at = iif(s.attempt = 0, p.due_at, ${now})
@@ -54,7 +62,7 @@ from (
   select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
       select c.id
       from ${controlsTable(n)} c
-      where ${appliesTo(n)} and (c.paused or (c.per_second is not null and c.id > coalesce(t.parked_by, 0)))
+      where ${appliesTo(n)} and (c.paused or (c.per_second is not null and instr(coalesce(t.passes, ''), ',' || c.id || ',') = 0))
       order by c.paused desc, c.id
       limit 1
     ) as control
@@ -69,11 +77,15 @@ const refill = (n: QueueNames) => `update ${controlsTable(n)}
 set tokens = min(max(1.0, per_second), tokens + per_second * max(0, ${now} - refilled_at) / 1000.0), refilled_at = ${now}
 where not paused and per_second is not null`;
 
+/** A condition on a parked message. */
+const isLimited = (n: QueueNames) =>
+  `parked_by in (select id from ${controlsTable(n)} where per_second is not null)`;
+
 /** Walks the parked messages of each control in their order, one by one: SQLite has no limit per group. */
 const free = (n: QueueNames) => `update ${n.state}
 set status = iif(crashes > 0, ${status.held}, ${status.ready}),
-  -- a pass of the limit; a pause that has ended is no pass of older limits
-  parked_by = iif(parked_by in (select id from ${controlsTable(n)} where per_second is not null), parked_by, null)
+  -- a pause that has ended is no pass
+  passes = iif(${isLimited(n)}, coalesce(passes, ',') || parked_by || ',', passes)
 where seq in (
   with recursive freed (control, most, seq, visible_at) as (
     select id, iif(per_second is null, ${returnedBatch}, min(cast(tokens as integer), :limit)), -1, -1
@@ -92,7 +104,7 @@ where seq in (
   )
   select seq from freed
 )
-returning seq, parked_by as control`;
+returning seq, iif(${isLimited(n)}, parked_by, null) as control`;
 
 const takeTokens = (n: QueueNames) => `update ${controlsTable(n)}
 set tokens = tokens - (select count(*) from json_each(:rows) where json_extract(value, '$.control') = ${controlsTable(n)}.id)
@@ -122,37 +134,6 @@ export const applyControls = (n: QueueNames): SqlStatement =>
     free(n),
     takeTokens(n),
     `delete from ${controlsTable(n)} where ${isEnded} and not ${hasParked(n, `${controlsTable(n)}.id`)}`,
-    `update ${n.state} set parked_by = null where seq in ${sentSeqs} and owner = :owner and parked_by is not null`,
+    `update ${n.state} set passes = null where seq in ${sentSeqs} and owner = :owner and passes is not null`,
     result(n),
   );
-
-const control = (n: QueueNames, c: string) => `id, scope, name, paused, per_second, who, changed_at, (
-  select count(*) from ${n.state} s where s.status = ${status.parked} and s.parked_by = ${c}.id
-) as parked`;
-
-export const readControls = (n: QueueNames): SqlStatement =>
-  steps("controls", `select ${control(n, "c")} from ${controlsTable(n)} c order by id`);
-
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: steps(
-    "put control",
-    `insert into ${controlsTable(n)} (scope, name, paused, per_second, refilled_at, who, changed_at)
-values (:scope, :name, coalesce(:paused, 0), :per_second, ${now}, :who, ${now})
-on conflict (scope, name) do update
-set paused = coalesce(:paused, paused),
-  per_second = coalesce(excluded.per_second, per_second),
-  who = excluded.who,
-  changed_at = excluded.changed_at
-returning ${control(n, controlsTable(n))}`,
-  ),
-  endControl: steps(
-    "end control",
-    `update ${controlsTable(n)}
-set paused = paused and not :paused,
-  per_second = case when :paused then per_second end,
-  who = :who,
-  changed_at = ${now}
-where scope = :scope and name = :name and case when :paused then paused else per_second is not null end
-returning ${control(n, controlsTable(n))}`,
-  ),
-});

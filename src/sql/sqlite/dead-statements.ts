@@ -1,11 +1,12 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import { status } from "../dialect.js";
 import { literal } from "../literal.js";
-import { bornAt, type QueueNames, queueId } from "../names.js";
+import { type QueueNames, queueId } from "../names.js";
 import { insertArchived } from "./archive.js";
-import { controlStatements } from "./controls.js";
+import { controlStatements } from "./control-statements.js";
 import { keysOf, limit, now, sentSeqs, stepSeqs } from "./expressions.js";
-import { attemptsTable, inSchema } from "./names.js";
+import { attemptsTable } from "./names.js";
+import { operationsTable } from "./operations-table.js";
 import { leave } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -17,13 +18,13 @@ const dead = (n: QueueNames) => `s.died_at is not null
     and s.died_at <= ${at}
     and (:error_group is null or coalesce(s.error_group, '') = :error_group)
     and (:error is null or instr(s.last_error, :error) > 0)
-    and (coalesce(:topic, :source, :older_than_ms, :newer_than_ms) is null or exists (
+    and (:older_than_ms is null or s.died_at <= ${at} - :older_than_ms)
+    and (:newer_than_ms is null or s.died_at >= ${at} - :newer_than_ms)
+    and (coalesce(:topic, :source) is null or exists (
       select 1 from ${n.message} m
       where m.seq = s.seq
         and (:topic is null or m.topic = :topic)
         and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-        and (:older_than_ms is null or m.${bornAt(n)} <= ${at} - :older_than_ms)
-        and (:newer_than_ms is null or m.${bornAt(n)} >= ${at} - :newer_than_ms)
     ))`;
 
 const fromDead = (n: QueueNames) => `from ${n.state} s indexed by ${n.bare("Dead")}`;
@@ -52,23 +53,6 @@ ${fromDead(n)}
 where ${dead(n)}`,
   ),
 });
-
-const operationsTable = (schema: string) => inSchema(schema, "oncebox_operations");
-
-/** What operators have done to dead messages, and how far they came. */
-export const createOperations = (schema: string): string =>
-  `create table if not exists ${operationsTable(schema)} (
-  id text primary key,
-  started_at integer not null,
-  who text not null,
-  action text not null,
-  queue text not null,
-  filter text not null,
-  matched integer not null default 0,
-  done integer not null default 0,
-  last_seq integer not null default 0,
-  ended_at integer
-) strict`;
 
 const operation = "id, started_at, who, action, queue, filter, matched, done, last_seq, ended_at";
 
@@ -124,7 +108,8 @@ returning ${operation}`,
     ),
     operations: steps(
       "operations",
-      `select ${operation} from ${table} where queue = ${queue} order by started_at desc, id desc limit ${limit}`,
+      `select ${operation} from ${table} where queue = ${queue} and (:id is null or id = :id)
+order by ended_at is null desc, started_at desc, id desc limit ${limit}`,
     ),
     ...controlStatements(n),
   };

@@ -1,9 +1,7 @@
 import type { Dialect } from "../dialect.js";
-import { operatorStatements } from "./dead-statements.js";
 import { isNameTaken } from "./faults.js";
 import { inspection } from "./inspection.js";
 import { keyStatements } from "./key-statements.js";
-import { operatorReadStatements } from "./operator-read-statements.js";
 import { pollStatement } from "./poll-statement.js";
 import { sqliteReceiving } from "./receiving-dialect.js";
 import { ledger, migrations, routines, sentView } from "./schema.js";
@@ -14,8 +12,6 @@ export const sqliteDialect: Dialect = {
   inbox: inboxStatements,
   outbox: outboxStatements,
   keys: keyStatements,
-  operators: operatorStatements,
-  reads: operatorReadStatements,
   pollStatement,
   migrations,
   routines,

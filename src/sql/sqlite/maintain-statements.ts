@@ -5,6 +5,7 @@ import { bornAt, lastSeenAt, type QueueNames } from "../names.js";
 import { beforeThat, reasonGroups, reasons } from "../reasons.js";
 import { dies, hasLease } from "./claim-statement.js";
 import { hasExpiry, keysOf, lease, limit, now, stepSeqs, whole } from "./expressions.js";
+import { purgeOperations } from "./operations-table.js";
 import { leaveAllDead } from "./partitions.js";
 import { steps } from "./steps.js";
 
@@ -13,7 +14,7 @@ const retention = whole(":retention_ms");
 export const maintainStatements = (
   n: QueueNames,
   blockOnDead: boolean,
-): Pick<QueueStatements, "reap" | "purge"> => ({
+): Pick<QueueStatements, "reap" | "purge" | "purgeOperations"> => ({
   // visible_at already holds the end of the lease and the back-off after it: reaper and claim come to the same time.
   reap: steps(
     "reap",
@@ -27,7 +28,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   error_group = case when s.expires_at <= ${now} then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(s.locked_until, s.last_attempt_at),
   died_at = case when ${dies} then ${now} else s.died_at end,
-  parked_by = null
+  passes = null
 where s.seq in (
   select seq from (
     select seq from ${n.state} where status = ${status.held} and locked_until < ${now} limit ${limit}
@@ -72,6 +73,7 @@ where seq in (
     `select changes() as deleted, json_extract(r.value, '$.last_seq') as last_seq, json_extract(r.value, '$.more') as more
 from json_each(:rows) r`,
   ),
+  purgeOperations: purgeOperations(n),
 });
 
 const saysNothing = `instr(coalesce(s.last_error, ''), ${literal(reasons.expired)}) = 0`;

@@ -2,6 +2,8 @@ import { mostSources } from "../defaults.js";
 import { type OperatorReadStatements, status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import { bornAt, type QueueNames } from "../names.js";
+import { readControls } from "./control-statements.js";
+import { deadStatements } from "./dead-statements.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed } from "./expressions.js";
 import { attemptsTable, partitionQueue } from "./names.js";
 import { steps } from "./steps.js";
@@ -20,6 +22,8 @@ group by 1`,
   );
 
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
+  ...deadStatements(n),
+  controls: readControls(n),
   // Each part by an index of its own: a condition on all of them would read the rows of all Done messages.
   backlog: steps(
     "backlog",

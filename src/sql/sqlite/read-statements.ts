@@ -1,7 +1,7 @@
 import { type QueueStatements, status } from "../dialect.js";
 import { bornAt, type QueueNames } from "../names.js";
 import { hasStatus } from "../shown-status.js";
-import { isPaused } from "./controls.js";
+import { isHeld, isPaused } from "./controls.js";
 import { keysOf, limit, messages, now, stateColumns, unclaimed, visibleAt } from "./expressions.js";
 import { attemptsTable, cursorTable } from "./names.js";
 import { steps } from "./steps.js";
@@ -15,18 +15,21 @@ const row = (
   seq = "m.seq",
 ) => `${seq}, m.topic, m.payload, m.partition_key, m.headers, m.correlation_id, m.due_at,
   ${stateColumns.attempt} as attempt, s.expires_at, ${visibleAt(n)} as next_attempt_at, s.locked_until, s.owner, s.last_error, s.last_attempt_at,
-  s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
+  s.died_at, s.error_group, s.processed_at, s.processed_by, ${stateColumns.crashes} as crashes, ${stateColumns.status} as status, m.message_id,
   ${n.kind === "inbox" ? "m.source, m.hash, m.first_seen_at, m.last_seen_at, m.deliveries" : "m.id, m.created_at"}`;
 
 /** The message that the key's parameters name. */
 const byKey = (n: QueueNames) =>
   n.kind === "inbox" ? "m.source = :source and m.message_id = :message_id" : "m.id = :id";
 
+/** The time from which a message's age counts: no other than a dead one has `died_at`. */
+const ageFrom = (n: QueueNames) => `coalesce(s.died_at, m.${bornAt(n)})`;
+
 /** The conditions of a list on the message. */
 const wanted = (n: QueueNames) => `(:topic is null or m.topic = :topic)
   and (:source is null or ${n.kind === "inbox" ? "m.source = :source" : "false"})
-  and (:older_than_ms is null or m.${bornAt(n)} <= ${now} - :older_than_ms)
-  and (:newer_than_ms is null or m.${bornAt(n)} >= ${now} - :newer_than_ms)`;
+  and (:older_than_ms is null or ${ageFrom(n)} <= ${now} - :older_than_ms)
+  and (:newer_than_ms is null or ${ageFrom(n)} >= ${now} - :newer_than_ms)`;
 
 /** Messages with a state. */
 const listStates = (n: QueueNames, index: string, condition: string) => `select ${row(n, "s.seq")}
@@ -41,6 +44,8 @@ where s.seq > :after_seq
 
 const oldestUnclaimedMs = (n: QueueNames) =>
   `(select max(0, ${now} - m.${bornAt(n)}) ${unclaimed(n)} order by m.seq limit 1)`;
+
+const isUnleased = `s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked})`;
 
 const isDue = `s.visible_at <= ${now} and s.status in (${status.ready}, ${status.held})`;
 
@@ -94,19 +99,22 @@ limit ${limit}`,
   stats: steps(
     "stats",
     `with known as materialized (
-  select s.status, s.locked_until is not null as leased, count(*) as count,
+  select s.status, s.locked_until is not null as leased, s.attempt > 0 as retried, s.held, count(*) as count,
     count(*) filter (where ${isDue}) as due,
     ${now} - min(s.visible_at) filter (where ${isDue}) as oldest_due_ms,
     count(*) filter (where s.status = ${status.dead} and s.expires_at <= ${now}) as expired
-  from ${n.state} s
-  group by s.status, s.locked_until is not null
+  from (select s.*, ${isUnleased} and ${isHeld(n, `(select * from ${n.message} where seq = s.seq) m`)} as held from ${n.state} s) s
+  group by 1, 2, 3, 4
 ),
-unclaimed (count) as materialized (
-  select (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+unclaimed (held, count) as materialized (
+  select 1, (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
+  union all
+  select 0, (select count(*) from ${n.message}) - (select coalesce(sum(count), 0) from known)
+    - (select count(*) ${unclaimed(n)} and ${isHeld(n, "(select 1)")})
 )
-select status, leased, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
+select status, leased, retried, held, count, due, oldest_due_ms, expired, ${isPaused(n)} as paused from known
 union all
-select ${status.ready}, 0, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
+select ${status.ready}, 0, 0, held, count, count, ${oldestUnclaimedMs(n)}, 0, ${isPaused(n)}
 from unclaimed
 where count > 0`,
   ),

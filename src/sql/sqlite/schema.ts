@@ -8,7 +8,6 @@ import { isShownAsSeen } from "../shown-status.js";
 import { createArchive } from "./archive.js";
 import { createAttempts } from "./attempts.js";
 import { createControls } from "./controls.js";
-import { createOperations } from "./dead-statements.js";
 import {
   awaitsDelivery,
   hasExpiry,
@@ -19,6 +18,7 @@ import {
   visibleAt,
 } from "./expressions.js";
 import { attemptsTable, cursorTable, inSchema, partitionQueue } from "./names.js";
+import { createOperations } from "./operations-table.js";
 import { createPartitionQueue, isBlocked } from "./partitions.js";
 
 /** Narrow, so that some sixty rows share a page: SQLite writes whole pages for a claim or an ack. */
@@ -40,8 +40,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   last_error text,
   -- the same for errors that differ in ids and numbers only
   error_group text,
-  -- the control that has parked the message, or whose limit it has passed
-  parked_by integer
+  -- the control that has parked the message
+  parked_by integer,
+  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+  passes text
 ) strict`;
 
 /** Each is filtered to the rows that its reader wants: months of Done rows cost nothing. */

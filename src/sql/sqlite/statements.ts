@@ -7,8 +7,7 @@ import {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
-import { applyControls, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { applyControls } from "./controls.js";
 import {
   endOfTime,
   field,
@@ -31,11 +30,9 @@ import { steps } from "./steps.js";
 const queueStatements = (n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements => ({
   claim: claimStatement(n, blockOnDead),
   applyControls: applyControls(n),
-  controls: readControls(n),
   ...settleStatements(n, blockOnDead),
   ...maintainStatements(n, blockOnDead),
   ...readStatements(n),
-  ...deadStatements(n),
 });
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {

@@ -1,4 +1,4 @@
-import { type OperatorStatements, status } from "../dialect.js";
+import { status } from "../dialect.js";
 import type { SqlStatement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
@@ -11,7 +11,7 @@ export const controlsTable = (n: QueueNames): string => n.object("Controls");
 
 /**
  * A row is a control: a pause, a limit, both, or neither when it has ended and its parked messages are being returned. Numbers
- * are never used again: they order the limits that a message passes.
+ * are never used again: they name the limits that a message has passed.
  */
 export const createControls = (n: QueueNames): readonly string[] => [
   `create table ${controlsTable(n)} (
@@ -46,11 +46,3 @@ export const mayFree = (n: QueueNames): string => `exists (
 
 export const applyControls = (n: QueueNames): SqlStatement =>
   callProcedure(n, "apply controls", "ApplyControls", signatures.ApplyControls, { given_now: "@now" });
-
-export const readControls = (n: QueueNames): SqlStatement =>
-  callProcedure(n, "controls", "Controls", signatures.Controls);
-
-export const controlStatements = (n: QueueNames): Pick<OperatorStatements, "putControl" | "endControl"> => ({
-  putControl: callProcedure(n, "put control", "PutControl", signatures.PutControl),
-  endControl: callProcedure(n, "end control", "EndControl", signatures.EndControl),
-});

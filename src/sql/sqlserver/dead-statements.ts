@@ -1,7 +1,7 @@
 import type { DeadStatements, OperatorStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
-import { controlStatements } from "./controls.js";
+import { controlStatements } from "./control-statements.js";
 import { signatures } from "./signatures.js";
 
 export const deadStatements = (n: QueueNames): DeadStatements => ({

@@ -1,9 +1,13 @@
 import type { OperatorReadStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
+import { readControls } from "./control-statements.js";
+import { deadStatements } from "./dead-statements.js";
 import { signatures } from "./signatures.js";
 
 export const operatorReadStatements = (n: QueueNames): OperatorReadStatements => ({
+  ...deadStatements(n),
+  controls: readControls(n),
   backlog: callProcedure(n, "backlog", "Backlog", signatures.Backlog),
   enqueuedBefore: callProcedure(n, "enqueued before", "EnqueuedBefore", signatures.EnqueuedBefore),
   doneBefore: callProcedure(n, "done before", "DoneBefore", signatures.DoneBefore),

@@ -10,8 +10,8 @@ import { controlsTable, createControls } from "./controls.js";
 import { binary, unicodeLiteral } from "./expressions.js";
 import { jsonFunctions } from "./json-functions.js";
 import { quote } from "./names.js";
+import { createOperations } from "./operations-table.js";
 import { partitionChangesTable, partitionQueueTable, partitionTables } from "./partitions.js";
-import { createOperations } from "./procedures/dead.js";
 import { inboxProcedures } from "./procedures/inbox-procedures.js";
 import { outboxProcedures } from "./procedures/outbox-procedures.js";
 import { indented } from "./procedures/procedure.js";
@@ -37,8 +37,10 @@ const stateTable = (n: QueueNames) => `create table ${n.state} (
   -- the same for errors that differ in ids and numbers only
   error_group varchar(16) ${binary} null,
   last_error nvarchar(max) null,
-  -- the control that has parked the message, or whose limit it has passed
+  -- the control that has parked the message
   parked_by bigint null,
+  -- the limits that have let it pass since it was last claimed, such as ',3,9,'
+  passes varchar(max) null,
   constraint ${n.bare("State_PK")} primary key clustered (seq)
 )`;
 

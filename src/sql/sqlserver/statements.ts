@@ -6,18 +6,15 @@ import type {
 } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
-import { applyControls, readControls } from "./controls.js";
-import { deadStatements } from "./dead-statements.js";
+import { applyControls } from "./controls.js";
 import { enqueued, signatures } from "./signatures.js";
 
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
   return {
-    ...deadStatements(n),
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
     applyControls: applyControls(n),
-    controls: readControls(n),
     ack: callProcedure(n, "ack", "Ack", signatures.Ack),
     abandon: callProcedure(n, "abandon", "Abandon", signatures.Abandon, { blocks }),
     fail: callProcedure(n, "fail", "Fail", signatures.Fail, { blocks }),
@@ -25,6 +22,7 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     renew: callProcedure(n, "renew", "Renew", signatures.Renew),
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
+    purgeOperations: callProcedure(n, "purge operations", "PurgeOperations", signatures.PurgeOperations),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
     get: callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
     attempts: callProcedure(

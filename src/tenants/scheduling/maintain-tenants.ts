@@ -15,6 +15,7 @@ export interface TenantMaintenanceOptions {
   readonly pollTimeoutMs?: number | undefined;
   /** How long Done messages are kept. */
   readonly retentionMs?: number | undefined;
+  readonly operationRetentionMs?: number | undefined;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
 }
@@ -77,7 +78,8 @@ const oldestDueAgeMs = (stores: TenantStores, queue: Queue, withinMs: number): P
 
 /** Deletes the messages of all tenants that have been Done for longer than the retention. */
 export function cleanUpTenants(options: TenantMaintenanceOptions): TenantMaintenance {
-  const retention = defined({ retentionMs: options.retentionMs });
+  const { retentionMs, operationRetentionMs } = options;
+  const retention = defined({ retentionMs, operationRetentionMs });
   const maintain = maintenance(options);
   return (budget, ids) =>
     maintain(budget, ids, (store, turnBudget) => purgeWithin(store, turnBudget, retention));

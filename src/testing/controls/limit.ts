@@ -56,6 +56,41 @@ export function limitTests({ queue, counts, keyOf, ids }: QueueContext): void {
       expect(passed).toEqual([1, 1, 1]);
     });
 
+    it("ADD-17 a topic that was paused and limited passes an older limit of the queue by that limit's tokens alone", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 1 }, by);
+      await store.limit({ topic: "mail", perSecond: 100 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(5, { topic: "mail" }));
+      clock.advance(1_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      expect(await store.controls()).toMatchObject([{ parked: 0 }, { parked: 5 }]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: string[][] = [];
+      for (let second = 0; second < 5; second++) {
+        clock.advance(1_000);
+        passed.push(payloads(await store.claim({ owner })));
+      }
+      expect(passed).toEqual([["000"], ["001"], ["002"], ["003"], ["004"]]);
+    });
+
+    it("ADD-17 a message takes one token of each limit, in whatever order it passes them", async () => {
+      const { store, owner, clock } = await queue();
+      await store.limit({ perSecond: 2 }, by);
+      await store.limit({ topic: "mail", perSecond: 1 }, by);
+      await store.pause({ topic: "mail" }, by);
+      await store.add(messages(4, { topic: "mail" }));
+      clock.advance(1_000);
+      expect(await store.claim({ owner })).toEqual([]);
+      await store.resume({ topic: "mail" }, by);
+      const passed: number[] = [];
+      for (let second = 0; second < 4; second++) {
+        clock.advance(1_000);
+        passed.push((await claimAll(store, owner)).length);
+      }
+      expect(passed).toEqual([1, 1, 1, 1]);
+    });
+
     it("ADD-17 what was not used is kept for one second, and a fraction of a message until it is whole", async () => {
       const { store, owner, clock } = await queue();
       await store.limit({ topic: "test", perSecond: 4 }, by);

@@ -91,6 +91,54 @@ export function pauseTests(context: QueueContext): void {
       expect(payloads(await store.claim({ owner }))).toEqual(["000", "001", "002", "late"]);
     });
 
+    it("ADD-02 ADD-17 stats counts each message in one phase, and a paused one before a claim has come by it", async () => {
+      const { store, owner, held } = await queue();
+      const [done] = await held(1);
+      await store.ack(owner, [done!]);
+      const [dead] = await held(1);
+      await store.fail(owner, [dead!], "410");
+      const [retried] = await held(1);
+      await store.abandon(owner, [retried!], { delayMs: 60_000, error: "503" });
+      await held(1);
+      await store.add([...messages(2), ...messages(3, { topic: "mail" })]);
+      const phases = async () => {
+        const { phases: found, counts } = await store.stats();
+        const sum = (numbers: object) => Object.values(numbers).reduce((total, one) => total + one, 0);
+        expect(sum(found)).toBe(sum(counts));
+        return found;
+      };
+      const before = { waiting: 5, retrying: 1, running: 1, paused: 0, done: 1, dead: 1, seen: 0 };
+      expect(await phases()).toEqual(before);
+      await store.pause({ topic: "mail" }, by);
+      const paused = { ...before, waiting: 2, paused: 3 };
+      expect(await phases()).toEqual(paused);
+      expect(await store.stats()).toMatchObject({ due: 2, parked: 3 });
+      await store.release(owner, await store.claim({ owner })); // which parks those of the topic
+      expect(await phases()).toEqual(paused);
+      await store.pause("all", by);
+      expect(await phases()).toEqual({ ...before, waiting: 0, retrying: 0, paused: 6 });
+      await store.resume("all", by);
+      await store.pause({ topic: "test" }, by);
+      expect(await phases()).toEqual({ ...before, waiting: 0, retrying: 0, paused: 6 });
+      await store.resume({ topic: "test" }, by);
+      await store.resume({ topic: "mail" }, by);
+      expect(await phases()).toEqual(before);
+      await store.limit({ topic: "mail", perSecond: 1 }, by);
+      await store.release(owner, await store.claim({ owner })); // a limit parks too, and pauses nothing
+      expect(await phases()).toEqual(before);
+    });
+
+    it.runIf(kind === "inbox")(
+      "ADD-02 ADD-17 stats counts the messages of a paused source as paused",
+      async () => {
+        const { store } = await queue();
+        const from = (source: string) => ({ source, topic: "a", payload: source });
+        await store.add([from("stripe"), from("github"), from("stripe")]);
+        await store.pause({ source: "stripe" }, by);
+        expect((await store.stats()).phases).toMatchObject({ waiting: 1, paused: 2 });
+      },
+    );
+
     it.runIf(kind === "inbox")("ADD-17 a paused source holds its messages of all topics", async () => {
       const { store, owner } = await queue();
       const from = (source: string, topic: string) => ({ source, topic, payload: `${source} ${topic}` });

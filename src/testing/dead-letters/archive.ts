@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
-import { archiveDead } from "../../queue/replay-dead.js";
+import { archiveDead } from "../../operators/replay-dead.js";
 import type { SqlRow } from "../../sql/driver.js";
 import type { QueueContext, TestQueue } from "../queue/support.js";
 import { deadWith } from "./groups.js";
@@ -49,7 +49,10 @@ export function archiveTests({ kind, queue, ids, keyOf, unknownKey, states, data
       expect(await store.countDead()).toBe(0);
       expect(await store.attempts(keyOf(dead!))).toEqual([]);
       expect(await store.operations()).toMatchObject([
-        { action: "archive", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
+        {
+          ...{ action: "archive", by: "alice", at: clock(), matched: 3, done: 1, endedAt: clock() },
+          filter: { keys: [keyOf(dead!)] },
+        },
       ]);
       expect(await store.archive([keyOf(dead!)], { by: "alice" })).toMatchObject({ changed: [] });
       expect(await archived(made)).toHaveLength(1);

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../errors.js";
+import type { DeadFilter } from "../../queue/dead-letters.js";
 import { reasons } from "../../sql/reasons.js";
-import type { QueueContext, TestQueue } from "../queue/support.js";
+import { claimAll, type QueueContext, type TestQueue } from "../queue/support.js";
 
 /** Adds one message for each error and makes it dead with it. */
 export async function deadWith({ store, owner, held }: TestQueue, errors: readonly string[], topic = "test") {
@@ -80,8 +81,6 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
       expect(await counted({ topic: "A" })).toBe(0);
       expect(await counted({ error: "Gone", topic: "b" })).toBe(1);
       expect(await counted({ error: "gone" })).toBe(0);
-      expect(await counted({ olderThanMs: 10_000 })).toBe(2);
-      expect(await counted({ newerThanMs: 9_999 })).toBe(1);
       expect(await counted({ errorGroup: "unknown" })).toBe(0);
       await store.replay([gone!]);
       expect(await counted({ topic: "a" })).toBe(1);
@@ -89,6 +88,50 @@ export function deadGroupTests({ queue, ids, states }: QueueContext): void {
         const call = async () => store.deadGroups(wrong as object);
         await expect(call).rejects.toBeInstanceOf(InvalidArgumentError);
       }
+    });
+
+    it("ADD-02 the age of a dead message counts from its death: a list, counts, groups and operations agree", async () => {
+      const made = await queue();
+      const { store, owner, clock } = made;
+      const [first, second] = await made.held(2);
+      await store.fail(owner, [first!], "410 Gone");
+      clock.advance(10_000);
+      await store.fail(owner, [second!], "410 Gone");
+      clock.advance(1_000);
+      const waiting = await store.addOne({ topic: "waiting", payload: "" });
+      const found = async (filter: DeadFilter) => {
+        const { messages } = await store.list({ state: states.dead, ...filter });
+        expect(await store.countDead(filter)).toBe(messages.length);
+        expect((await store.deadGroups(filter))[0]?.count ?? 0).toBe(messages.length);
+        const { matched } = await store.startOperation("replay", filter, { by: "alice" });
+        expect(matched).toBe(messages.length);
+        return ids(messages);
+      };
+      expect(await found({ olderThanMs: 1_000 })).toEqual(ids([first!, second!]));
+      expect(await found({ olderThanMs: 1_001 })).toEqual(ids([first!]));
+      expect(await found({ olderThanMs: 11_001 })).toEqual([]);
+      expect(await found({ newerThanMs: 10_999 })).toEqual(ids([second!]));
+      expect(await found({ newerThanMs: 999 })).toEqual([]);
+      const inAnyState = async (filter: DeadFilter) => ids((await store.list(filter)).messages);
+      expect(await inAnyState({ newerThanMs: 999 })).toEqual(ids([waiting]));
+      expect(await inAnyState({ olderThanMs: 1_001 })).toEqual(ids([first!]));
+    });
+
+    it("ADD-02 a dead message tells when it died and in which group it is; one that is not dead tells neither", async () => {
+      const made = await queue();
+      const { store, owner, clock } = made;
+      const [kept, replayed] = await made.held(2);
+      clock.advance(5_000);
+      await store.fail(owner, [kept!, replayed!], "410 Gone");
+      const died = { diedAt: clock(), errorGroup: (await store.deadGroups())[0]!.errorGroup };
+      clock.advance(5_000);
+      expect((await store.list({ state: states.dead })).messages).toMatchObject([died, died]);
+      expect(await store.get(kept!)).toMatchObject(died);
+      await store.replay([replayed!]);
+      const none = { diedAt: null, errorGroup: null };
+      expect(await store.get(replayed!)).toMatchObject({ ...none, lastError: "410 Gone" });
+      expect(await claimAll(store, owner)).toMatchObject([none]);
+      expect((await store.list({ topic: "test" })).messages).toMatchObject([died, none]);
     });
   });
 }

@@ -1,14 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { ArgumentRangeError, InvalidArgumentError, InvalidOperationError } from "../../errors.js";
+import { discardDead, replayDead } from "../../operators/replay-dead.js";
 import type { Operation } from "../../queue/dead-letters.js";
-import { discardDead, replayDead } from "../../queue/replay-dead.js";
 import { claimAll, type QueueContext } from "../queue/support.js";
 import { deadWith } from "./groups.js";
 
+const day = 86_400_000;
 const many = (count: number, error: string): string[] => Array.from({ length: count }, () => error);
 
 /** Replaying and discarding by filter. */
-export function replayDeadTests({ queue, ids }: QueueContext): void {
+export function replayDeadTests({ queue, ids, keyOf }: QueueContext): void {
   describe("replay by filter", () => {
     it("ADD-02 replays what matches, records it, and tells its progress", async () => {
       const made = await queue();
@@ -109,16 +110,63 @@ export function replayDeadTests({ queue, ids }: QueueContext): void {
       const [first, second, third] = await deadWith(made, many(3, "503"));
       await store.replay([first!]);
       expect(await store.operations()).toEqual([]);
-      const result = await store.replay([first!, second!, third!], { by: "alice" });
+      const result = await store.operators.replay([first!, second!, third!], { by: "alice" });
       expect(ids(result.changed)).toEqual(ids([second!, third!]));
       expect(ids(result.lost)).toEqual(ids([first!]));
       expect(await store.operations()).toMatchObject([
-        { action: "replay", by: "alice", at: clock(), matched: 3, done: 2, endedAt: clock() },
+        {
+          ...{ action: "replay", by: "alice", at: clock(), matched: 3, done: 2, endedAt: clock() },
+          filter: { keys: [keyOf(second!), keyOf(third!)] },
+        },
       ]);
       expect(await claimAll(store, owner)).toHaveLength(3);
-      await expect(store.replay([first!], { by: "" })).rejects.toBeInstanceOf(InvalidArgumentError);
-      expect(await store.replay([], { by: "alice" })).toEqual({ changed: [], lost: [], dead: [] });
+      await expect(store.operators.replay([first!], { by: "" })).rejects.toBeInstanceOf(InvalidArgumentError);
+      expect(await store.operators.replay([], { by: "alice" })).toEqual({ changed: [], lost: [], dead: [] });
       expect(await store.operations()).toHaveLength(1);
+    });
+
+    it("ADD-02 an operation that nothing matches has ended at once, and says so", async () => {
+      const { store, clock } = await queue();
+      const started = await store.startOperation("discard", { topic: "none" }, { by: "alice" });
+      expect(started).toMatchObject({ matched: 0, done: 0, endedAt: clock() });
+    });
+
+    it("ADD-02 an unfinished operation is found by its id and listed first, however many came after it", async () => {
+      const made = await queue();
+      const { store, clock } = made;
+      await deadWith(made, ["503"]);
+      const { id } = await store.startOperation("replay", {}, { by: "alice" });
+      for (const topic of ["a", "b", "c"]) {
+        clock.advance(1_000);
+        await store.startOperation("replay", { topic }, { by: "bob" });
+      }
+      expect((await store.operations({ limit: 2 })).map(({ filter }) => filter)).toEqual([
+        {},
+        { topic: "c" },
+      ]);
+      expect(await store.operation(id.toUpperCase())).toMatchObject({ id, by: "alice", endedAt: null });
+      expect(await store.operation("0c5b3bfe-8a0b-4d43-9c3e-0123456789ab")).toBeNull();
+      await expect(store.operation("7")).rejects.toBeInstanceOf(InvalidArgumentError);
+    });
+
+    it("ADD-02 purgeOperations deletes records that ended before the retention, in batches, and no unfinished one", async () => {
+      const made = await queue();
+      const { store, clock } = made;
+      await deadWith(made, many(2, "503"), "a");
+      const unfinished = await store.startOperation("replay", { topic: "a" }, { by: "alice" });
+      for (const topic of ["x", "y", "z"]) await store.startOperation("replay", { topic }, { by: "alice" });
+      clock.advance(60 * day);
+      const kept = await store.startOperation("replay", { topic: "late" }, { by: "alice" });
+      clock.advance(30 * day);
+      expect(await store.purgeOperations()).toEqual({ purged: 0, more: false });
+      clock.advance(1);
+      expect(await store.purgeOperations({ batchSize: 2, maxBatches: 1 })).toEqual({ purged: 2, more: true });
+      expect(await store.purgeOperations({ batchSize: 2 })).toEqual({ purged: 1, more: false });
+      expect((await store.operations()).map(({ id }) => id)).toEqual([unfinished.id, kept.id]);
+      expect(await store.purgeOperations({ retentionMs: 30 * day })).toEqual({ purged: 1, more: false });
+      expect(await replayDead(store, {}, { by: "bob", resume: unfinished.id })).toMatchObject({ done: 2 });
+      for (const wrong of [{ retentionMs: 0 }, { batchSize: 0 }, { maxBatches: 0 }])
+        await expect(store.purgeOperations(wrong)).rejects.toBeInstanceOf(ArgumentRangeError);
     });
 
     it("ADD-02 an empty error, which would match every message, is refused", async () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { createInbox } from "../../inbox/inbox.js";
+import { messageWay } from "../../operators/message-way.js";
+import { operatorsOf } from "../../operators/operators-of.js";
 import { createOutbox } from "../../outbox/outbox.js";
-import { messageWay } from "../../queue/message-way.js";
 import type { TestDatabase } from "../harness.js";
 import { setUpQueue } from "../queue/set-up.js";
 
@@ -31,7 +32,7 @@ export function messageWayTests(database: () => TestDatabase): void {
       clock.advance(1_000);
       const published = clock();
       await outbox.ack(owner, await outbox.claim({ owner }));
-      const way = await messageWay({ inbox, outbox }, "evt_1");
+      const way = await messageWay({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_1");
       expect(way).toMatchObject([
         {
           queue: "inbox",
@@ -52,8 +53,10 @@ export function messageWayTests(database: () => TestDatabase): void {
       expect(way).toHaveLength(2);
       expect(JSON.stringify(way)).not.toContain("secret");
       // The outbox message leads back to the event by its correlation id.
-      expect(await messageWay({ inbox, outbox }, id)).toEqual(way);
-      expect(await messageWay({ inbox, outbox }, "evt_3")).toEqual([]);
+      expect(await messageWay({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, id)).toEqual(way);
+      expect(await messageWay({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "evt_3")).toEqual(
+        [],
+      );
     });
 
     it("MSG-14 follows the correlation id that a received message has", async () => {
@@ -74,7 +77,7 @@ export function messageWayTests(database: () => TestDatabase): void {
         correlationId: "order 7",
       });
       await outbox.enqueue({ topic: "c", payload: "", correlationId: "order 7" });
-      const way = await messageWay({ inbox, outbox }, "m2");
+      const way = await messageWay({ inbox: operatorsOf(inbox), outbox: operatorsOf(outbox) }, "m2");
       expect(way.map(({ queue, topic }) => [queue, topic])).toEqual([
         ["inbox", "a"],
         ["inbox", "b"],

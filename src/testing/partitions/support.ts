@@ -7,7 +7,13 @@ import type { QueueNames } from "../../sql/names.js";
 import type { StoreOptions } from "../../sql/store-options.js";
 import type { TestDatabase } from "../harness.js";
 import { type QueueKind, type QueueSetUp, setUpQueue } from "../queue/set-up.js";
-import type { AnyKey, AnyMessage, AnyStore } from "../queue/support.js";
+import {
+  type AnyKey,
+  type AnyMessage,
+  type OperatedStore,
+  operatedInbox,
+  operatedOutbox,
+} from "../queue/support.js";
 
 /** A message to enqueue: its name is its payload and, in an inbox, its id. */
 export interface Put {
@@ -24,7 +30,7 @@ export type PartitionedQueueOptions = Pick<StoreOptions<AnyKey>, "deadInPartitio
 
 /** An inbox or an outbox, on a table of its own, for messages with partition keys. */
 export interface PartitionedQueue extends Omit<QueueSetUp<AnyKey>, "settings" | "log"> {
-  readonly store: AnyStore;
+  readonly store: OperatedStore;
   /** The same, when it is an inbox. */
   readonly inbox: Inbox;
   readonly outbox: Outbox;
@@ -36,7 +42,7 @@ export interface PartitionedQueue extends Omit<QueueSetUp<AnyKey>, "settings" | 
   stored(name: string): Promise<AnyMessage>;
   ack(...names: readonly string[]): Promise<void>;
   /** The same table through another database, or with other options. */
-  on(db: Database, options?: PartitionedQueueOptions): AnyStore;
+  on(db: Database, options?: PartitionedQueueOptions): OperatedStore;
 }
 
 /** `key("a1")`, `key("a2")` and `key("b1")` are two messages with the partition key `a` and one with `b`. */
@@ -51,9 +57,9 @@ export async function partitionedQueue(
   options: PartitionedQueueOptions = {},
 ): Promise<PartitionedQueue> {
   const { settings, log: _, ...made } = await setUpQueue<AnyKey>(database, kind, options);
-  const open = (db: Database, others: PartitionedQueueOptions = {}): AnyStore => {
+  const open = (db: Database, others: PartitionedQueueOptions = {}): OperatedStore => {
     const all = { ...settings, ...others };
-    return kind === "inbox" ? createInbox(db, all) : createOutbox(db, all);
+    return kind === "inbox" ? operatedInbox(createInbox(db, all)) : operatedOutbox(createOutbox(db, all));
   };
   const store = open(database.db);
   const [inbox, outbox] = [store as unknown as Inbox, store as unknown as Outbox];

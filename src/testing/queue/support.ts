@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
-import { createInbox } from "../../inbox/inbox.js";
-import { createOutbox } from "../../outbox/outbox.js";
+import { createInbox, type Inbox } from "../../inbox/inbox.js";
+import { operatorsOf } from "../../operators/operators-of.js";
+import { createOutbox, type Outbox } from "../../outbox/outbox.js";
 import type { InboxKey, InboxMessage, OutboxKey, OutboxMessage, QueueMessage } from "../../queue/message.js";
+import type { Operators } from "../../queue/operators.js";
 import type { OwnerToken } from "../../queue/owner-token.js";
 import type { CallOptions, WorkStore } from "../../queue/work-store.js";
 import type { Database } from "../../sql/dialect.js";
@@ -31,8 +33,14 @@ export interface AddOptions extends CallOptions {
 
 export type AnyStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;
 
-/** An inbox or an outbox with one way to add messages, so that one test proves both. */
-export interface QueueStore extends AnyStore {
+/** An inbox or an outbox with what operators do. */
+export interface OperatedStore extends AnyStore, Omit<Operators<AnyKey>, "replay"> {
+  /** With the replay that is recorded. */
+  readonly operators: Operators<AnyKey>;
+}
+
+/** With one way to add messages, so that one test proves both. */
+export interface QueueStore extends OperatedStore {
   /** `receive` of an inbox, `enqueue` of an outbox. */
   addOne(message: NewMessage, options?: AddOptions): Promise<AnyKey>;
   /** `enqueue` of several messages. */
@@ -133,6 +141,15 @@ async function makeQueue(
   };
 }
 
+const operated = <Queue extends object, Calls extends object>(queue: Queue, operators: Calls) => ({
+  ...operators,
+  ...queue,
+  operators,
+});
+
+export const operatedInbox = (inbox: Inbox): OperatedStore => operated(inbox, operatorsOf(inbox));
+export const operatedOutbox = (outbox: Outbox): OperatedStore => operated(outbox, operatorsOf(outbox));
+
 let received = 0;
 
 const inboxAdapter: Adapter = {
@@ -146,7 +163,7 @@ const inboxAdapter: Adapter = {
       ...message,
     });
     const store = {
-      ...inbox,
+      ...operatedInbox(inbox),
       async addOne(message: NewMessage, options?: AddOptions) {
         const one = incoming(message);
         await inbox.receive(one, options);
@@ -180,7 +197,7 @@ const outboxAdapter: Adapter = {
   open(db, settings) {
     const outbox = createOutbox(db, settings);
     const store = {
-      ...outbox,
+      ...operatedOutbox(outbox),
       addOne: async (message: NewMessage, options?: AddOptions) => ({
         id: await outbox.enqueue(message, options),
       }),

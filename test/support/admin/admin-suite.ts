@@ -74,7 +74,12 @@ export function describeAdmin(harness: ContractHarness): void {
       ]);
       const next = await get(`inbox/messages?state=Dead&limit=1&after=${json.cursor}`);
       expect(next.json.messages).toMatchObject([{ messageId: "m1" }]);
-      expect((await get("inbox/failed")).json.messages).toHaveLength(2);
+      const failed = (await get("inbox/failed")).json.messages;
+      expect(failed).toHaveLength(2);
+      expect(failed[0]).toMatchObject({
+        diedAt: expect.any(String),
+        errorGroup: expect.stringMatching(/^[0-9a-f]{16}$/),
+      });
       expect((await get("inbox/messages")).json.messages).toHaveLength(3);
       const one = await get("inbox/message?source=stripe&messageId=m0");
       expect(one.json).toMatchObject({
@@ -115,7 +120,7 @@ export function describeAdmin(harness: ContractHarness): void {
       });
       expect(await inbox.get(edited.json.key)).toMatchObject({
         payload: "{}",
-        headers: null,
+        headers: { "oncebox-edited-from": "m2" },
         correlationId: "m2",
       });
       const again = await post("inbox/dead/edit", { key: keyOf("m2"), changes: { payload: "{}" } });
@@ -207,6 +212,50 @@ export function describeAdmin(harness: ContractHarness): void {
       expect((await post("outbox/resume", { all: true })).json).toMatchObject({ wasPaused: false });
       expect(await inbox.claim({ owner })).toHaveLength(1);
       expect(await outbox.claim({ owner })).toHaveLength(1);
+    });
+
+    it("ADD-02 ADD-17 tells waiting, retrying, running, paused, done and dead messages apart, and lists each", async () => {
+      const { get, post, inbox, outbox } = await opened();
+      const owner = newOwnerToken();
+      const leaseMs = 3_600_000;
+      const message = { source: "stripe", topic: "payment", payload: secret };
+      const add = (messageId: string, topic = "payment") => inbox.receive({ ...message, messageId, topic });
+      const claimed = async (messageId: string) => {
+        await add(messageId);
+        return inbox.claim({ owner, leaseMs });
+      };
+      await inbox.ack(owner, await claimed("done"));
+      await inbox.fail(owner, await claimed("dead"), "no");
+      await inbox.abandon(owner, await claimed("retrying"), { delayMs: leaseMs });
+      await claimed("running");
+      await add("waiting");
+      await add("paused", "mail");
+      await post("inbox/pause", { topic: "mail" });
+      const phasesOf = async (path: string) =>
+        (await get(path)).json.messages.map((one: { messageId: string; phase: string }) => [
+          one.messageId,
+          one.phase,
+        ]);
+      const all = ["done", "dead", "retrying", "running", "waiting", "paused"];
+      const untouched = await phasesOf("inbox/messages");
+      expect(untouched).toEqual(all.map((one) => [one, one]));
+      for (const phase of all)
+        expect(await phasesOf(`inbox/messages?state=${phase}&limit=1`), phase).toEqual([[phase, phase]]);
+      await inbox.claim({ owner, leaseMs }); // sets the paused one aside, and leases the waiting one
+      const held = (await phasesOf("inbox/messages")).slice(4);
+      expect(held).toEqual([
+        ["waiting", "running"],
+        ["paused", "paused"],
+      ]);
+      expect((await get("inbox/message?source=stripe&messageId=paused")).json).toMatchObject({
+        key: "stripe/paused",
+        phase: "paused",
+      });
+      expect((await get("correlation/paused")).json.steps).toMatchObject([{ phase: "paused" }]);
+      await outbox.enqueue({ topic: "receipt", payload: secret });
+      await post("outbox/pause", { all: true });
+      expect((await get("outbox/messages?state=paused")).json.messages).toMatchObject([{ phase: "paused" }]);
+      expect((await get("outbox/messages?state=waiting")).json.messages).toEqual([]);
     });
 
     it("MSG-14 shows activity over time, blocked partition keys, and the way of one event through both queues", async () => {

@@ -1,6 +1,7 @@
 import type { Browser } from "playwright-core";
 import { expect, vi } from "vitest";
 import { defined } from "../../../src/base/defined.js";
+import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { openPage, type PageRun } from "./admin-page.js";
 
 /** Puts messages into the inbox and waits until all of them are dead. */
@@ -14,7 +15,7 @@ export async function makeDead(
   } = {},
 ): Promise<void> {
   const { inbox } = run.app;
-  const before = await inbox.countDead();
+  const before = await operatorsOf(inbox).countDead();
   run.failWith = error;
   await inbox.enqueue(
     ids.map((messageId) => ({
@@ -25,7 +26,10 @@ export async function makeDead(
       ...defined({ partitionKey }),
     })),
   );
-  await vi.waitFor(async () => expect(await inbox.countDead()).toBe(before + ids.length), 15_000);
+  await vi.waitFor(
+    async () => expect(await operatorsOf(inbox).countDead()).toBe(before + ids.length),
+    15_000,
+  );
   run.failWith = undefined;
 }
 
@@ -54,7 +58,7 @@ export async function walkDeadLetter(browser: Browser, run: PageRun): Promise<vo
   const summary = page.getByRole("region", { name: "stripe/evt_walk" });
   await summary.getByText("Done", { exact: true }).first().waitFor();
   expect(run.handled.get("evt_walk")).toEqual(['{"id":"evt_walk"}']);
-  expect(await run.app.inbox.countDead()).toBe(0);
+  expect(await operatorsOf(run.app.inbox).countDead()).toBe(0);
   expect(problems).toEqual([]);
   await close();
 }

@@ -1,11 +1,13 @@
 import { describe, expectTypeOf, it } from "vitest";
 import type * as wire from "../../../src/admin/page/wire.js";
+import type { PhasedStep } from "../../../src/admin/phased-way.js";
 import type { TenantReport } from "../../../src/admin/tenant-reports.js";
+import type { WayStep } from "../../../src/operators/message-way.js";
 import type { Control } from "../../../src/queue/controls.js";
 import type { DeadGroup, FailedAttempt, Operation } from "../../../src/queue/dead-letters.js";
 import type { InboxKey, InboxMessage, InboxState, OutboxMessage } from "../../../src/queue/message.js";
-import type { WayStep } from "../../../src/queue/message-way.js";
 import type { Activity, BlockedPartition } from "../../../src/queue/operator-reads.js";
+import type { Phase } from "../../../src/queue/phase.js";
 import type { QueueStats, Settlement } from "../../../src/queue/work-store.js";
 
 /** What a value is after JSON. */
@@ -23,15 +25,18 @@ describe("what the admin page reads", () => {
   it("ADD-02 is what the API returns", () => {
     expectTypeOf<Json<QueueStats<InboxState>>>().toExtend<wire.Stats>();
     expectTypeOf<Json<Activity>>().toExtend<wire.Activity>();
-    expectTypeOf<Json<Omit<InboxMessage, "hash" | "payload" | "headers">>>().toExtend<wire.ListedMessage>();
-    expectTypeOf<Json<Omit<OutboxMessage, "payload" | "headers">>>().toExtend<wire.ListedMessage>();
+    type Phased<Message> = Message & { readonly phase: Phase };
+    expectTypeOf<
+      Json<Phased<Omit<InboxMessage, "hash" | "payload" | "headers">>>
+    >().toExtend<wire.ListedMessage>();
+    expectTypeOf<Json<Phased<Omit<OutboxMessage, "payload" | "headers">>>>().toExtend<wire.ListedMessage>();
     expectTypeOf<Json<FailedAttempt>>().toExtend<wire.Attempt>();
     expectTypeOf<Json<DeadGroup<InboxKey>>>().toExtend<wire.DeadGroup>();
     expectTypeOf<Json<Operation>>().toExtend<wire.Operation>();
     expectTypeOf<Json<Settlement<InboxKey>>>().toExtend<wire.Settlement>();
     expectTypeOf<Json<BlockedPartition<InboxKey>>>().toExtend<wire.BlockedPartition>();
     expectTypeOf<Json<Control>>().toExtend<wire.Control>();
-    expectTypeOf<Json<WayStep>>().toExtend<wire.WayStep>();
+    expectTypeOf<Json<PhasedStep>>().toExtend<wire.WayStep>();
     expectTypeOf<TenantReport["state"]>().toExtend<wire.Tenant["state"]>();
   });
 });

@@ -37,6 +37,8 @@ describe("the diagnostics API of an app with tenants", () => {
     expect([missing.status, missing.json.error.field]).toEqual([400, "tenant"]);
     expect((await get("inbox/stats?tenant=")).json.error.field).toBe("tenant");
     expect((await get("inbox/stats?tenant=initech")).status).toBe(404);
+    expect(lines()).toContain('"outcome":"NotFound","status":404');
+    expect(lines()).not.toContain("initech");
     const key = { source: "a", messageId: "1" };
     await all.get("acme")!.inbox.markDead(key, "broken");
     const replayed = await post("inbox/dead/replay?tenant=acme", { keys: [key] });

@@ -164,7 +164,7 @@ describe("the command line", () => {
     expect(code).toBe(exitCodes.ok);
     expect(JSON.parse(out)).toMatchObject({ inbox: { counts: { Processing: 1, Dead: 1 }, due: 1 } });
     expect((await cli("status", "--database", database)).out).toMatch(
-      /inbox\s+Seen 0 {2}Processing 1 {2}Done 0 {2}Dead 1 {2}\(due now: 1/,
+      /inbox\s+waiting 1 {2}retrying 0 {2}running 0 {2}paused 0 {2}done 0 {2}dead 1 {2}\(due now: 1/,
     );
     expect((await cli("status", "--max-dead", "0", "--database", database)).code).toBe(exitCodes.exceeded);
     expect((await cli("status", "--max-dead", "1", "--max-age", "3600", "--database", database)).code).toBe(
@@ -402,7 +402,7 @@ describe("the command line", () => {
       outbox: { counts: { Ready: 0 }, due: 0, oldestDueAgeMs: null },
     });
     expect((await cli("dispatch", "--once", "--app", app)).out).toMatch(/acked 2[\s\S]*tenants turns/);
-    expect((await cli("status", "--app", app)).out).toMatch(/inbox .*Done 2/);
+    expect((await cli("status", "--app", app)).out).toMatch(/inbox .*done 2/);
   });
 
   it("ADD-07 FUN-11 dev reports what is wrong with a source's secrets", async () => {

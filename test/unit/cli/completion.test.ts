@@ -38,6 +38,8 @@ describe("shell completion", () => {
     expect(await offered("dead", "re")).toEqual(["replay"]);
     expect(await offered("dead", "replay", "--dr")).toEqual(["--dry-run"]);
     expect(await offered("status", "--max")).toEqual(["--max-age", "--max-dead"]);
+    expect(await offered("dead", "list", "--queue", "in")).toEqual(["inbox"]);
+    expect(await offered("list", "--state", "r")).toEqual(["retrying", "running"]);
     expect(await offered("init", "a")).toEqual(["aws", "azure"]);
     expect(await offered("status", "--app", "x")).toEqual([]); // then bash completes files
     expect(await offered("nonsense", "--")).toEqual([]);
@@ -45,6 +47,8 @@ describe("shell completion", () => {
 
   it("ADD-07 zsh and fish get every command and every option", async () => {
     const [zsh, fish] = [(await cli("completion", "zsh")).out, (await cli("completion", "fish")).out];
+    expect(zsh).toContain("--queue) found=(inbox outbox); _describe value found; return ;;");
+    expect(fish).toContain("'__oncebox_is list' -l queue -r -f -a 'inbox outbox' -d ");
     for (const { name, options } of commands) {
       expect(zsh).toMatch(new RegExp(`^ {4}${name}\\) flags=\\(`, "m"));
       expect(fish).toContain(`-n __fish_is_first_token -a ${name} -d '`);

@@ -58,23 +58,27 @@ describe("pause, resume and limit", () => {
   it("ADD-07 ADD-17 pauses a topic, shows it in status, and resumes it", async () => {
     const paused = await run("pause", "--topic", "mail", "--queue", "outbox", "--by", "alice");
     expect(paused).toMatchObject({ code: exitCodes.ok, err: "" });
-    expect(paused.out).toMatch(/^outbox {2}topic "mail": paused, 0 parked, by alice since \d{4}-/);
+    expect(paused.out).toMatch(/^outbox {2}topic "mail": paused, by alice since \d{4}-/);
     expect(await claimed()).toEqual(["paid", "other"]);
+    expect((await run("list", "--queue", "outbox")).out).toMatch(/ paused +mail .*\n.* waiting +other /);
     const status = await run("status");
-    expect(status.out).toMatch(/^outbox .*parked: 1\)$/m);
-    expect(status.out).toMatch(/^outbox {2}topic "mail": paused, 1 parked, by alice since /m);
+    expect(status.out).toMatch(
+      /^outbox {2}waiting 1 {2}retrying 0 {2}running 0 {2}paused 1 {2}done 0 {2}dead 0 {2}\(due now: 1, /m,
+    );
+    expect(status.out).toMatch(/^outbox {2}topic "mail": paused, by alice since /m);
     expect(JSON.parse((await run("status", "--json")).out)).toMatchObject({
-      outbox: { due: 1, parked: 1 },
-      controls: [{ queue: "outbox", scope: "topic", name: "mail", paused: true, parked: 1, by: "alice" }],
+      outbox: { due: 1, phases: { waiting: 1, paused: 1 } },
+      controls: [{ queue: "outbox", scope: "topic", name: "mail", paused: true, by: "alice" }],
     });
+    expect(JSON.parse((await run("status", "--json")).out).controls[0]).not.toHaveProperty("parked");
     expect(await run("resume", "--topic", "mail")).toMatchObject({
       code: exitCodes.ok,
-      out: 'outbox  resumed the topic "mail"; 1 parked messages are claimable again',
+      out: 'outbox  resumed the topic "mail"\noutbox  waiting 2  retrying 0  running 0  paused 0  done 0  dead 0',
     });
     expect((await claimed()).sort()).toEqual(["mail", "other", "paid"]);
     expect(await run("resume", "--topic", "mail")).toMatchObject({
       code: exitCodes.failed,
-      err: 'There was no pause of the topic "mail" in inbox and outbox.',
+      err: 'There was no pause of the topic "mail" in inbox and outbox. `oncebox status` shows what is paused.',
     });
   });
 
@@ -85,20 +89,20 @@ describe("pause, resume and limit", () => {
     ]);
     expect(await claimed()).toEqual(["mail", "other"]);
     expect((await run("pause", "--all")).out).toMatch(
-      /^inbox {3}all messages: paused.*\noutbox {2}all messages: paused/,
+      /^inbox {3}all messages: paused.*\ninbox {3}waiting 0 .* paused 1 .*\noutbox {2}all messages: paused.*\noutbox {2}waiting 0 .* paused 2 /,
     );
     expect(await claimed()).toEqual([]);
     const resumed = await run("resume", "--all", "--json");
-    expect(jsonLines(resumed.out)).toEqual([
-      { queue: "inbox", wasPaused: true, returned: 0 },
-      { queue: "outbox", wasPaused: true, returned: 0 },
+    expect(jsonLines(resumed.out)).toMatchObject([
+      { queue: "inbox", wasPaused: true, returned: 0, phases: { paused: 1 } },
+      { queue: "outbox", wasPaused: true, returned: 0, phases: { waiting: 2, paused: 0 } },
     ]);
     expect(await claimed()).toEqual(["mail", "other"]);
   });
 
   it("ADD-17 limits a topic, and takes the limit away", async () => {
     const limited = await run("limit", "--topic", "mail", "--per-second", "0.5", "--queue", "outbox");
-    expect(limited.out).toMatch(/^outbox {2}topic "mail": at most 0.5 per second, 0 parked, by /);
+    expect(limited.out).toMatch(/^outbox {2}topic "mail": at most 0.5 per second, by /);
     expect((await run("status")).out).toContain("at most 0.5 per second");
     const removed = await run("limit", "--topic", "mail", "--none", "--json");
     expect(jsonLines(removed.out)).toEqual([
@@ -126,6 +130,11 @@ describe("pause, resume and limit", () => {
       ["limit", "--topic", "mail", "--per-second", "1e3"],
       ["limit", "--topic", "mail", "--per-second", "10000000"],
       ["pause", "--all", "--tenant", "acme"],
+      ["pause", "--all", "--by", ""],
+      ["pause", "--all", "--by", "x".repeat(101)],
+      ["pause", "--all", "--by", "al\u001b[2Jice"],
+      ["resume", "--all", "--by", "al\u200bice"],
+      ["limit", "--all", "--per-second", "1", "--by", "\u202eecila"],
     ]) {
       expect(await run(...args), args.join(" ")).toMatchObject({ code: exitCodes.usage, out: "" });
     }
@@ -154,13 +163,11 @@ describe("pause, resume and limit", () => {
       "--tenant",
       "beta",
       "--by",
-      "al\u001b[2Jice",
+      "alice",
     );
     expect(paused.code).toBe(exitCodes.ok);
     const status = await cli("status", "--app", app);
-    expect(status.out).toMatch(
-      /^inbox {3}tenant beta, all messages: paused, 0 parked, by al\\u001b\[2Jice since /m,
-    );
+    expect(status.out).toMatch(/^inbox {3}tenant beta, all messages: paused, by alice since /m);
     expect(status.out).not.toContain("tenant acme");
   });
 });

@@ -49,9 +49,9 @@ describe("commands on messages", () => {
     const { code, out } = await list();
     expect(code).toBe(exitCodes.ok);
     expect(out).toMatch(
-      /^INBOX +STATE +TOPIC +ATTEMPT +SINCE +ERROR\nstripe\/evt\/1 +Dead +paid .*no such order$/m,
+      /^INBOX +STATE +TOPIC +ATTEMPT +SINCE +ERROR\nstripe\/evt%2F1 +dead +paid .*no such order$/m,
     );
-    expect(out).toMatch(/^OUTBOX .*\n.* Failed +mail .* refused\n.* Ready /m);
+    expect(out).toMatch(/^OUTBOX .*\n.* dead +mail .* refused\n.* waiting /m);
     expect(out).toContain("timed \\u001b[2Jout");
     expect(out).not.toContain("\u001b");
     expect(out).not.toContain("secret");
@@ -59,12 +59,13 @@ describe("commands on messages", () => {
       const { out: lines } = await list("--json", ...args);
       return lines === "" ? [] : jsonLines(lines).map(({ key }) => key);
     };
-    expect(await keys("--queue", "inbox")).toEqual(["stripe/evt/1", "erp/2", "stripe/evt/3"]);
-    expect(await keys("--state", "dead")).toEqual(["stripe/evt/1", "erp/2"]);
+    expect(await keys("--queue", "inbox")).toEqual(["stripe/evt%2F1", "erp/2", "stripe/evt%2F3"]);
+    expect(await keys("--state", "dead")).toEqual(["stripe/evt%2F1", "erp/2", expect.any(String)]);
+    expect(await keys("--state", "Waiting")).toEqual(["stripe/evt%2F3", expect.any(String)]);
     expect(await keys("--state", "Failed")).toHaveLength(1);
     expect(await keys("--topic", "mail")).toHaveLength(2);
     expect(await keys("--source", "erp")).toEqual(["erp/2"]);
-    expect(await keys("--error", "such")).toEqual(["stripe/evt/1"]);
+    expect(await keys("--error", "such")).toEqual(["stripe/evt%2F1"]);
     expect(await keys("--older-than", "1h")).toEqual([]);
     expect(await keys("--newer-than", "1h")).toHaveLength(5);
     expect((await list("--topic", "none")).out).toBe("inbox: no messages\noutbox: no messages");
@@ -84,17 +85,25 @@ describe("commands on messages", () => {
     expect(second.err).toBe("");
   });
 
-  it("ADD-07 show prints headers and the error, and the payload only when it is asked for", async () => {
+  it("ADD-07 show prints the error, and payload and header values only when they are asked for", async () => {
     const { url, failed } = await filled();
     const show = (...args: string[]) => cli("show", ...args, "--database", url);
     const { code, out } = await show("erp/2");
     expect(code).toBe(exitCodes.ok);
     expect(out).toMatch(/^lastError +timed \\u001b\[2Jout$/m);
-    expect(out).toMatch(/^header trace +t-1$/m);
-    expect(out).not.toContain("secret");
-    expect((await show("erp/2", "--payload")).out).toMatch(/\n\nthe\nsecret$/);
-    expect((await show("evt/1", "--source", "stripe")).out).toMatch(/^key +stripe\/evt\/1$/m);
-    expect(JSON.parse((await show("stripe/evt/1", "--json")).out)).not.toHaveProperty("payload");
+    expect(out).toMatch(/^headers +trace \(values: --payload\)$/m);
+    for (const hidden of ["secret", "t-1"]) expect(out).not.toContain(hidden);
+    const whole = (await show("erp/2", "--payload")).out;
+    expect(whole).toMatch(/^header trace +t-1$/m);
+    expect(whole).toMatch(/\n\nthe\nsecret$/);
+    const { out: listed } = await cli("list", "--json", "--database", url);
+    for (const json of [listed, (await show("erp/2", "--json")).out]) {
+      expect(json).toContain('"headerNames":["trace"]');
+      for (const hidden of ["secret", "t-1"]) expect(json).not.toContain(hidden);
+    }
+    expect(JSON.parse((await show("erp/2", "--json", "--payload")).out).headers).toEqual({ trace: "t-1" });
+    expect((await show("evt/1", "--source", "stripe")).out).toMatch(/^key +stripe\/evt%2F1$/m);
+    expect(JSON.parse((await show("stripe/evt%2F1", "--json")).out)).not.toHaveProperty("payload");
     const outgoing = await show(String(failed).toUpperCase(), "--json", "--payload");
     expect(JSON.parse(outgoing.out)).toMatchObject({
       queue: "outbox",
@@ -108,6 +117,61 @@ describe("commands on messages", () => {
     });
   });
 
+  it("ADD-02 ADD-07 a key names one message, whatever is in its names; what could be two is refused", async () => {
+    const file = join(folder, `${crypto.randomUUID()}.db`);
+    const db = openSqlite({ file });
+    await migrate(db);
+    const [inbox, owner] = [createInbox(db), newOwnerToken()];
+    const pairs = [
+      ["erp", "eu/7"],
+      ["erp/eu", "7"],
+      ["erp%2Feu", "7"],
+      ["erp", "eu%2F7"],
+      ["erp", "eu\u200b7"],
+      ["erp", "eu\\u200b7"],
+      ["erp", "\u202e7\n"],
+    ] as const;
+    const message = { topic: "moved", payload: "x" };
+    await inbox.enqueue(pairs.map(([source, messageId]) => ({ source, messageId, ...message })));
+    await inbox.fail(owner, await inbox.claim({ owner }), "no");
+    await db.close();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", `sqlite:${file}`);
+    const left = async () => {
+      const { out } = await dead("list", "--json");
+      return out === "" ? [] : jsonLines(out);
+    };
+    expect(new Set((await left()).map(({ key }) => key))).toEqual(
+      new Set([
+        "erp/eu%2F7",
+        "erp%2Feu/7",
+        "erp%252Feu/7",
+        "erp/eu%252F7",
+        "erp/eu%E2%80%8B7",
+        "erp/eu\\u200b7",
+        "erp/%E2%80%AE7%0A",
+      ]),
+    );
+    for (const [text, meant] of [
+      ["erp/eu/7", "erp/eu%2F7 or erp%2Feu/7"],
+      ["erp/7%", "erp/7%25"],
+      ["erp/%41", "erp/%2541"],
+      ["erp/\u200b7", "erp/%E2%80%8B7"],
+    ] as const)
+      expect(await dead("discard", text), text).toMatchObject({
+        code: exitCodes.usage,
+        out: "",
+        err: expect.stringContaining(`Do you mean ${meant}?`),
+      });
+    expect(await left()).toHaveLength(pairs.length);
+    for (const { key, source, messageId } of await left()) {
+      expect(await dead("discard", key), key).toMatchObject({ code: exitCodes.ok, out: `Discarded ${key}.` });
+      expect((await left()).filter((one) => one.source === source && one.messageId === messageId)).toEqual(
+        [],
+      );
+    }
+    expect(await left()).toEqual([]);
+  });
+
   it("ADD-02 ADD-07 dead lists dead messages alone, and replays one by its key", async () => {
     const { url, failed } = await filled();
     const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
@@ -115,8 +179,20 @@ describe("commands on messages", () => {
       const { out } = await dead("list", "--json");
       return out === "" ? [] : jsonLines(out).map(({ key }) => key);
     };
-    expect(await listed()).toEqual(["stripe/evt/1", "erp/2", failed]);
-    expect((await dead("show", "erp/2")).out).toMatch(/^state +Dead$/m);
+    expect(await listed()).toEqual(["stripe/evt%2F1", "erp/2", failed]);
+    const { out: table } = await dead("list", "--queue", "inbox");
+    expect(table).toMatch(
+      /^INBOX +TOPIC +ATTEMPT +DIED +GROUP +ERROR\nstripe\/evt%2F1 +paid +1 +\d{4}-\S+Z +[0-9a-f]{16} +no such order$/m,
+    );
+    const group = /erp\/2 .* ([0-9a-f]{16}) /.exec(table)![1]!;
+    expect((await dead("list", "--group", group, "--json")).out).toMatch(
+      /"diedAt":"\d{4}-.*"errorGroup":"[0-9a-f]{16}"/,
+    );
+    const { out: shown } = await dead("show", "erp/2");
+    expect(shown).toMatch(/^state +Dead$/m);
+    expect(shown).not.toContain("nextAttemptAt");
+    expect(shown).toMatch(/^diedAt +\d{4}-\S+Z$/m);
+    expect(shown).toMatch(new RegExp(`^errorGroup +${group}$`, "m"));
     expect(await dead("replay", "erp/2", "--by", "alice")).toMatchObject({
       code: exitCodes.ok,
       out: "Replayed erp/2.",
@@ -127,10 +203,10 @@ describe("commands on messages", () => {
       { action: "replay", by: userInfo().username, done: 1 },
       { action: "replay", by: "alice", done: 1 },
     ]);
-    expect(await listed()).toEqual(["stripe/evt/1"]);
+    expect(await listed()).toEqual(["stripe/evt%2F1"]);
     expect(await dead("replay", "erp/2")).toMatchObject({
       code: exitCodes.failed,
-      err: expect.stringMatching(/is not dead: its state is Processing/),
+      err: expect.stringMatching(/is not dead but waiting/),
     });
     expect(await dead("replay", "erp/9")).toMatchObject({
       code: exitCodes.failed,
@@ -151,7 +227,11 @@ describe("commands on messages", () => {
     expect((await dead("replay", "--queue", "outbox", "--all")).out).toBe("Replayed 1.");
     expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
     expect((await dead("list")).out).toBe("inbox: no messages\noutbox: no messages");
-    expect(await dead("replay", "--all")).toEqual({ code: exitCodes.ok, out: "Replayed 0.", err: "" });
+    expect(await dead("replay", "--all")).toEqual({
+      code: exitCodes.ok,
+      out: "Replayed 0.",
+      err: "No dead message matches.",
+    });
   });
 
   it("ADD-02 ADD-07 dead discard deletes one by its key, or those that match, and nothing that is not dead", async () => {
@@ -159,9 +239,9 @@ describe("commands on messages", () => {
     const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
     expect((await dead("discard", "--topic", "paid", "--dry-run")).out).toBe("1 would be discarded.");
     expect((await dead("discard", "--all", "--dry-run", "--json")).out).toBe('{"matched":3,"discarded":0}');
-    expect(await dead("discard", "stripe/evt/3")).toMatchObject({
+    expect(await dead("discard", "stripe/evt%2F3")).toMatchObject({
       code: exitCodes.failed,
-      err: "stripe/evt/3 was not discarded. It is not dead: its state is Processing.",
+      err: "stripe/evt%2F3 was not discarded. It is not dead but waiting.",
     });
     expect((await dead("operations")).out).toBe("no operations");
     expect(await dead("discard", String(failed), "--by", "alice")).toMatchObject({
@@ -170,7 +250,7 @@ describe("commands on messages", () => {
     });
     expect((await dead("discard", "--topic", "paid", "--rate", "1000")).out).toBe("Discarded 1.");
     const keys = jsonLines((await cli("list", "--json", "--database", url)).out).map(({ key }) => key);
-    expect(keys).toEqual(["erp/2", "stripe/evt/3", expect.any(String)]);
+    expect(keys).toEqual(["erp/2", "stripe/evt%2F3", expect.any(String)]);
     expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
       {
         queue: "inbox:Inbox",
@@ -179,7 +259,7 @@ describe("commands on messages", () => {
         filter: { topic: "paid" },
         done: 1,
       },
-      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: 1 }, done: 1 },
+      { queue: "outbox:Outbox", action: "discard", by: "alice", filter: { keys: [{ id: failed }] }, done: 1 },
     ]);
   });
 
@@ -190,7 +270,7 @@ describe("commands on messages", () => {
     expect((await dead("archive", String(failed), "--by", "alice")).out).toBe(`Archived ${failed}.`);
     expect((await dead("archive", "--topic", "paid")).out).toBe("Archived 1.");
     expect(jsonLines((await dead("list", "--json")).out).map(({ key }) => key)).toEqual(["erp/2"]);
-    expect((await cli("show", "stripe/evt/1", "--database", url)).out).toMatch(/^state +Done$/m);
+    expect((await cli("show", "stripe/evt%2F1", "--database", url)).out).toMatch(/^state +Done$/m);
     const records = jsonLines((await dead("operations", "--json")).out);
     expect(records).toMatchObject([
       { action: "archive", done: 1 },
@@ -212,7 +292,7 @@ describe("commands on messages", () => {
     const { code, out } = await trace("evt_1");
     expect(code).toBe(exitCodes.ok);
     expect(out).toMatch(
-      /^QUEUE .*\ninbox +stripe\/evt_1 +paid +Done .*\noutbox +\S+ +receipt +Failed .* 410 Gone$/,
+      /^QUEUE .*\ninbox +stripe\/evt_1 +paid +done .*\noutbox +\S+ +receipt +dead .* 410 Gone$/,
     );
     expect(out).not.toContain("secret");
     expect(jsonLines((await trace(id, "--json")).out)).toMatchObject([
@@ -261,6 +341,9 @@ describe("commands on messages", () => {
     expect(groups.map(({ count }) => count)).toEqual([2, 1, 1]);
     expect(groups[0]).toMatchObject({ queue: "inbox", example: expect.stringMatching(/^s\/[01]$/) });
     expect((await dead("replay", "--group", groups[0].errorGroup)).out).toBe("Replayed 2.");
+    expect(jsonLines((await dead("list", "--group", "none", "--json")).out)).toMatchObject([
+      { errorGroup: "none" },
+    ]);
     expect((await dead("discard", "--group", "none")).out).toBe("Discarded 1.");
     expect(jsonLines((await dead("list", "--json")).out)).toMatchObject([{ key: "s/3", lastError: "503" }]);
   });
@@ -276,7 +359,7 @@ describe("commands on messages", () => {
         { attempt: 1, worker: expect.any(String), error: "timed \u001b[2Jout" },
       ]);
     }
-    expect((await cli("show", "stripe/evt/3", "--database", url)).out).not.toContain("FAILED");
+    expect((await cli("show", "stripe/evt%2F3", "--database", url)).out).not.toContain("FAILED");
   });
 
   it("ADD-07 dead replay draws a bar on a terminal, stops at Ctrl-C, says that there is more, and is resumed", async () => {
@@ -348,7 +431,7 @@ describe("commands on messages", () => {
   });
 
   it.each([
-    [["list", "--state", "Gone"], /--state must be one of Seen, /],
+    [["list", "--state", "Gone"], /--state must be one of waiting, retrying, running, paused, done, dead/],
     [["list", "--queue", "both"], /--queue must be inbox or outbox/],
     [["list", "--queue", "outbox", "--source", "s"], /the outbox has no sources/],
     [["list", "--after", "3"], /--after needs --queue/],

@@ -8,6 +8,7 @@ import {
   type Outbox,
   type SqlRow,
 } from "../../../src/index.js";
+import { operatorsOf } from "../../../src/operators/operators-of.js";
 import { type ContractHarness, type TestDatabase, testClock } from "../../../src/testing/index.js";
 import { inSchemaOf } from "../../../src/testing/support/database.js";
 import { codeBlocks } from "../../support/markdown.js";
@@ -81,7 +82,7 @@ async function fill(
   await fail("refused");
   clock.advance(30 * minute); // ten minutes ago
   await send({ id: "parked", topic: "paused" });
-  await store.pause({ topic: "paused" }, { by: "alice" });
+  await operatorsOf(store).pause({ topic: "paused" }, { by: "alice" });
   await claim();
   for (const id of ["busy 1", "busy 2"]) await send({ id, topic: "keyed", partitionKey: "busy" });
   await send({ id: "leased", topic: "slow" });
@@ -182,7 +183,7 @@ function runbookQueries(harness: ContractHarness): void {
         queue === "inbox"
           ? createInbox(database.db, inSchemaOf(database))
           : createOutbox(database.db, inSchemaOf(database));
-      const groups = await store.deadGroups();
+      const groups = await operatorsOf(store).deadGroups();
       const rows = await rowsOf("Dead messages by error group", queue);
       expect(rows.map(({ error_group, dead }) => [error_group, Number(dead)])).toEqual(
         groups.map(({ errorGroup, count }) => [errorGroup, count]),

@@ -13,7 +13,7 @@ const names: Readonly<Record<keyof Filter, string>> = {
 /** What a filter says, one text per condition. Records of operations also say which messages were named. */
 export const conditionTexts = (filter: Readonly<Record<string, unknown>>): readonly string[] =>
   Object.entries(filter).map(([name, value]) => {
-    if (name === "keys") return count(Number(value), "selected message");
+    if (name === "keys") return count((value as readonly unknown[]).length, "selected message");
     const text = name.endsWith("Ms") ? duration(Number(value)) : textOf(value);
     return `${names[name as keyof Filter] ?? name}: ${text}`;
   });

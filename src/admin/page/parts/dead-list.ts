@@ -2,6 +2,7 @@ import { announce } from "../announce.js";
 import { api } from "../api.js";
 import { element, replaceContent } from "../dom.js";
 import { count, number } from "../format.js";
+import { keyText } from "../key-text.js";
 import { linkTo } from "../routes.js";
 import { doneWord } from "../running-operations.js";
 import type { ViewContext } from "../view.js";
@@ -10,7 +11,6 @@ import {
   type BulkAction,
   bulkActions,
   keyOf,
-  keyText,
   type ListedMessage,
   type MessagePage,
 } from "../wire.js";
@@ -98,7 +98,7 @@ export function deadList(context: ViewContext, { messages, cursor }: MessagePage
           cell: ({ lastError }) => lastError ?? "no error",
         },
         { name: "Attempts", class: "number", cell: ({ attempt }) => number(attempt) },
-        { name: "Died", cell: ({ lastAttemptAt }) => when(lastAttemptAt) },
+        { name: "Died", cell: ({ diedAt }) => when(diedAt) },
       ],
       messages,
       "",

@@ -2,7 +2,7 @@ import type { Filter } from "../api.js";
 import { element } from "../dom.js";
 import { duration } from "../format.js";
 import { linkTo, type Route } from "../routes.js";
-import { states } from "../wire.js";
+import { phases } from "../wire.js";
 import { choice, field } from "./field.js";
 import { stateLabel } from "./state-badge.js";
 
@@ -41,7 +41,7 @@ export function filterForm(route: Route, { withState = false } = {}): HTMLElemen
     withState &&
       field(
         "State",
-        choice("state", [any, ...states[queue].map((one) => [one, stateLabel(one)] as const)], query.state),
+        choice("state", [any, ...phases.map((one) => [one, stateLabel(one)] as const)], query.state),
       ),
     field("Topic", text("topic")),
     queue === "inbox" && field("Source", text("source")),

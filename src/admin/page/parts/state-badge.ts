@@ -2,14 +2,13 @@ import { element } from "../dom.js";
 
 /** The sign says the same as the colour. */
 const looks: Readonly<Record<string, readonly [kind: string, sign: string, label: string]>> = {
-  Seen: ["waiting", "○", "Seen"],
-  Ready: ["waiting", "○", "Ready"],
-  Processing: ["running", "◐", "Processing"],
-  InProgress: ["running", "◐", "In progress"],
-  Done: ["done", "✓", "Done"],
-  Dead: ["dead", "✕", "Dead"],
-  Failed: ["dead", "✕", "Failed"],
+  seen: ["waiting", "○", "Seen"],
+  waiting: ["waiting", "○", "Waiting"],
+  retrying: ["waiting", "↻", "Retrying"],
+  running: ["running", "◐", "Running"],
   paused: ["held", "‖", "Paused"],
+  done: ["done", "✓", "Done"],
+  dead: ["dead", "✕", "Dead"],
   limited: ["held", "⇣", "Limited"],
   ended: ["waiting", "○", "Ended"],
   active: ["done", "✓", "Active"],

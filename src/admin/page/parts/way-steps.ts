@@ -40,7 +40,7 @@ export const waySteps = (steps: readonly WayStep[]): HTMLElement =>
           element("span", { class: "way-queue" }, queueName[step.queue]),
           element("strong", {}, step.topic),
           messageLink(step.queue, step.key),
-          stateBadge(step.state),
+          stateBadge(step.phase),
           step.attempt > 0 && element("span", { class: "hint" }, count(step.attempt, "failed attempt")),
         ),
         momentLine(momentsOf(step)),

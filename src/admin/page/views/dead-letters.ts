@@ -12,7 +12,7 @@ import { when } from "../parts/time.js";
 import { linkTo, type Queue } from "../routes.js";
 import { startOperation } from "../running-operations.js";
 import type { View, ViewContext } from "../view.js";
-import { actionNames, bulkActions, type DeadGroup, deadState } from "../wire.js";
+import { actionNames, bulkActions, type DeadGroup } from "../wire.js";
 
 const pageSize = 50;
 
@@ -26,7 +26,7 @@ export const deadLetters: View = {
       api.groups(queue, filter, { signal }),
       api.messages(
         queue,
-        { ...filter, state: deadState[queue], limit: pageSize, after: route.query.after },
+        { ...filter, state: "dead", limit: pageSize, after: route.query.after },
         { signal },
       ),
       api.operations(queue, { signal }),

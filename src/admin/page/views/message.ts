@@ -2,6 +2,7 @@ import { announce, announceFailure } from "../announce.js";
 import { api } from "../api.js";
 import { type Child, element, replaceContent } from "../dom.js";
 import { number } from "../format.js";
+import { keyText } from "../key-text.js";
 import { button } from "../parts/button.js";
 import { changeDialog } from "../parts/change-dialogs.js";
 import { editForm } from "../parts/edit-form.js";
@@ -18,10 +19,8 @@ import {
   actionNames,
   type BulkAction,
   bulkActions,
-  deadState,
   type Key,
   keyOf,
-  keyText,
   type ListedMessage,
   type WholeMessage,
 } from "../wire.js";
@@ -62,11 +61,10 @@ export const message: View = {
   },
 };
 
-const isOver = ({ state }: ListedMessage) => ["Done", "Dead", "Failed"].includes(state);
+const isOver = ({ phase }: ListedMessage) => phase === "done" || phase === "dead";
 
 function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement {
-  const { queue } = context.route;
-  const isDead = shown.state === deadState[queue];
+  const isDead = shown.phase === "dead";
   return element(
     "section",
     { class: "card", "aria-labelledby": "summary-title" },
@@ -74,7 +72,7 @@ function summarySection(context: ViewContext, shown: ListedMessage): HTMLElement
       "div",
       { class: "heading" },
       element("h2", { id: "summary-title", class: "key" }, keyText(keyOf(shown))),
-      stateBadge(shown.state),
+      stateBadge(shown.phase),
     ),
     shown.lastError !== null && element("p", { class: "error-text notice" }, shown.lastError),
     isDead &&
@@ -125,6 +123,16 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
     ["Leased until", time(shown.lockedUntil)],
     ["Leased by", shown.owner],
     ["Last attempt", time(shown.lastAttemptAt)],
+    ["Died", time(shown.diedAt)],
+    [
+      "Same error",
+      shown.errorGroup !== null &&
+        element(
+          "a",
+          { href: linkTo("dead", queue, { errorGroup: shown.errorGroup }) },
+          "dead letters like it",
+        ),
+    ],
     ["Done", time(shown.processedAt)],
     ["Done by", shown.processedBy],
   ];
@@ -166,7 +174,7 @@ function contentSection(context: ViewContext, key: Key): HTMLElement {
       headersTable(message),
       element("h3", {}, "Payload"),
       element("pre", { tabindex: 0, "aria-label": "Payload" }, readable(message.payload ?? "")),
-      message.state === deadState[queue] && editForm(queue, key, message),
+      message.phase === "dead" && editForm(queue, key, message),
     );
     shown.focus();
   };

@@ -30,7 +30,7 @@ export const messages: View = {
           [
             { name: "Message", cell: (message) => messageLink(queue, keyOf(message)) },
             { name: "Topic", cell: ({ topic }) => topic },
-            { name: "State", cell: (message) => stateBadge(message.state) },
+            { name: "State", cell: (message) => stateBadge(message.phase) },
             { name: "Failed attempts", class: "number", cell: ({ attempt }) => number(attempt) },
             {
               name: "Error",

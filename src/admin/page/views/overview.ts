@@ -5,11 +5,11 @@ import { element, replaceContent } from "../dom.js";
 import { count, duration, number } from "../format.js";
 import { choice } from "../parts/field.js";
 import { sampleStory } from "../parts/sample-story.js";
-import { stateBadge } from "../parts/state-badge.js";
+import { stateBadge, stateLabel } from "../parts/state-badge.js";
 import { repeat } from "../repeat.js";
 import { linkTo, type Queue, queueName, queues } from "../routes.js";
 import type { View } from "../view.js";
-import { type Activity, type Control, deadState, type Stats } from "../wire.js";
+import { type Activity, type Control, phases, type Stats } from "../wire.js";
 
 const minute = 60_000;
 const ranges = [15 * minute, 60 * minute, 6 * 60 * minute, 24 * 60 * minute];
@@ -99,9 +99,7 @@ function fill(
   );
 }
 
-function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): HTMLElement {
-  const running = counts.Processing ?? counts.InProgress ?? 0;
-  const dead = counts[deadState[queue]] ?? 0;
+function figures(queue: Queue, { phases: numbers, due, oldestDueAgeMs }: Stats): HTMLElement {
   const figure = (name: string, value: string, link?: string, kind?: string) =>
     element(
       "div",
@@ -118,10 +116,14 @@ function figures(queue: Queue, { counts, due, oldestDueAgeMs, parked }: Stats): 
     { class: "figures" },
     figure("Due now", number(due)),
     figure("Oldest waits", oldestDueAgeMs === null ? "–" : duration(oldestDueAgeMs)),
-    figure("In progress", number(running)),
-    figure("Dead", number(dead), linkTo("dead", queue), dead > 0 ? "bad" : undefined),
-    parked > 0 && figure("Held back", number(parked), linkTo("pauses")),
-    figure("Done", number(counts.Done ?? 0), linkTo("messages", queue, { state: "Done" })),
+    phases.map((phase) =>
+      figure(
+        stateLabel(phase),
+        number(numbers[phase]),
+        phase === "dead" ? linkTo("dead", queue) : linkTo("messages", queue, { state: phase }),
+        phase === "dead" && numbers.dead > 0 ? "bad" : undefined,
+      ),
+    ),
   );
 }
 

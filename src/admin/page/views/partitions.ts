@@ -44,7 +44,7 @@ export const partitions: View = {
               name: "Why",
               class: "wide",
               cell: ({ reason, error }) => [
-                reason === "dead" && stateBadge("Dead"),
+                reason === "dead" && stateBadge("dead"),
                 element("span", {}, ` ${reasons[reason]}. `),
                 error !== null && element("span", { class: "error-text" }, error),
               ],

@@ -1,7 +1,7 @@
 import { announce, announceFailure } from "../announce.js";
 import { api, type ControlTarget } from "../api.js";
 import { type Child, element } from "../dom.js";
-import { number } from "../format.js";
+import { count, number } from "../format.js";
 import { button } from "../parts/button.js";
 import { choice, field } from "../parts/field.js";
 import { stateBadge } from "../parts/state-badge.js";
@@ -42,7 +42,6 @@ function controlsSection(context: ViewContext, controls: readonly QueueControl[]
         { name: "Queue", cell: ({ queue }) => queueName[queue] },
         { name: "What", cell: nameOf },
         { name: "How", cell: how },
-        { name: "Messages held back", class: "number", cell: ({ parked }) => number(parked) },
         { name: "By", cell: ({ by }) => by },
         { name: "Since", cell: ({ at }) => when(at) },
         { name: "Action", cell: (control) => endings(context, control) },
@@ -53,12 +52,13 @@ function controlsSection(context: ViewContext, controls: readonly QueueControl[]
   );
 }
 
-function how({ paused, perSecond }: Control): Child {
+function how({ paused, perSecond, parked }: Control): Child {
   if (!paused && perSecond === null) return stateBadge("ended");
   return [
     paused && stateBadge("paused"),
     " ",
     perSecond !== null && [stateBadge("limited"), ` ${number(perSecond)} per second`],
+    perSecond !== null && !paused && parked > 0 && `, ${count(parked, "message")} held back`,
   ];
 }
 

@@ -22,12 +22,13 @@ import {
 } from "./procedure.js";
 import { columns } from "./rows.js";
 
-const appliesTo = (n: QueueNames) =>
+/** A condition: the control `c` is for the message `m`. */
+export const appliesTo = (n: QueueNames) =>
   `(c.scope = N'queue' or (c.scope = N'topic' and c.name = m.topic)${
     n.kind === "inbox" ? " or (c.scope = N'source' and c.name = m.source)" : ""
   })`;
 
-/** A pause parks, whatever the message has passed. Limits are passed in the order of their numbers. */
+/** A pause parks, whatever the message has passed. Each limit is passed once, in any order. */
 const park = (n: QueueNames) => {
   const s = stateTable(n);
   return `insert into @parked (seq, control, due_at)
@@ -36,7 +37,7 @@ from (
   select m.seq, coalesce(m.due_at, m.${bornAt(n)}) as due_at, (
       select top (1) c.id
       from @controls c
-      where ${appliesTo(n)} and (c.paused = 1 or (c.per_second is not null and c.id > coalesce(o.parked_by, 0)))
+      where ${appliesTo(n)} and (c.paused = 1 or (c.per_second is not null and charindex(',' + cast(c.id as varchar(20)) + ',', coalesce(o.passes, '')) = 0))
       order by c.paused desc, c.id
     ) as control
   from @owned o
@@ -62,8 +63,8 @@ const free = (n: QueueNames) => {
   const s = stateTable(n);
   return `update ${n.state}
 set status = case when ${s}.crashes > 0 then ${status.held} else ${status.ready} end,
-  -- a pass of the limit; a pause that has ended is no pass of older limits
-  parked_by = case when @per_second is not null then ${s}.parked_by end
+  -- a pause that has ended is no pass
+  passes = case when @per_second is null then ${s}.passes else coalesce(${s}.passes, ',') + cast(@id as varchar(20)) + ',' end
 from (
   select top (@most) r.seq
   from ${pickFrom(n, "_Parked")}
@@ -136,11 +137,11 @@ declare @controls table (
   tokens float not null,
   refilled_at datetime2(3) not null
 );
-declare @owned table (seq bigint not null primary key, parked_by bigint null);
+declare @owned table (seq bigint not null primary key, passes varchar(max) null);
 declare @parked table (seq bigint not null primary key, control bigint not null, due_at datetime2(3) not null);
 
-${atomically(`insert into @owned (seq, parked_by)
-select s.seq, s.parked_by
+${atomically(`insert into @owned (seq, passes)
+select s.seq, s.passes
 from ${seqs}
 inner join ${n.state} s with (${lockRow}) on s.seq = i.seq
 where ${owned("s")}
@@ -161,9 +162,9 @@ ${indented(freeNext(n))}
 end
 
 update ${n.state}
-set parked_by = null
+set passes = null
 from @owned o, ${n.state} with (${lockRow})
-where ${s}.seq = o.seq and ${owned(s)} and ${s}.parked_by is not null
+where ${s}.seq = o.seq and ${owned(s)} and ${s}.passes is not null
 ${seekEach};
 
 select @kept = N'[' + string_agg(cast(s.seq as nvarchar(max)), N',') + N']'

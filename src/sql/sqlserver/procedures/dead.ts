@@ -1,9 +1,9 @@
 import { status } from "../../dialect.js";
-import { bornAt, keyColumns, type QueueNames, queueId } from "../../names.js";
+import { keyColumns, type QueueNames, queueId } from "../../names.js";
 import { insertArchived } from "../archive.js";
 import { deleteAttempts, deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
-import { quote } from "../names.js";
+import { operationsTable } from "../operations-table.js";
 import { leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import {
@@ -15,6 +15,7 @@ import {
   readFreely,
   seekEach,
   seqs,
+  skipLocked,
   stateTable,
 } from "./procedure.js";
 import { columns } from "./rows.js";
@@ -27,13 +28,13 @@ const dead = (n: QueueNames) => `s.status = ${status.dead}
   and s.died_at <= ${at}
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
-  and ((@topic is null and @source is null and @older_than_ms is null and @newer_than_ms is null) or exists (
+  and (@older_than_ms is null or s.died_at <= ${addMs(at, "-@older_than_ms")})
+  and (@newer_than_ms is null or s.died_at >= ${addMs(at, "-@newer_than_ms")})
+  and ((@topic is null and @source is null) or exists (
     select 1 from ${n.message} m with (forceseek)
     where m.seq = s.seq
       and (@topic is null or m.topic = @topic)
       and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
-      and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs(at, "-@older_than_ms")})
-      and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs(at, "-@newer_than_ms")})
   ))`;
 
 const fromDead = (n: QueueNames) => `from ${n.state} s with (index(${n.bare("_Dead")}))`;
@@ -126,25 +127,6 @@ const discard = (n: QueueNames) => takeDead(n, deleteGone(n));
 const archive = (n: QueueNames) =>
   takeDead(n, `${insertArchived(n)}\n\n${n.kind === "inbox" ? keepAsDone(n) : deleteGone(n)}`);
 
-export const operationsTable = (schema: string): string => `${quote(schema)}.${quote("oncebox_operations")}`;
-
-/** What operators have done to dead messages, and how far they came. */
-export const createOperations = (schema: string): string =>
-  `if object_id(${unicodeLiteral(operationsTable(schema))}, N'U') is null
-  create table ${operationsTable(schema)} (
-    id uniqueidentifier not null,
-    started_at datetime2(3) not null,
-    who nvarchar(255) not null,
-    action nvarchar(20) not null,
-    queue nvarchar(100) ${binary} not null,
-    filter nvarchar(max) not null,
-    matched bigint not null constraint ${quote("oncebox_operations_Matched")} default 0,
-    done bigint not null constraint ${quote("oncebox_operations_Done")} default 0,
-    last_seq bigint not null constraint ${quote("oncebox_operations_LastSeq")} default 0,
-    ended_at datetime2(3) null,
-    constraint ${quote("oncebox_operations_PK")} primary key clustered (id)
-  )`;
-
 const operation = columns("o", [
   "id",
   "started_at",
@@ -177,8 +159,20 @@ ${readOperation(n)}`;
 
 const listOperations = (n: QueueNames) => `select top (@limit) ${operation}
 from ${operationsTable(n.schema)} o
-where o.queue = ${unicodeLiteral(queueId(n))}
-order by o.started_at desc, o.id desc;`;
+where o.queue = ${unicodeLiteral(queueId(n))} and (@id is null or o.id = @id)
+order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id desc;`;
+
+/** Of ended operations: one that goes on is needed to resume it. Whoever works on one is not waited for. */
+const purgeOperations = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+
+delete from ${operationsTable(n.schema)}
+where id in (
+  select top (@limit) o.id
+  from ${operationsTable(n.schema)} o with (${skipLocked})
+  where o.queue = ${unicodeLiteral(queueId(n))} and o.ended_at < @before
+);
+
+select @@rowcount as deleted;`;
 
 export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "DeadGroups", signatures.DeadGroups, deadGroups(n)),
@@ -190,4 +184,5 @@ export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "LockOperation", signatures.LockOperation, readOperation(n, ` with (${lockRow})`)),
   procedure(n, "MoveOperation", signatures.MoveOperation, moveOperation(n)),
   procedure(n, "Operations", signatures.Operations, listOperations(n)),
+  procedure(n, "PurgeOperations", signatures.PurgeOperations, purgeOperations(n)),
 ];

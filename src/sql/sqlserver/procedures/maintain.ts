@@ -63,7 +63,7 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
   died_at = case when ${dies} then @now else ${s}.died_at end,
-  parked_by = null
+  passes = null
 output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
 into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, ${n.state} with (${lockRow})

@@ -2,12 +2,16 @@ import { status } from "../../dialect.js";
 import { bornAt, type QueueNames } from "../../names.js";
 import { hasStatus } from "../../shown-status.js";
 import { attemptsTable } from "../attempts.js";
-import { isPaused, mayFree } from "../controls.js";
+import { controlsTable, isPaused, mayFree } from "../controls.js";
 import { addMs, asBit, asInt, binary } from "../expressions.js";
 import { mayBringHeads } from "../partitions.js";
+import { appliesTo } from "./controls.js";
 import { isKeyOf, keyIndex } from "./find-by-key.js";
-import { readFreely, readPast, seekEach } from "./procedure.js";
-import { row } from "./rows.js";
+import { indented, readFreely, readPast, seekEach } from "./procedure.js";
+import { columns, row } from "./rows.js";
+
+/** The row of a message in any state. */
+const anyRow = (n: QueueNames) => `${row(n)}, ${columns("s", ["died_at", "error_group"])}`;
 
 export const resolve = (n: QueueNames) =>
   n.kind === "inbox"
@@ -21,7 +25,7 @@ inner join ${n.message} m with (${keyIndex(n)}, forceseek) on m.id = i.id
 ${seekEach};`;
 
 export const get = (n: QueueNames) => `${readFreely}
-select ${row(n)}
+select ${anyRow(n)}
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${n.state} s with (forceseek) on s.seq = m.seq
 where ${isKeyOf(n)}
@@ -35,9 +39,13 @@ where ${isKeyOf(n)}
 order by a.number
 ${seekEach};`;
 
+/** The time from which a message's age counts. */
+const ageFrom = (n: QueueNames) =>
+  `case when s.status = ${status.dead} then s.died_at else m.${bornAt(n)} end`;
+
 // Recompiled each time, so that the plan knows the parameters' values: a filter on Dead then uses its index.
 export const list = (n: QueueNames) => `${readFreely}
-select top (@limit) ${row(n)}
+select top (@limit) ${anyRow(n)}
 from ${n.state} s
 inner join ${n.message} m on m.seq = s.seq
 where s.seq > @after_seq
@@ -47,22 +55,39 @@ where s.seq > @after_seq
   and (@source is null or ${n.kind === "inbox" ? "m.source = @source" : "1 = 0"})
   and (@error is null or charindex(@error ${binary}, s.last_error ${binary}) > 0)
   and (@error_group is null or coalesce(s.error_group, '') = @error_group)
-  and (@older_than_ms is null or m.${bornAt(n)} <= ${addMs("@now", "-@older_than_ms")})
-  and (@newer_than_ms is null or m.${bornAt(n)} >= ${addMs("@now", "-@newer_than_ms")})
+  and (@older_than_ms is null or ${ageFrom(n)} <= ${addMs("@now", "-@older_than_ms")})
+  and (@newer_than_ms is null or ${ageFrom(n)} >= ${addMs("@now", "-@newer_than_ms")})
 order by s.seq
 option (recompile);`;
 
 export function stats(n: QueueNames): string {
   const due = `s.visible_at <= @now and s.status in (${status.ready}, ${status.held})`;
-  return `${readFreely}
-declare @paused bit = ${asInt(isPaused(n))};
-
-select s.status as status, ${asBit("s.locked_until is not null")} as leased, count_big(*) as [count],
+  const held = `s.locked_until is null and s.status in (${status.ready}, ${status.held}, ${status.blocked}, ${status.parked}) and exists (
+    select 1 from ${n.message} m inner join ${controlsTable(n)} c on ${appliesTo(n)}
+    where m.seq = s.seq and c.paused = 1 and c.scope <> N'queue'
+  )`;
+  // An apply, because a group may not be made by a subquery.
+  const counted = (
+    isHeld: string,
+  ) => `select s.status as status, ${asBit("s.locked_until is not null")} as leased, ${asBit("s.attempt > 0")} as retried,
+  h.held as held, count_big(*) as [count],
   sum(cast(${asInt(due)} as bigint)) as due,
   datediff_big(millisecond, min(case when ${due} then s.visible_at end), @now) as oldest_due_ms,
   sum(cast(${asInt(`s.status = ${status.dead} and s.expires_at <= @now`)} as bigint)) as expired, @paused as paused
 from ${n.state} s
-group by s.status, ${asInt("s.locked_until is not null")};`;
+cross apply (select ${isHeld} as held) h
+group by s.status, ${asInt("s.locked_until is not null")}, ${asInt("s.attempt > 0")}, h.held;`;
+  return `${readFreely}
+declare @paused bit = ${asInt(isPaused(n))};
+
+-- Without pauses of topics and sources no message is looked at.
+if exists (select 1 from ${controlsTable(n)} c where c.paused = 1 and c.scope <> N'queue')
+begin
+${indented(counted(asBit(held)))}
+  return;
+end;
+
+${counted("cast(0 as bit)")}`;
 }
 
 /** One query for each filtered index: a condition on both statuses would use neither index. */

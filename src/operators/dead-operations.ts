@@ -1,16 +1,16 @@
 import { requireBatchSize } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
-import { defaults } from "./defaults.js";
-import { deadConditions, deadParams } from "./message-filter.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
+import type { Operators } from "../queue/operators.js";
+import { defaults } from "../sql/defaults.js";
+import type { DeadStatements } from "../sql/dialect.js";
+import { deadConditions, deadParams } from "../sql/message-filter.js";
+import type { QueueParts } from "../sql/queue-parts.js";
 
 /** The operations that read dead messages as a whole. */
-export function deadOperations<Key extends object, Message extends QueueMessage & Key, State extends string>({
-  db,
-  shape,
-  statements,
-  runner,
-}: QueueParts<Key, Message, State>): Operations<Key, Message, State, "deadGroups" | "countDead"> {
+export function deadOperations<Key extends object, Message extends QueueMessage & Key, State extends string>(
+  { db, shape, runner }: QueueParts<Key, Message, State>,
+  statements: DeadStatements,
+): Pick<Operators<Key>, "deadGroups" | "countDead"> {
   return {
     async deadGroups({ limit = defaults.listLimit, ...filter } = {}) {
       requireBatchSize(limit, "limit");

@@ -1,23 +1,25 @@
 import { uuidV7 } from "../base/uuid-v7.js";
 import { yieldToEventLoop } from "../base/wait.js";
+import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration, requireList } from "../queue/arguments.js";
 import type { BulkAction } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions, Settlement } from "../queue/work-store.js";
-import { defaults } from "./defaults.js";
-import type { OperatorStatements } from "./dialect.js";
-import type { SqlExecutor, SqlParams } from "./driver.js";
+import { defaults, mostKeys } from "../sql/defaults.js";
+import type { OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import type { QueueParts } from "../sql/queue-parts.js";
+import { settleMessages } from "../sql/settle-messages.js";
 import { logEnded, type OperationRecords, requireBy, requireOperator } from "./operation-record.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
-import { settleMessages } from "./settle-messages.js";
 
 /** `replay`, `discard` and `archive` of dead messages by their keys. */
 export function changeByKeys<Key extends object, Message extends QueueMessage & Key, State extends string>(
   parts: QueueParts<Key, Message, State>,
   statements: OperatorStatements,
   records: OperationRecords,
-): Operations<Key, Message, State, BulkAction> {
-  const { runner, options } = parts;
+): Pick<Operators<Key>, BulkAction> {
+  const { runner, options, shape } = parts;
   const settle = settleMessages(parts);
   const statementOf = { replay: parts.statements.replay, ...statements } as const;
 
@@ -40,7 +42,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
     return { changed, lost, dead: [] };
   };
 
-  /** The record and what it tells of, in one transaction. */
+  /** The record and what it tells of, in one transaction. What changed nothing is not recorded. */
   const recorded = async (
     action: BulkAction,
     messages: readonly Key[],
@@ -49,6 +51,10 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
   ): Promise<Settlement<Key>> => {
     requireList(messages, "messages");
     if (messages.length === 0) return { changed: [], lost: [], dead: [] };
+    if (messages.length > mostKeys)
+      throw new ArgumentRangeError(
+        `${action}: at most ${mostKeys} messages in one recorded call, not ${messages.length}. Use ${action}Dead with a filter, or several calls.`,
+      );
     // Made before the transaction: one that is repeated after its commit was lost finds its own record, and the result it had.
     const id = uuidV7();
     let settled: Settlement<Key> | undefined;
@@ -56,32 +62,28 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
       async (tx) => {
         const found = await records.find(tx, id, { signal });
         if (found !== undefined) return settled!;
-        await records.add(tx, { id, action, by, filter: { keys: messages.length } }, { signal });
         settled = await settleIn(tx, action, messages, params, { signal });
         const done = settled.changed.length;
+        if (done === 0) return settled;
+        const filter = { keys: settled.changed.map(shape.describe) };
+        await records.add(tx, { id, action, by, filter }, { signal });
         await records.move(tx, id, { matched: messages.length, done, cursor: 0, ended: true }, { signal });
         return settled;
       },
       { signal },
     );
-    logEnded(options.logger, { id, action, by, done: result.changed.length });
+    const done = result.changed.length;
+    if (done > 0) logEnded(options.logger, { id, action, by, done });
     return result;
   };
 
   return {
-    async replay(messages, call = {}) {
+    async replay(messages, call) {
       refuseUnknown(call, ["ttlMs", "by", "signal"], "replay");
       const { ttlMs, by, signal } = call;
+      requireBy(by, "replay");
       if (ttlMs !== undefined) requireDuration(ttlMs, "ttlMs");
-      const params = { ttl_ms: ttlMs ?? null };
-      if (by !== undefined) {
-        requireBy(by, "replay");
-        return recorded("replay", messages, params, { by, signal });
-      }
-      const what = { verb: "replay", statement: statementOf.replay, params };
-      const result = await settle(messages, { signal }, what);
-      if (result.changed.length > 0) options.logger.info("replay", { replayed: result.changed.length });
-      return result;
+      return recorded("replay", messages, { ttl_ms: ttlMs ?? null }, { by, signal });
     },
 
     async discard(messages, call) {

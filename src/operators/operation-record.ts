@@ -3,10 +3,10 @@ import { InvalidArgumentError } from "../errors.js";
 import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Operation, OperationAction } from "../queue/dead-letters.js";
 import type { CallOptions } from "../queue/work-store.js";
-import type { Dialect, OperatorStatements } from "./dialect.js";
-import type { SqlExecutor, SqlRow } from "./driver.js";
-import { rowNumber } from "./row-number.js";
-import type { StatementRunner } from "./statement-runner.js";
+import type { Dialect, OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor, SqlRow } from "../sql/driver.js";
+import { rowNumber } from "../sql/row-number.js";
+import type { StatementRunner } from "../sql/statement-runner.js";
 
 export interface NewOperation {
   readonly id: string;
@@ -24,7 +24,10 @@ export interface OperationRecords {
   /** Locks it until the transaction ends. */
   find(tx: SqlExecutor, id: string, call: CallOptions): Promise<Operation | undefined>;
   move(tx: SqlExecutor, id: string, progress: OperationProgress, call: CallOptions): Promise<Operation>;
-  newest(limit: number, call: CallOptions): Promise<readonly Operation[]>;
+  /** Without a lock. */
+  get(id: string, call: CallOptions): Promise<Operation | undefined>;
+  /** The unfinished ones first, then the newest. */
+  list(limit: number, call: CallOptions): Promise<readonly Operation[]>;
 }
 
 export function operationRecords(
@@ -44,6 +47,8 @@ export function operationRecords(
     cursor: rowNumber(row.last_seq),
     endedAt: row.ended_at === null ? null : fromTime(row.ended_at),
   });
+  const read = async (id: string | null, limit: number, call: CallOptions) =>
+    (await execute(statements.operations, { id, limit }, call)).map(operationOf);
   return {
     async add(tx, { id, action, by, filter }, call) {
       const params = { id, action, who: by, filter: JSON.stringify(filter) };
@@ -59,7 +64,8 @@ export function operationRecords(
       const [row] = await executeIn(tx, statements.moveOperation, params, call);
       return operationOf(row!);
     },
-    newest: async (limit, call) => (await execute(statements.operations, { limit }, call)).map(operationOf),
+    get: async (id, call) => (await read(id, 1, call))[0],
+    list: (limit, call) => read(null, limit, call),
   };
 }
 
@@ -76,7 +82,7 @@ export const startRecord = (
     if (found !== undefined) return found;
     const added = await records.add(tx, operation, call);
     const matched = await count(tx, added);
-    return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: false }, call);
+    return records.move(tx, added.id, { matched, done: 0, cursor: 0, ended: matched === 0 }, call);
   }, call);
 
 /** One line per operation: who did what, and to how many messages. */

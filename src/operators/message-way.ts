@@ -1,6 +1,6 @@
-import type { InboxKey, OutboxKey } from "./message.js";
-import type { CorrelatedMessage, OperatorReads } from "./operator-reads.js";
-import type { CallOptions } from "./work-store.js";
+import type { InboxKey, OutboxKey } from "../queue/message.js";
+import type { CorrelatedMessage, OperatorReads } from "../queue/operator-reads.js";
+import type { CallOptions } from "../queue/work-store.js";
 
 /** One message on the way of an event. */
 export type WayStep =

@@ -1,8 +1,8 @@
 import { sleep } from "../base/wait.js";
 import { ArgumentRangeError } from "../errors.js";
-import { refuseUnknown } from "./arguments.js";
-import type { BulkAction, DeadFilter, DeadLetters, Operation } from "./dead-letters.js";
-import type { CallOptions } from "./work-store.js";
+import { refuseUnknown } from "../queue/arguments.js";
+import type { BulkAction, DeadFilter, DeadLetters, Operation } from "../queue/dead-letters.js";
+import type { CallOptions } from "../queue/work-store.js";
 
 export interface ReplayDeadOptions extends CallOptions {
   /** Who does it: a person or a job. It is recorded. */

@@ -2,11 +2,12 @@ import { isGuid } from "../base/guid.js";
 import { refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
-import { defaults } from "./defaults.js";
-import { type OperatorReadStatements, status } from "./dialect.js";
-import type { SqlRow } from "./driver.js";
-import { isTrue } from "./is-true.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
+import type { Operators } from "../queue/operators.js";
+import { defaults } from "../sql/defaults.js";
+import { type OperatorReadStatements, status } from "../sql/dialect.js";
+import type { SqlRow } from "../sql/driver.js";
+import { isTrue } from "../sql/is-true.js";
+import type { QueueParts } from "../sql/queue-parts.js";
 
 /** What operators read beside `activity`: which partition keys are held up, and what belongs to one event. */
 export function operatorReadOperations<
@@ -16,7 +17,7 @@ export function operatorReadOperations<
 >(
   { db, shape, runner }: QueueParts<Key, Message, State>,
   statements: OperatorReadStatements,
-): Operations<Key, Message, State, "blockedPartitions" | "byCorrelation"> {
+): Pick<Operators<Key>, "blockedPartitions" | "byCorrelation"> {
   const time = (value: unknown): Date | null =>
     value === null || value === undefined ? null : db.dialect.fromTime(value);
   return {

@@ -2,12 +2,13 @@ import { ArgumentRangeError } from "../errors.js";
 import { refuseUnknown, requireDuration } from "../queue/arguments.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { Activity, ActivityBucket, ActivityOptions } from "../queue/operator-reads.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { activityLimits } from "./defaults.js";
-import type { OperatorReadStatements } from "./dialect.js";
-import type { SqlParams, SqlStatement } from "./driver.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
-import { rowNumber } from "./row-number.js";
+import { activityLimits } from "../sql/defaults.js";
+import type { OperatorReadStatements } from "../sql/dialect.js";
+import type { SqlParams, SqlStatement } from "../sql/driver.js";
+import type { QueueParts } from "../sql/queue-parts.js";
+import { rowNumber } from "../sql/row-number.js";
 
 const dayMs = 86_400_000;
 
@@ -19,7 +20,7 @@ export function activityOperation<
 >(
   { db, runner }: QueueParts<Key, Message, State>,
   statements: OperatorReadStatements,
-): Operations<Key, Message, State, "activity"> {
+): Pick<Operators<Key>, "activity"> {
   /** Counts by bucket. `isLast` ends the walk before the bound: nothing of interest can come after such a window. */
   const walk = async (
     statement: SqlStatement,

@@ -4,16 +4,17 @@ import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { requireBatchSize } from "../queue/arguments.js";
 import { bulkActions, type ContinueOptions, type DeadFilter, type Operation } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { defaults } from "./defaults.js";
-import type { OperatorStatements } from "./dialect.js";
-import type { SqlExecutor } from "./driver.js";
-import { deadConditions, deadParams } from "./message-filter.js";
+import { defaults } from "../sql/defaults.js";
+import type { DeadStatements, OperatorStatements } from "../sql/dialect.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import { deadConditions, deadParams } from "../sql/message-filter.js";
+import type { QueueParts } from "../sql/queue-parts.js";
+import { rowNumber } from "../sql/row-number.js";
 import { logEnded, type OperationRecords, requireOperator, startRecord } from "./operation-record.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
-import { rowNumber } from "./row-number.js";
 
-type Names = "startOperation" | "continueOperation" | "operations";
+type Names = "startOperation" | "continueOperation" | "operation" | "operations";
 
 /** The operations of operators. Each is recorded, in the transaction in which it is done. */
 export function operatorOperations<
@@ -22,9 +23,9 @@ export function operatorOperations<
   State extends string,
 >(
   parts: QueueParts<Key, Message, State>,
-  statements: OperatorStatements,
+  statements: OperatorStatements & Pick<DeadStatements, "countDead">,
   records: OperationRecords,
-): Operations<Key, Message, State, Names> {
+): Pick<Operators<Key>, Names> {
   const { db, runner, options } = parts;
 
   /** The dead messages of an operation that come next: those that had died when it began. */
@@ -80,14 +81,14 @@ export function operatorOperations<
       const operation = { id: uuidV7(), action, by: call.by, filter: conditions };
       return startRecord(runner, records, operation, call, async (tx, { at }) => {
         const params = deadParams(conditions, db.dialect.toTime(at));
-        const [row] = await runner.executeIn(tx, parts.statements.countDead, params, call);
+        const [row] = await runner.executeIn(tx, statements.countDead, params, call);
         return Number(row!.count);
       });
     },
 
     async continueOperation(id, { batchSize = defaults.operationBatchSize, action, signal } = {}) {
       requireBatchSize(batchSize);
-      if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
+      requireId(id);
       const operation = await runner.atomically(
         (tx) => continueIn(tx, id.toLowerCase(), { limit: batchSize, action, signal }),
         { signal },
@@ -96,9 +97,18 @@ export function operatorOperations<
       return operation;
     },
 
+    async operation(id, { signal } = {}) {
+      requireId(id);
+      return (await records.get(id.toLowerCase(), { signal })) ?? null;
+    },
+
     async operations({ limit = defaults.listLimit, signal } = {}) {
       requireBatchSize(limit, "limit");
-      return records.newest(limit, { signal });
+      return records.list(limit, { signal });
     },
   };
+}
+
+function requireId(id: unknown): void {
+  if (!isGuid(id)) throw new InvalidArgumentError("An operation is named by its id, a GUID.");
 }

@@ -4,13 +4,14 @@ import { nameProblem, refuseUnknown } from "../queue/arguments.js";
 import type { Control, ControlScope, ControlTarget, Limit } from "../queue/controls.js";
 import type { OperatorOptions } from "../queue/dead-letters.js";
 import type { QueueMessage } from "../queue/message.js";
+import type { Operators } from "../queue/operators.js";
 import type { CallOptions } from "../queue/work-store.js";
-import { applyControls } from "./apply-controls.js";
-import type { OperatorStatements } from "./dialect.js";
-import type { SqlParams, SqlRow } from "./driver.js";
-import { isTrue } from "./is-true.js";
+import { applyControls } from "../sql/apply-controls.js";
+import type { OperatorReadStatements, OperatorStatements } from "../sql/dialect.js";
+import type { SqlParams, SqlRow } from "../sql/driver.js";
+import { isTrue } from "../sql/is-true.js";
+import type { QueueParts } from "../sql/queue-parts.js";
 import { requireOperator } from "./operation-record.js";
-import type { Operations, QueueParts } from "./queue-parts.js";
 
 type Names = "pause" | "resume" | "limit" | "controls";
 
@@ -28,10 +29,10 @@ export function controlOperations<
   State extends string,
 >(
   parts: QueueParts<Key, Message, State>,
-  statements: Pick<OperatorStatements, "putControl" | "endControl">,
-  kind: "inbox" | "outbox",
-): Operations<Key, Message, State, Names> {
-  const { db, runner, options } = parts;
+  statements: Pick<OperatorStatements, "putControl" | "endControl"> &
+    Pick<OperatorReadStatements, "controls">,
+): Pick<Operators<Key>, Names> {
+  const { kind, db, runner, options } = parts;
 
   const controlOf = (row: SqlRow): Control => ({
     scope: row.scope as ControlScope,
@@ -97,7 +98,7 @@ export function controlOperations<
     },
 
     async controls(call = {}) {
-      return (await runner.execute(parts.statements.controls, {}, call)).map(controlOf);
+      return (await runner.execute(statements.controls, {}, call)).map(controlOf);
     },
   };
 }
