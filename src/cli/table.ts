@@ -1,9 +1,8 @@
+import { escapeControls } from "../base/escape-controls.js";
+
 /** Replaces control characters. A sender chooses ids and errors, and an escape sequence would change the terminal. */
 export const printable = (text: string): string =>
-  text.replace(/\p{Cc}|\p{Cf}|\u2028|\u2029/gu, (character) => escapes[character] ?? codeOf(character));
-
-const escapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
-const codeOf = (character: string): string => `\\u${character.codePointAt(0)!.toString(16).padStart(4, "0")}`;
+  escapeControls(text).replace(/[\n\t]/g, (character) => (character === "\n" ? "\\n" : "\\t"));
 
 /** Lines with aligned columns. Where `width` is known, the last column is cut to fit. */
 export function tableLines(
