@@ -1,5 +1,6 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { IncomingHeaders } from "../../base/read-body.js";
+import { isSameDigest } from "../../base/same-digest.js";
 import { isChallenge } from "./challenge.js";
 import { decodeExactly } from "./decode-exactly.js";
 import type { Delivery } from "./delivery.js";
@@ -150,5 +151,5 @@ function urlsOf(delivery: Delivery, parts: readonly TemplatePart[]): readonly st
 function isDigestOf(body: Uint8Array, digest: string): boolean {
   const given = decodeExactly(digest, "hex");
   const real = createHash("sha256").update(body).digest();
-  return given !== undefined && given.length === real.length && timingSafeEqual(given, real);
+  return given !== undefined && isSameDigest(given, real);
 }
