@@ -126,19 +126,22 @@ const content = {
 };
 
 function send(stream: ServerHttp2Stream, answer: Answer): void {
-  if (answer === "no gRPC") return stream.respond({ ":status": 415 }, { endStream: true });
-  if (answer === "unimplemented") return refuse(stream, unimplemented, "unknown method or encoding");
-  if (typeof answer === "number")
-    return refuse(stream, grpcStatusOf(answer), `status ${answer}`, { "rf-status": answer });
-  stream.respond(content, { waitForTrailers: true });
-  stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": 0 }));
-  stream.end(framed(answer));
+  if (answer === "no gRPC") stream.respond({ ":status": 415 }, { endStream: true });
+  else if (answer === "unimplemented") refuse(stream, unimplemented, "unknown method or encoding");
+  else if (typeof answer === "number")
+    refuse(stream, grpcStatusOf(answer), `status ${answer}`, { "rf-status": answer });
+  else {
+    stream.respond(content, { waitForTrailers: true });
+    stream.once("wantTrailers", () => stream.sendTrailers({ "grpc-status": 0 }));
+    stream.end(framed(answer));
+  }
 }
 
-const refuse = (
+function refuse(
   stream: ServerHttp2Stream,
   code: number,
   text: string,
-  more: Record<string, number> = {},
-): void =>
+  more: Readonly<Record<string, number>> = {},
+): void {
   stream.respond({ ...content, "grpc-status": code, "grpc-message": text, ...more }, { endStream: true });
+}
