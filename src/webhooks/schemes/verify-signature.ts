@@ -63,7 +63,7 @@ export function refusalOf(
   let found = false;
   for (const key of keys) {
     const signatures = entriesOf(header, { ...rule, prefix: key.prefix })
-      .slice(0, key.hashesPerSignature ? triedSignatures(contents) : maxSignatures)
+      .slice(0, key.hashesPerSignature ? triedSignatures(contents, keys.length) : maxSignatures)
       .flatMap((entry) => decodeExactly(entry, rule.encoding ?? "hex") ?? []);
     if (signatures.length === 0) continue;
     found = true;
@@ -72,8 +72,8 @@ export function refusalOf(
   return found ? "signature wrong" : "signature malformed";
 }
 
-function triedSignatures(contents: readonly Uint8Array[]): number {
-  const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+function triedSignatures(contents: readonly Uint8Array[], keys: number): number {
+  const bytes = keys * contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
   return Math.max(1, Math.min(maxSignatures, Math.floor(maxTriedBytes / Math.max(1, bytes))));
 }
 
