@@ -24,6 +24,7 @@ export interface SignedDelivery {
 
 const json = '{"id":"evt_1","type":"paid","amount":100}';
 const form = "AccountSid=AC1&Body=Hello+there&MessageStatus=sent&To=%2B1555";
+const formType = "application/x-www-form-urlencoded";
 const text = { right: "a secret of many bytes", wrong: "a secret of more bytes" };
 const encoded = (fill: number) => Buffer.alloc(24, fill);
 
@@ -135,7 +136,7 @@ export function signedFor(
     url: address,
     secrets: signWith,
     body,
-    headers: { "x-id": "id-1" },
+    headers: { "x-id": "id-1", "content-type": body === form ? formType : "application/json" },
     timestamp: attackedAt,
     messageId: "m-1",
     ...changes,
