@@ -25,7 +25,7 @@ const error = markup("error");
 
 await describeInBrowser("the safety of the admin page", (browser) => {
   const db = openSqlite({ file: ":memory:" });
-  const inbox = createInbox(db, { deadInPartition: "block" });
+  const inbox = createInbox(db, { deadInPartition: "block", processedBy: markup("done") });
   const outbox = createOutbox(db);
   let admin: StartedAdmin;
   beforeAll(async () => {
@@ -37,6 +37,10 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const owner = newOwnerToken();
     const [first] = await inbox.claim({ owner });
     await inbox.fail(owner, [first!], error);
+    await inbox.startOperation("discard", { topic: names.topic, error }, { by: markup("operator") });
+    await inbox.enqueue([{ source: "s", messageId: "done", topic: "t", payload: "" }]);
+    await inbox.ack(owner, await inbox.claim({ owner }));
+    await outbox.enqueue([{ ...content, topic: names.topic }]);
     await inbox.pause({ topic: names.topic }, { by: markup("by") });
     const stores = { inbox, outbox };
     admin = await startAdmin({
@@ -69,6 +73,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const views: readonly (readonly [hash: string, texts: readonly string[]])[] = [
       ["#/", [tenant, names.topic]],
       ["#/dead/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
+      ["#/dead/inbox", [markup("operator"), `topic: ${names.topic}`]],
       ["#/messages/inbox", [`${names.source}/${names.messageId}`, names.topic, error]],
       [
         `#/message/inbox?${key}`,
@@ -76,6 +81,8 @@ await describeInBrowser("the safety of the admin page", (browser) => {
       ],
       [`#/way?${id}`, [names.topic, error]],
       ["#/partitions/inbox", [content.partitionKey, names.topic, error]],
+      ["#/messages/outbox", [names.topic]],
+      ["#/message/inbox?source=s&messageId=done", [markup("done")]],
       ["#/pauses", [names.topic, markup("by")]],
       ["#/tenants", [tenant]],
     ];

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { coveredBy, isSameMessage, mutated } from "../../support/attacks/mutations.js";
 import { attackCount, reportProgress } from "../../support/attacks/progress.js";
 import { type AttackTarget, attackTargets, openTarget, signedFor } from "../../support/attacks/targets.js";
@@ -16,6 +16,11 @@ const othersOf = (target: AttackTarget) => [
 ];
 
 describe("mutated signatures", () => {
+  const total = { mutated: 0, wrong: 0 };
+  afterAll(() =>
+    console.log(`all schemes: ${total.mutated} mutated deliveries, ${total.wrong} wrongly accepted`),
+  );
+
   it.each(attackTargets.map((target) => [target.name, target] as const))(
     "FUN-02 %s: no mutation is accepted but one that says the same",
     async (name, target) => {
@@ -41,6 +46,8 @@ describe("mutated signatures", () => {
         if (isSame || (isForm && twilioAmbiguity(attack, genuine) !== undefined)) same++;
         else wrong.push({ ...attack, body: attack.body.toString() });
       }
+      total.mutated += count;
+      total.wrong += wrong.length;
       console.log(
         `${name}: ${count} mutated deliveries, ${wrong.length} wrongly accepted, ${same} that say the same`,
       );
