@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { emfMetrics } from "../../../src/adapters/aws/emf-metrics.js";
-import { createApp, defineApp, readEnvironment } from "../../../src/app/index.js";
+import { sqsHandler } from "../../../src/adapters/aws/middleware-sqs.js";
 import { printable } from "../../../src/cli/table.js";
 import { createDispatcher, createInbox, permanentFailure, timeBudget } from "../../../src/index.js";
-import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { jsonLogger } from "../../../src/telemetry/json-logger.js";
 import { createWebhookRoute, signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { adminTokens, call, openRooms, serviceToken, signedBody } from "../../support/attacks/rooms.js";
@@ -134,20 +133,31 @@ it("IBX-127 OBX-106 neither a queued message nor its handler's error can forge a
 });
 
 it("MID-11 no field of a message of a cloud's queue can forge a log line", async () => {
-  const handle = () => {
-    throw permanentFailure(hostile);
-  };
-  const definition = defineApp({
-    database: () => openSqlite({ file: ":memory:" }),
-    consumer: { subscriber: "orders", handle },
-  });
-  const app = await createApp(definition, { environment: await readEnvironment({}), logger });
-  await app.migrate();
-  const names = { messageId: hostile, topic: hostile, correlationId: hostile, partitionKey: hostile };
-  const message = { ...names, payload: hostile, headers: { [hostile]: hostile }, deliveries: 1 };
-  const found = await written(() => app.consume!(message).catch(() => {}));
-  expect(found.length).toBeGreaterThan(0);
-  await app.close();
+  const dead = createInbox(opened.db);
+  for (const deadLetters of [undefined, dead]) {
+    const handle = sqsHandler({
+      handle: () => {
+        throw permanentFailure(hostile);
+      },
+      ...(deadLetters === undefined ? {} : { deadLetters, subscriber: "orders" }),
+      logger,
+    });
+    const attribute = { dataType: "String", stringValue: hostile };
+    const record = {
+      messageId: hostile,
+      body: hostile,
+      attributes: { ApproximateReceiveCount: "1", MessageGroupId: hostile },
+      messageAttributes: {
+        topic: attribute,
+        messageId: attribute,
+        correlationId: attribute,
+        headers: attribute,
+      },
+    };
+    const found = await written(() => handle({ Records: [record] } as never));
+    expect(found.length).toBeGreaterThan(0);
+    for (const line of found) expect(JSON.parse(line)).not.toHaveProperty("topic");
+  }
 });
 
 it("FUN-06 no attribute of a metric can forge a log line", async () => {

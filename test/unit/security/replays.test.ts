@@ -63,7 +63,8 @@ describe("a copy of a delivery that is sent again", () => {
     });
     const send = async () => {
       const { headers, body, url } = signedFor(github);
-      return (await (await route(new Request(url, { method: "POST", headers, body }))).json()).outcome;
+      const answer = await route(new Request(url, { method: "POST", headers, body }));
+      return ((await answer.json()) as { readonly outcome: string }).outcome;
     };
     expect([await send(), await send()]).toEqual(["enqueued", "duplicate"]);
     const owner = newOwnerToken();
