@@ -16,6 +16,7 @@ const contentSecurityPolicy = [
 const headersOf = (type: string) => ({
   "content-type": `${type}; charset=utf-8`,
   "content-security-policy": contentSecurityPolicy,
+  "x-frame-options": "DENY", // for browsers that do not know frame-ancestors
   "referrer-policy": "no-referrer",
 });
 

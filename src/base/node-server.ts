@@ -1,8 +1,8 @@
 import type { Server } from "node:http";
-import type { ListenOptions } from "node:net";
+import type { ListenOptions, Server as NetServer } from "node:net";
 
 /** Resolves when the server listens, and rejects when it cannot. */
-export const listening = (server: Server, options: ListenOptions): Promise<void> =>
+export const listening = (server: NetServer, options: ListenOptions): Promise<void> =>
   new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(options, () => {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { relative } from "node:path";
+import { escapeControls } from "../base/escape-controls.js";
 import { processEnv } from "../config/environment.js";
 import { runCli } from "./run.js";
 
@@ -28,7 +29,7 @@ process.exitCode = await runCli(process.argv.slice(2), {
   isInteractive: process.stderr.isTTY === true,
   columns: process.stdout.columns,
   ...(process.stderr.isTTY === true ? { redraw } : {}),
-  out: (line) => void process.stdout.write(`${line}\n`),
-  err: (line) => void process.stderr.write(`${line}\n`),
+  out: (line) => void process.stdout.write(`${escapeControls(line)}\n`),
+  err: (line) => void process.stderr.write(`${escapeControls(line)}\n`),
   signal: stopping.signal,
 });

@@ -1,5 +1,6 @@
 import { openBodies } from "../base/open-bodies.js";
 import { type PlainResponse, webRoute } from "../base/plain-http.js";
+import { privateHeaders } from "../base/private-headers.js";
 import { readBody } from "../base/read-body.js";
 import type { ServiceReceiver } from "./create-service.js";
 import { openRequest } from "./open-request.js";
@@ -12,7 +13,7 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
   const path = `${prefix}/receive`;
   const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBodyBytes) });
 
-  const handle: ServiceReceiver["handle"] = async (request) => {
+  const answerTo: ServiceReceiver["handle"] = async (request) => {
     if (request.method !== "POST") return { status: 405, headers: { allow: "POST" } };
     const body = await readBody(request, { maxBytes: maxBodyBytes, withinMs: bodyMs, among: unverified });
     if (typeof body === "string") {
@@ -26,8 +27,9 @@ export function receiverHttp(parts: ServiceParts, receive: Receive): Omit<Servic
       ? json(200, { acknowledged, duplicateDetected, payload: payload ?? null })
       : json(500, { acknowledged, error, permanent }); // JSON leaves out a member that is undefined
   };
+  const handle: ServiceReceiver["handle"] = async (request) => withPrivateHeaders(await answerTo(request));
   const respond: ServiceReceiver["respond"] = async (request) =>
-    request.path === path ? handle(request) : { status: 404 };
+    request.path === path ? handle(request) : withPrivateHeaders({ status: 404 });
 
   return { handle, respond, fetch: webRoute(respond), maxBodyBytes };
 }
@@ -37,5 +39,10 @@ const bodyMs = 30_000;
 /** All bodies that are read at the same time, before their signatures are verified. */
 const unverifiedBytes = 64 * 1_048_576;
 const statuses = { "too large": 413, malformed: 400, "too slow": 408, "too many": 503 } as const;
+
+const withPrivateHeaders = ({ headers, ...response }: PlainResponse): PlainResponse => ({
+  ...response,
+  headers: { ...privateHeaders, ...headers },
+});
 
 const json = (status: number, value: unknown): PlainResponse => ({ status, body: JSON.stringify(value) });

@@ -2,7 +2,9 @@ import { isIP } from "node:net";
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import { schemes } from "../webhooks/schemes/known-schemes.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
 import { publisherOptionNames } from "./guarded.js";
 import { type Network, postRequest, privateAddress } from "./post-request.js";
 import { isPublicAddress } from "./public-address.js";
@@ -14,6 +16,8 @@ export interface WebhookPublisherOptions extends PublisherOptions {
   readonly url: string;
   /** `whsec_…`. During a rotation give the old and the new one: the request is signed with each. */
   readonly secrets: string | readonly string[];
+  /** Accepts secrets of fewer than 16 bytes, which a receiver can guess from a single message. */
+  readonly allowShortSecrets?: boolean;
   /** Headers that are added to every request. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Sends by http as well. Anyone on the way can read and change such a message. */
@@ -25,6 +29,7 @@ export interface WebhookPublisherOptions extends PublisherOptions {
 const optionNames = [
   "url",
   "secrets",
+  "allowShortSecrets",
   "headers",
   "allowHttp",
   "allowPrivateAddresses",
@@ -59,6 +64,7 @@ export function webhookPublisherOn(
       messageId: message.messageId,
       headers: { ...sendable(message.headers), ...ownHeaders, "oncebox-topic": message.topic },
     });
+  requireLongSecrets(options);
   sign(sample); // throws now, not at the first message, when a secret cannot sign
 
   const signed = (message: PublishedMessage) => {
@@ -81,6 +87,14 @@ export function webhookPublisherOn(
       throw refusal(status, returned["retry-after"], target.host);
     },
   );
+}
+
+function requireLongSecrets({ secrets, allowShortSecrets = false }: WebhookPublisherOptions): void {
+  for (const [index, secret] of [secrets].flat().entries()) {
+    const key = toVerifyingKey(schemes.standard.verify, secret, allowShortSecrets);
+    if (typeof key === "string")
+      throw new InvalidArgumentError(`webhookPublisher: secrets[${index}] ${key}.`);
+  }
 }
 
 function targetOf({ url, allowHttp, allowPrivateAddresses }: WebhookPublisherOptions): URL {

@@ -27,7 +27,7 @@ const error = markup("error");
 
 await describeInBrowser("the safety of the admin page", (browser) => {
   const db = openSqlite({ file: ":memory:" });
-  const inbox = createInbox(db, { deadInPartition: "block" });
+  const inbox = createInbox(db, { deadInPartition: "block", processedBy: markup("done") });
   const outbox = createOutbox(db);
   let admin: StartedAdmin;
   beforeAll(async () => {
@@ -39,7 +39,12 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const owner = newOwnerToken();
     const [first] = await inbox.claim({ owner });
     await inbox.fail(owner, [first!], error);
-    await operatorsOf(inbox).pause({ topic: names.topic }, { by: markup("by") });
+    const operators = operatorsOf(inbox);
+    await operators.startOperation("discard", { topic: names.topic, error }, { by: markup("operator") });
+    await inbox.enqueue([{ source: "s", messageId: "done", topic: "t", payload: "" }]);
+    await inbox.ack(owner, await inbox.claim({ owner }));
+    await outbox.enqueue([{ ...content, topic: names.topic }]);
+    await operators.pause({ topic: names.topic }, { by: markup("by") });
     const stores = { inbox, outbox };
     admin = await startAdmin({
       tenants: { list: async () => [tenant], find: async (id) => (id === tenant ? stores : undefined) },
@@ -71,6 +76,7 @@ await describeInBrowser("the safety of the admin page", (browser) => {
     const views: readonly (readonly [hash: string, texts: readonly string[]])[] = [
       ["#/", [tenant, names.topic]],
       ["#/dead/inbox", [keyText(names), names.topic, error]],
+      ["#/dead/inbox", [markup("operator"), `topic: ${names.topic}`]],
       ["#/messages/inbox", [keyText(names), names.topic, error]],
       [
         `#/message/inbox?${key}`,
@@ -78,6 +84,8 @@ await describeInBrowser("the safety of the admin page", (browser) => {
       ],
       [`#/way?${id}`, [names.topic, error]],
       ["#/partitions/inbox", [content.partitionKey, names.topic, error]],
+      ["#/messages/outbox", [names.topic]],
+      ["#/message/inbox?source=s&messageId=done", [markup("done")]],
       ["#/pauses", [names.topic, markup("by")]],
       ["#/tenants", [tenant]],
     ];

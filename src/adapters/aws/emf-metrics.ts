@@ -1,3 +1,4 @@
+import { jsonLine } from "../../base/json-line.js";
 import type { MetricAttributes, Metrics } from "../../base/metrics.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
@@ -47,7 +48,7 @@ export function emfMetrics(options: EmfMetricsOptions = {}): Required<Metrics> {
     pending = new Map();
     for (const line of lines) {
       try {
-        write(`${JSON.stringify(embedded(line, namespace, isDimension, now()))}\n`);
+        write(`${jsonLine(embedded(line, namespace, isDimension, now()))}\n`);
       } catch {
         // the measurements are lost; nobody is there to catch what a microtask throws
       }

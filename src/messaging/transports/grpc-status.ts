@@ -21,6 +21,8 @@ const names = [
 
 export const statusName = (code: number | undefined): string => names[code ?? 2] ?? "UNKNOWN";
 
+export const unimplemented = names.indexOf("UNIMPLEMENTED");
+
 /** How a receiver by gRPC refuses a message, for each status that a receiver by HTTP refuses it with. */
 const refusalCodes = new Map([
   [400, names.indexOf("INVALID_ARGUMENT")],

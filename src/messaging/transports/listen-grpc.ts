@@ -1,150 +1,95 @@
-import type { ServerCredentials, ServerUnaryCall, sendUnaryData } from "@grpc/grpc-js";
-import type { PlainResponse } from "../../base/plain-http.js";
-import { safeReason } from "../../base/safe-reason.js";
-import { decodeMessage, encodeAcknowledgement } from "./grpc-messages.js";
-import { grpcStatusOf } from "./grpc-status.js";
+import { createSecureServer, createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
+import { listening } from "../../base/node-server.js";
+import { openBodies } from "../../base/open-bodies.js";
+import { answerCall, type GrpcCalls } from "./grpc-call.js";
 import { grpcTarget } from "./grpc-target.js";
 import { type Listener, type ListenSettings, requireCertificate } from "./listen-settings.js";
-import { loadGrpc } from "./load-grpc.js";
-import { bodyOfFields } from "./signed-fields.js";
 
-/** Above what any receiver accepts by default. The receiver has the limit that counts, and says that it was exceeded. */
-const usualMessageBytes = 16 * 1_024 * 1_024;
+/** With `fetch`, whose own limit is not known. */
+const usualMessageBytes = 16 * 1_048_576;
+/** As of a receiver by HTTP: all messages that are read at the same time, before their signatures are verified. */
+const unverifiedBytes = 64 * 1_048_576;
+const bodyMs = 30_000;
 
-/**
- * gRPC has no limit for the time in which a message must come. So no connection is older than this: its senders connect
- * anew, and who sends nothing to its end is cut off.
- */
+/** No connection is older than this, plus the time in which its calls may end: its senders connect anew. */
+const connectionMs = 300_000;
+const graceMs = 60_000;
+
 const limits = {
-  "grpc.max_connection_age_ms": 300_000,
-  "grpc.max_connection_age_grace_ms": 60_000,
-  "grpc.max_concurrent_streams": 256, // of one connection
+  settings: { maxConcurrentStreams: 256 }, // of one connection
+  maxSessionMemory: 64, // MB: of responses that are not read
 } as const;
 
-type Grpc = Awaited<ReturnType<typeof loadGrpc>>;
-type Reply = sendUnaryData<Buffer>;
-
-/** A gRPC server. Each message becomes the body that the receiver would get by HTTP, so one receiver serves both. */
+/**
+ * A gRPC server. Each message becomes the body that the receiver would get by HTTP, so one receiver serves both. It is made
+ * of node:http2 alone: `@grpc/grpc-js` keeps what comes of every message in memory, and has no bound for all of them.
+ */
 export async function listenGrpc(settings: ListenSettings): Promise<Listener> {
   const { isSecure, authority, path } = grpcTarget(settings.address);
-  const grpc = await loadGrpc();
-  const most = Math.max(usualMessageBytes, settings.receiver?.maxBodyBytes ?? 0);
-  const server = new grpc.Server({ ...limits, "grpc.max_receive_message_length": most });
-  const same = (bytes: Buffer): Buffer => bytes;
-  const method = {
-    path,
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: same,
-    requestDeserialize: same, // decoded in the handler, which can say INVALID_ARGUMENT
-    responseSerialize: same,
-    responseDeserialize: same,
-  } as const;
-  server.addService(
-    { receive: method },
-    {
-      receive: (call: ServerUnaryCall<Buffer, Buffer>, reply: Reply) =>
-        void respond(grpc, settings, call, reply),
-    },
-  );
-  const port = await bound(
-    server,
-    authority,
-    isSecure ? secure(grpc, settings) : grpc.ServerCredentials.createInsecure(),
-  );
-  const host = authority.slice(0, authority.lastIndexOf(":"));
+  const maxBytes = settings.receiver?.maxBodyBytes ?? usualMessageBytes;
+  const unverified = openBodies({ maxBytes: Math.max(unverifiedBytes, maxBytes) });
+  const calls: GrpcCalls = { settings, path, maxBytes, bodyMs, unverified };
+  const server = isSecure ? secureServer(settings) : createServer(limits);
+  const connections = openConnections(server);
+  server.on("stream", (stream, headers) => void answerCall(stream, headers, calls));
+  const at = authority.lastIndexOf(":");
+  const host = authority.slice(0, at);
+  await listening(server, { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(authority.slice(at + 1)) });
+  const { port } = server.address() as AddressInfo;
   return {
     address: `${isSecure ? "grpcs" : "grpc"}://${host}:${port}${path}`,
     close: () =>
       new Promise((resolve) => {
-        const late = setTimeout(() => server.forceShutdown(), settings.stopMs);
-        server.tryShutdown(() => {
+        const late = setTimeout(connections.destroy, settings.stopMs);
+        server.close(() => {
           clearTimeout(late);
           resolve();
         });
+        connections.end();
       }),
   };
 }
 
-function secure(grpc: Grpc, settings: ListenSettings): ServerCredentials {
-  const { ca, cert, key } = requireCertificate(settings);
-  const pair = { cert_chain: Buffer.from(cert as string), private_key: Buffer.from(key as string) };
-  const roots = ca === undefined ? null : Buffer.from(ca as string);
-  return grpc.ServerCredentials.createSsl(roots, [pair], ca !== undefined);
+function secureServer(settings: ListenSettings): Http2Server {
+  const tls = requireCertificate(settings);
+  const asksForCertificate = tls.ca !== undefined;
+  return createSecureServer({
+    ...limits,
+    ...tls,
+    requestCert: asksForCertificate,
+    rejectUnauthorized: asksForCertificate,
+  });
 }
 
-const bound = (server: InstanceType<Grpc["Server"]>, authority: string, credentials: ServerCredentials) =>
-  new Promise<number>((resolve, reject) => {
-    server.bindAsync(authority, credentials, (error, port) =>
-      error === null ? resolve(port) : reject(error),
-    );
+/** Ends connections that are too old, and all of them when the server closes. */
+function openConnections(server: Http2Server) {
+  const sockets = new Set<Socket>();
+  const sessions = new Set<ServerHttp2Session>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    const old = setTimeout(() => socket.destroy(), connectionMs + graceMs).unref();
+    socket.once("close", () => {
+      clearTimeout(old);
+      sockets.delete(socket);
+    });
   });
-
-async function respond(
-  grpc: Grpc,
-  settings: ListenSettings,
-  call: ServerUnaryCall<Buffer, Buffer>,
-  reply: Reply,
-): Promise<void> {
-  const gone = new AbortController();
-  call.on("cancelled", () => gone.abort());
-  const refuse = (status: number): void => {
-    const metadata = new grpc.Metadata();
-    metadata.set("rf-status", String(status));
-    reply({ code: grpcStatusOf(status), details: `status ${status}`, metadata });
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.on("error", () => {}); // the sender has gone
+    const old = setTimeout(() => session.close(), connectionMs).unref();
+    session.once("close", () => {
+      clearTimeout(old);
+      sessions.delete(session);
+    });
+  });
+  return {
+    /** Lets running calls end. */
+    end(): void {
+      for (const session of sessions) session.close();
+    },
+    destroy(): void {
+      for (const socket of sockets) socket.destroy();
+    },
   };
-  try {
-    const response = await posted(settings, call.request, gone.signal);
-    const acknowledgement = acknowledgementOf(response);
-    if (acknowledgement === undefined) refuse(response.status);
-    else reply(null, acknowledgement);
-  } catch (error) {
-    if (!gone.signal.aborted) settings.logger.error("receiving failed", { error: safeReason(error) });
-    refuse(500);
-  }
-}
-
-/** The metadata of a call is not read: all that counts is in the message. */
-const noHeaders = { get: () => null };
-
-async function posted(
-  { receiver, fetch, path }: ListenSettings,
-  message: Buffer,
-  signal: AbortSignal,
-): Promise<PlainResponse> {
-  const method = "POST";
-  const handle = (bytes: Buffer) => receiver!.handle({ method, headers: noHeaders, body: bytes });
-  // One that is too large is not decoded: the receiver refuses it by its length.
-  if (receiver !== undefined && message.byteLength > receiver.maxBodyBytes) return handle(message);
-  const body = bodyOf(message);
-  if (body === undefined) return { status: 400 };
-  if (receiver !== undefined) return handle(Buffer.from(body));
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(new Request(`http://grpc${path}`, { method, body, headers, signal }));
-  return { status: response.status, body: await response.text() };
-}
-
-/** Undefined where the bytes are no message. */
-function bodyOf(bytes: Uint8Array): string | undefined {
-  try {
-    return bodyOfFields(decodeMessage(bytes));
-  } catch {
-    return undefined;
-  }
-}
-
-/** What a 200 or a 500 of a receiver says. Undefined for every other response. */
-function acknowledgementOf({ status, body = "" }: PlainResponse): Buffer | undefined {
-  if (status !== 200 && status !== 500) return undefined;
-  const { acknowledged, duplicateDetected, payload, error, permanent } = JSON.parse(body) as Record<
-    string,
-    unknown
-  >;
-  return encodeAcknowledgement({
-    acknowledged: acknowledged === true,
-    duplicateDetected: duplicateDetected === true,
-    payload: JSON.stringify(payload) ?? "",
-    error: typeof error === "string" ? error : "",
-    permanent: permanent === true,
-  });
 }

@@ -1,4 +1,5 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
+import { isSameDigest } from "../../base/same-digest.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { createSecretKeys, type Secret, type Secrets } from "../../webhooks/schemes/secret-keys.js";
 
@@ -62,7 +63,7 @@ export function bearerTokens(
     if (token === undefined) return undefined;
     const digest = digestOf(token);
     // All are compared, so that the time tells nothing about which one it is.
-    return valid.filter((one) => timingSafeEqual(one, digest)).length > 0 ? token : undefined;
+    return valid.filter((one) => isSameDigest(one, digest)).length > 0 ? token : undefined;
   };
 }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { decoded } from "../../base/decoded.js";
+import { isForeignPage } from "../../base/foreign-page.js";
 import { loggerOf } from "../../base/logger.js";
 import { guardedMetrics } from "../../base/metrics.js";
 import type { Route } from "../../base/node-http.js";
@@ -108,6 +109,7 @@ export function createInboxService(options: InboxServiceOptions): InboxService {
     const allow = [...Object.keys(actions), "OPTIONS"].join(", ");
     if (request.method === "OPTIONS") return responses.options(allow);
     if (action === undefined) return responses.methodNotAllowed(allow);
+    if (tokens === undefined && isForeignPage(request.headers)) return responses.forbidden();
     if (!action.isPublic && (await findToken(request.headers.get("authorization"))) === undefined)
       return responses.unauthorized();
     return action.run(request);

@@ -85,6 +85,7 @@ const sharedAnswers = {
   Unauthorized: answer("The bearer token is missing or wrong.", undefined, {
     "www-authenticate": header("The scheme, Bearer."),
   }),
+  Forbidden: answer("A browser has sent it for a page of another site. Nothing was changed."),
   Unavailable: answer("The database or the secret store is away. Try again.", "Failure", {
     "retry-after": header("Seconds to wait."),
   }),
@@ -95,7 +96,7 @@ const answers = (title: string, auth: Auth) => ({
   responses: {
     200: answer("The outcome is the status.", `${title}Answer`),
     400: shared("BadRequest"),
-    ...(auth === "bearer" ? { 401: shared("Unauthorized") } : {}),
+    ...(auth === "bearer" ? { 401: shared("Unauthorized") } : { 403: shared("Forbidden") }),
     503: shared("Unavailable"),
   },
 });

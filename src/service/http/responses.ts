@@ -1,4 +1,5 @@
 import type { PlainResponse } from "../../base/plain-http.js";
+import { privateHeaders } from "../../base/private-headers.js";
 import { answerOf, type Refusal } from "./refusal.js";
 
 export type Auth = "bearer" | "none";
@@ -16,11 +17,7 @@ const retryAfterSeconds = "1";
 
 /** The responses of a service that announces this kind of authentication. */
 export function serviceResponses(auth: Auth) {
-  const common = {
-    "cache-control": "no-store",
-    "x-content-type-options": "nosniff",
-    "oncebox-auth": auth,
-  };
+  const common = { ...privateHeaders, "oncebox-auth": auth };
   const json = (status: number, value: unknown, headers: Readonly<Record<string, string>> = {}) => ({
     status,
     headers: { ...common, ...headers },
@@ -54,6 +51,8 @@ export function serviceResponses(auth: Auth) {
       response: { status: 401, headers: { ...common, "www-authenticate": 'Bearer realm="oncebox"' } },
       outcome: "Unauthorized",
     }),
+    /** Without tokens, a page of another site could use the service by the browser of somebody who can reach it. */
+    forbidden: (): Ending => ({ response: { status: 403, headers: common }, outcome: "Forbidden" }),
     notFound: () =>
       failed(404, "NotFound", "There is nothing at this path. The paths are listed in /v1/openapi.json."),
     methodNotAllowed: (allow: string) =>

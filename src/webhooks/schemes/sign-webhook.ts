@@ -44,8 +44,14 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
     problems,
   );
   if (!URL.canParse(options.url)) problems.push("url must be absolute, like https://example.com/webhooks/x");
-  const texts = { ...options.headers, messageId: options.messageId ?? "", topic: options.topic ?? "" };
-  for (const [name, value] of Object.entries(texts)) {
+  // a list, because a header may have the name "topic" too; the error of Headers would quote its value
+  const { messageId = "", topic = "" } = options;
+  const texts = [
+    ...Object.entries(options.headers ?? {}),
+    ["messageId", messageId],
+    ["topic", topic],
+  ] as const;
+  for (const [name, value] of texts) {
     if (!isHeaderName(name) || !isHeaderValue(value)) problems.push(`${name} is not allowed in a header`);
   }
   if (problems.length > 0) throw new InvalidArgumentError(`sign: ${problems.join("; ")}.`);

@@ -4,8 +4,8 @@ import {
   createPublicKey,
   sign as edSign,
   verify as edVerify,
-  timingSafeEqual,
 } from "node:crypto";
+import { isSameDigest } from "../../base/same-digest.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { decodeExactly } from "./decode-exactly.js";
 import type { DigestAlgorithm, KeyRule, SignatureRule } from "./scheme.js";
@@ -60,7 +60,7 @@ function hmacKey(secret: Uint8Array, prefix: string, algorithm: DigestAlgorithm)
     sign,
     verify(content, signatures) {
       const expected = sign(content);
-      return signatures.some((one) => one.length === expected.length && timingSafeEqual(one, expected));
+      return signatures.some((one) => isSameDigest(one, expected));
     },
   };
 }

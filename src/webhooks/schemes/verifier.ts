@@ -1,4 +1,5 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
+import { isSameDigest } from "../../base/same-digest.js";
 import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
 import type { SignatureRule } from "./scheme.js";
@@ -44,7 +45,7 @@ export function createTokenVerifier(
     const token = tokenOf(delivery);
     if (token === undefined) return "token missing";
     const given = digest(token);
-    return valid.some((key) => timingSafeEqual(key, given)) ? undefined : "token wrong";
+    return valid.some((key) => isSameDigest(given, key)) ? undefined : "token wrong";
   };
   return Object.assign(verify, { prepare: () => keys.get() });
 }

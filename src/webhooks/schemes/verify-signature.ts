@@ -1,5 +1,6 @@
-import { createHash, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { IncomingHeaders } from "../../base/read-body.js";
+import { isSameDigest } from "../../base/same-digest.js";
 import { isChallenge } from "./challenge.js";
 import { decodeExactly } from "./decode-exactly.js";
 import type { Delivery } from "./delivery.js";
@@ -62,7 +63,7 @@ export function refusalOf(
   let found = false;
   for (const key of keys) {
     const signatures = entriesOf(header, { ...rule, prefix: key.prefix })
-      .slice(0, key.hashesPerSignature ? triedSignatures(contents) : maxSignatures)
+      .slice(0, key.hashesPerSignature ? triedSignatures(contents, keys.length) : maxSignatures)
       .flatMap((entry) => decodeExactly(entry, rule.encoding ?? "hex") ?? []);
     if (signatures.length === 0) continue;
     found = true;
@@ -71,8 +72,8 @@ export function refusalOf(
   return found ? "signature wrong" : "signature malformed";
 }
 
-function triedSignatures(contents: readonly Uint8Array[]): number {
-  const bytes = contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
+function triedSignatures(contents: readonly Uint8Array[], keys: number): number {
+  const bytes = keys * contents.reduce((sum, { byteLength }) => sum + byteLength, 0);
   return Math.max(1, Math.min(maxSignatures, Math.floor(maxTriedBytes / Math.max(1, bytes))));
 }
 
@@ -107,7 +108,7 @@ function signedContents(
   { rule, signed }: Pick<SignatureCheck, "rule" | "signed">,
   timestamp: string,
 ): readonly Uint8Array[] | Refusal {
-  const digest = rule.bodyDigestQuery === undefined ? null : delivery.query.get(rule.bodyDigestQuery);
+  const digest = digestIn(delivery.query, rule.bodyDigestQuery);
   if (digest !== null && !isDigestOf(delivery.body, digest)) return "signature wrong";
   const contents: Uint8Array[] = [];
   for (const parts of signed) {
@@ -147,8 +148,18 @@ function urlsOf(delivery: Delivery, parts: readonly TemplatePart[]): readonly st
     : [delivery.url, `${start}${host}${rest}`];
 }
 
+/**
+ * Null without one. The provider adds it at the end of the URL. Elsewhere, or twice, it is none: whoever has a copy of a signed
+ * form could move the form's text into the URL, where a value that a stranger wrote would name the digest of another body.
+ */
+function digestIn(query: URLSearchParams, name: string | undefined): string | null {
+  if (name === undefined || !query.has(name)) return null;
+  const [last, value] = [...query].at(-1)!;
+  return last === name && query.getAll(name).length === 1 ? value : "";
+}
+
 function isDigestOf(body: Uint8Array, digest: string): boolean {
   const given = decodeExactly(digest, "hex");
   const real = createHash("sha256").update(body).digest();
-  return given !== undefined && given.length === real.length && timingSafeEqual(given, real);
+  return given !== undefined && isSameDigest(given, real);
 }

@@ -1,91 +1,110 @@
-import { Readable } from "node:stream";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
-import { describe, expect, it } from "vitest";
-import { withoutPayload } from "../../../src/base/redact.js";
+import { connect } from "node:http2";
+import type { Readable } from "node:stream";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { silentLogger } from "../../../src/base/logger.js";
+import { listen } from "../../../src/messaging/index.js";
 import { createWebhookReceiver } from "../../../src/webhooks/route.js";
-import { isChallenge } from "../../../src/webhooks/schemes/challenge.js";
-import { seededRandom } from "../../support/seeded-random.js";
+import { heldBytes } from "../../support/attacks/held-bytes.js";
+import { isLongAttack } from "../../support/attacks/progress.js";
+import { openRooms } from "../../support/attacks/rooms.js";
+import { push, stalled } from "../../support/attacks/stalled-bodies.js";
 
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
-const isLong = process.env.ONCEBOX_TEST_ATTACKS !== undefined;
-const random = seededRandom(20);
-const below = (n: number): number => Math.floor(random() * n);
 const mebibyte = 1_048_576;
+const noHeaders = { get: () => null };
 
-const heldBytes = (): number => {
-  for (let i = 0; i < 3; i++) collectGarbage();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
-};
+/** Sends bodies that never end, every tenth of them with its first 64 KiB in chunks of one byte. */
+async function flood(
+  what: string,
+  { count, bytes, bound }: { readonly count: number; readonly bytes: number; readonly bound: number },
+  receive: (body: Readable) => Promise<{ readonly status: number }>,
+): Promise<void> {
+  const before = heldBytes();
+  const bodies = Array.from({ length: count }, stalled);
+  let refused = 0;
+  for (const [index, body] of bodies.entries()) {
+    void receive(body).then(() => {
+      refused++;
+      body.removeAllListeners("data").resume(); // as the server does: the rest is read and thrown away
+    });
+    const first = index % 10 === 0 ? 65_536 : 0;
+    await push(body, first, "bytes");
+    await push(body, bytes - first);
+  }
+  const held = heldBytes() - before;
+  console.log(
+    `${what}: ${count} stalled bodies of ${bytes} bytes, ${refused} refused, ${mebibytes(held)} held`,
+  );
+  expect(refused).toBeGreaterThan(count / 3);
+  expect(held).toBeLessThan(bound);
+  for (const body of bodies) body.destroy();
+}
 
-const nextTurn = () => new Promise(setImmediate);
+const mebibytes = (bytes: number): string => `${Math.round(bytes / mebibyte)} MiB`;
 
 describe("floods of bodies that nothing proves", () => {
-  it("FUN-01 chunks of one byte and stalled bodies take no more memory than the bound", async () => {
+  it("FUN-01 webhooks: one-byte chunks and stalled bodies take no more memory than the bound", async () => {
+    const scheme = { verify: { kind: "signature", header: "x-s" } } as const;
     const receive = createWebhookReceiver({
       inbox: { receive: async () => "enqueued" as const },
-      sources: {
-        acme: { scheme: { verify: { kind: "signature", header: "x-s" } }, secrets: "a secret of many bytes" },
-      },
+      sources: { acme: { scheme, secrets: "a secret of many bytes" } },
       maxUnverifiedBytes: 16 * mebibyte,
     });
-    const before = heldBytes();
-    const count = isLong ? 300 : 30;
-    const bytes = isLong ? 4 * mebibyte : mebibyte;
-    const bodies = Array.from({ length: count }, () => new Readable({ read() {} }));
-    let refused = 0;
-    for (const [index, body] of bodies.entries()) {
-      void receive({
-        method: "POST",
-        url: "http://127.0.0.1/webhooks/acme",
-        headers: { get: () => null },
-        body,
-      }).then(() => {
-        refused++;
-        body.removeAllListeners("data").resume(); // as the server does: the rest is read and thrown away
-      });
-      for (let sent = 0; sent < bytes; sent += 65_536) {
-        const block = Buffer.allocUnsafeSlow(65_536);
-        if (index % 10 > 0 || sent > 0) body.push(block);
-        else for (let i = 0; i < 65_536; i++) body.push(block.subarray(i, i + 1));
-        await nextTurn();
-      }
-    }
-    const held = heldBytes() - before;
-    console.log(
-      `${count} stalled bodies of ${bytes} bytes: ${refused} refused, ${Math.round(held / mebibyte)} MiB held`,
+    const size = isLongAttack ? { count: 300, bytes: 4 * mebibyte } : { count: 30, bytes: mebibyte };
+    await flood("webhooks", { ...size, bound: 48 * mebibyte }, (body) =>
+      receive({ method: "POST", url: "http://127.0.0.1/webhooks/acme", headers: noHeaders, body }),
     );
-    expect(refused).toBeGreaterThan(count / 3);
-    expect(held).toBeLessThan(48 * mebibyte); // three times the bound
-    for (const body of bodies) body.destroy();
-  }, 600_000);
-});
-
-describe("forged challenges and redacted texts", () => {
-  it("FUN-02 no event has the form of a challenge", () => {
-    const count = isLong ? 200_000 : 5_000;
-    for (let i = 0; i < count; i++) {
-      const noise = Array.from({ length: below(300) }, () => String.fromCharCode(33 + below(90))).join("");
-      const event = JSON.stringify(below(2) === 0 ? { [noise]: noise } : [noise]);
-      expect(isChallenge(Buffer.from(event))).toBe(false);
-    }
-    console.log(`${count} events, none of which is a challenge`);
   }, 600_000);
 
-  it("IBX-127 OBX-106 no eight characters of a payload stay in an error's text", () => {
-    const count = isLong ? 50_000 : 1_000;
-    const letters = 'abAB01 %+\\"é';
-    const noise = (length: number) => Array.from({ length }, () => letters[below(letters.length)]).join("");
-    for (let i = 0; i < count; i++) {
-      const payload = noise(8 + below(400));
-      const at = below(payload.length);
-      const text = `${noise(below(20))}${payload.slice(at, at + below(60))}${noise(below(20))}`;
-      for (const piece of withoutPayload(text, payload).split("[payload]"))
-        for (let k = 0; k + 8 <= piece.length; k++)
-          expect(payload.toLowerCase()).not.toContain(piece.slice(k, k + 8).toLowerCase());
-    }
-    console.log(`${count} random texts, none of which quotes its payload`);
-  }, 600_000);
+  it.runIf(isLongAttack)(
+    "MSG-18 the messaging receiver: as many as it takes to pass its 64 MiB several times",
+    async () => {
+      const { messaging, close } = await openRooms(silentLogger);
+      onTestFinished(close);
+      const size = { count: 500, bytes: mebibyte - 1, bound: 192 * mebibyte };
+      await flood("messaging by HTTP", size, (body) =>
+        messaging.receiver.handle({ method: "POST", headers: noHeaders, body }),
+      );
+    },
+    600_000,
+  );
+
+  it.runIf(isLongAttack)(
+    "MSG-09 gRPC: stalled calls on several connections",
+    async () => {
+      const { messaging, close } = await openRooms(silentLogger);
+      const listener = await listen({
+        address: "grpc://127.0.0.1:0",
+        receiver: messaging.receiver,
+        stopMs: 100,
+      });
+      const url = new URL(listener.address.replace("grpc:", "http:"));
+      const clients = Array.from({ length: 5 }, () => connect(url.origin, { maxSessionMemory: 1_000 }));
+      onTestFinished(async () => {
+        for (const client of clients) client.destroy();
+        await listener.close();
+        await close();
+      });
+      const block = Buffer.alloc(65_536); // one for all, so that the senders take no memory
+      const head = Buffer.alloc(5);
+      head.writeUInt32BE(mebibyte - 1, 1);
+      const before = heldBytes();
+      let refused = 0;
+      const count = 100 * clients.length;
+      for (let n = 0; n < count; n++) {
+        const call = clients[n % clients.length]!.request({
+          ":method": "POST",
+          ":path": url.pathname,
+          "content-type": "application/grpc",
+        });
+        call.on("error", () => {}).once("response", () => refused++);
+        call.write(head);
+        for (let sent = 0; sent < 15; sent++) call.write(block);
+      }
+      await expect.poll(() => refused, { timeout: 300_000, interval: 500 }).toBeGreaterThan(count / 2);
+      const held = heldBytes() - before;
+      console.log(`gRPC: ${count} stalled calls, ${refused} refused, ${mebibytes(held)} held`);
+      expect(held).toBeLessThan(192 * mebibyte);
+    },
+    600_000,
+  );
 });

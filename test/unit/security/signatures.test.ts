@@ -179,17 +179,19 @@ describe("work before a request is believed", () => {
       { length: 10 },
       (_, i) => `v1a,${Buffer.alloc(64, i).toString("base64")}`,
     ).join(" ");
-    const check = (body: Uint8Array) => {
+    const check = (body: Uint8Array, keys = [key]) => {
       tried = 0;
       const headers = new Headers({ "x-s": signatures });
       const delivery = createDelivery({ method: "POST", url: address("x"), headers, body });
       const rule = { kind: "signature", header: "x-s", separator: " ", encoding: "base64" } as const;
       const signed = [[{ placeholder: "body" as const, text: "" }]];
       const options = { rule, signed, signsChallenges: false, toleranceMs: 1, nowMs: 0 };
-      expect(refusalOf(delivery, [key], options)).toBe("signature wrong");
+      expect(refusalOf(delivery, keys, options)).toBe("signature wrong");
       return tried;
     };
     expect(check(large)).toBe(1);
+    expect(check(large.subarray(0, 2 * 1_048_576))).toBe(4);
+    expect(check(large.subarray(0, 2 * 1_048_576), [key, key])).toBe(4); // as many for all keys of a rotation
     expect(check(Buffer.from("small"))).toBe(10);
   });
 

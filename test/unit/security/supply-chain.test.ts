@@ -1,6 +1,8 @@
 import { readFileSync } from "node:fs";
+import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
-import { describe, expect, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
+import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { type ConnectedSocket, warnWithoutTls } from "../../../src/sql/postgres/warn-without-tls.js";
 
 const read = (path: string) =>
@@ -49,5 +51,20 @@ describe("PostgreSQL without TLS", () => {
     {},
   ])("TLS, this machine and local sockets are not: %j", (socket) => {
     expect(warnings(socket)).toEqual([]);
+  });
+
+  it("a connection of the pool is looked at when it is made", async () => {
+    const warnings: Error[] = [];
+    const warned = (warning: Error) => void warnings.push(warning);
+    process.on("warning", warned);
+    // A socket to this machine that says otherwise of itself.
+    const stream = () => Object.defineProperty(new Socket(), "remoteAddress", { value: "10.0.0.9" });
+    const db = openPostgres({ config: { connectionString: inject("postgresUrl"), stream } });
+    await db.driver.query({ name: "test", text: "select 1", unprepared: true }, {});
+    await db.close();
+    await expect
+      .poll(() => warnings.map(({ message }) => message).join())
+      .toMatch(/10\.0\.0\.9 .*without TLS/);
+    process.off("warning", warned);
   });
 });

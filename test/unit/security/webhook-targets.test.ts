@@ -109,6 +109,26 @@ describe("where a webhook is sent", () => {
     expect(seen.headers).not.toHaveProperty("authorization");
   });
 
+  it.each(["topic", "messageId", "x-other"])(
+    "IBX-127 a header %s that HTTP cannot carry fails the message, and its value is in no error",
+    async (name) => {
+      const { publish } = await network([["203.0.113.7"]]);
+      const sent = publish({}, { [name]: "hidden-value\nmore" });
+      await expect(sent).rejects.toThrow(/is not allowed in a header/);
+      await expect(sent).rejects.not.toThrow(/hidden-value/);
+    },
+  );
+
+  it("a secret of fewer than 16 bytes is refused, unless that is allowed", () => {
+    const url = "https://name.example/hooks";
+    const short = `whsec_${Buffer.alloc(15).toString("base64")}`;
+    for (const given of [short, [secrets, short]])
+      expect(() => webhookPublisher({ url, secrets: given })).toThrow(
+        /secrets\[\d\] has 15 bytes; at least 16/,
+      );
+    expect(() => webhookPublisher({ url, secrets: short, allowShortSecrets: true })).not.toThrow();
+  });
+
   it("a public address is public", () => {
     for (const address of ["203.0.113.7", "8.8.8.8", "2606:4700::1111"])
       expect(isPublicAddress(address)).toBe(true);

@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { withoutPayload } from "../../../src/base/redact.js";
+import { isLongAttack, reportProgress } from "../../support/attacks/progress.js";
+import { seededRandom } from "../../support/seeded-random.js";
+
+const random = seededRandom(21);
+const below = (limit: number): number => Math.floor(random() * limit);
+const letters = 'abAB01 %+\\"é';
+const noise = (length: number) => Array.from({ length }, () => letters[below(letters.length)]).join("");
+const shortest = 8;
+
+/** Characters of the payload that are left in the text, as many as may tell something. */
+function quoted(text: string, payload: string): string | undefined {
+  const known = payload.toLowerCase();
+  for (const piece of text.toLowerCase().split("[payload]"))
+    for (let at = 0; at + shortest <= piece.length; at++)
+      if (known.includes(piece.slice(at, at + shortest))) return piece.slice(at, at + shortest);
+  return undefined;
+}
+
+it("IBX-127 OBX-106 no eight characters of a payload stay in an error's text", async () => {
+  const count = isLongAttack ? 100_000 : 1_000;
+  const progress = reportProgress("redaction", count);
+  const left: string[] = [];
+  for (let done = 0; done < count; done++) {
+    await progress(done);
+    const payload = noise(shortest + below(400));
+    const at = below(payload.length);
+    const text = `${noise(below(20))}${payload.slice(at, at + below(60))}${noise(below(20))}`;
+    const found = quoted(withoutPayload(text, payload), payload);
+    if (found !== undefined) left.push(found);
+  }
+  console.log(`redaction: ${count} random texts, ${left.length} of which quote their payload`);
+  expect(left.slice(0, 3)).toEqual([]);
+}, 600_000);

@@ -1,0 +1,19 @@
+/** How many attacks: few with `npm test`, as many as `npm run test:attack` says. */
+export const attackCount = (usually: number): number => Number(process.env.ONCEBOX_TEST_ATTACKS ?? usually);
+export const isLongAttack = process.env.ONCEBOX_TEST_ATTACKS !== undefined;
+
+const everyMs = 10_000;
+const turn = 1_000;
+
+/** Call it before each attack. In a long run it says every ten seconds how far it is, and lets other work of the process run. */
+export function reportProgress(name: string, count: number): (done: number) => Promise<void> | undefined {
+  let saidAt = performance.now();
+  return (done) => {
+    if (done % turn !== 0) return undefined;
+    const now = performance.now();
+    if (now - saidAt < everyMs) return undefined;
+    saidAt = now;
+    console.log(`${name}: ${done} of ${count}`);
+    return new Promise((resolve) => setImmediate(resolve));
+  };
+}

@@ -1,0 +1,141 @@
+import { z } from "zod";
+import { adminRoutes } from "../../../src/admin/admin-routes.js";
+import { createAdmin } from "../../../src/admin/create-admin.js";
+import { pathBehindBase } from "../../../src/admin/find-route.js";
+import type { Logger } from "../../../src/base/logger.js";
+import type { PlainRoute } from "../../../src/base/plain-http.js";
+import { uuidV7 } from "../../../src/base/uuid-v7.js";
+import { createInbox } from "../../../src/inbox/inbox.js";
+import { createService, defineMessages, signal, signEnvelope } from "../../../src/messaging/index.js";
+import { createOutbox } from "../../../src/outbox/outbox.js";
+import { createInboxService } from "../../../src/service/http/create-inbox-service.js";
+import { operationsOf } from "../../../src/service/http/operations.js";
+import { createSqlInboxStore } from "../../../src/service/sql-inbox-store.js";
+import { migrate } from "../../../src/sql/migrate.js";
+import { openSqlite } from "../../../src/sql/sqlite/index.js";
+
+export const adminTokens = { alice: "alice:test-secret-0123456789", bob: "bob:other-secret-0123456789" };
+export const serviceToken = "service-token-0123456789";
+export const secretOf = (byte: number): string => Buffer.alloc(24, byte).toString("base64");
+
+export interface RoomRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly body?: string;
+  /** Whether everybody may ask: it says nothing. */
+  readonly isPublic?: boolean;
+}
+
+export interface Room {
+  readonly name: string;
+  readonly respond: PlainRoute;
+  readonly routes: readonly RoomRoute[];
+  /** The header that opens it. Undefined where the body proves the sender. */
+  readonly right?: string;
+}
+
+/** `{name}` in a path is filled in: a route is attacked by its form alone. */
+const filled = (path: string): string => path.replace(/\{\w+\}/g, "0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d");
+
+/** The rooms with a door, all on one database. Their routes come from their own tables: a new route is attacked too. */
+export async function openRooms(logger: Logger) {
+  const db = openSqlite({ file: ":memory:" });
+  await migrate(db);
+  const stores = { inbox: createInbox(db), outbox: createOutbox(db) };
+  const clock = { ms: 0 };
+  const tokens = Object.values(adminTokens);
+  const admin = createAdmin({ stores, tokens, logger, clock: () => new Date(clock.ms) });
+  const store = createSqlInboxStore(db);
+  const service = createInboxService({ store, tokens: serviceToken, logger });
+  const open = createInboxService({ store, auth: "none", logger });
+  const messaging = createService({
+    serviceId: "inventory",
+    db,
+    messages: defineMessages({ OrderApproved: signal(z.object({ orderId: z.string() })) }),
+    sources: { orders: { secrets: [secretOf(1)] }, billing: { secrets: [secretOf(2)] } },
+    receive: { OrderApproved: () => {} },
+    logger,
+  });
+  await messaging.init();
+
+  const adminTable = adminRoutes({ stores, tokens }).map(({ method, path }) => ({
+    method,
+    path: filled(path),
+  }));
+  const adminAt = (base: string): readonly RoomRoute[] =>
+    adminTable
+      .map(({ method, path }) => ({ method, path: `${base}${path}`, isPublic: path === "health" }))
+      .filter(({ path }) => pathBehindBase(path) !== undefined);
+  const operations = Object.keys(operationsOf({ minLeaseSeconds: 30, maxLeaseSeconds: 120 }));
+  const serviceRoutes: readonly RoomRoute[] = [
+    ...operations.map((name) => ({ method: "POST", path: `/v1/inbox/${name}`, body: '{"key":"a"}' })),
+    { method: "GET", path: "/v1/inbox/a" },
+    { method: "HEAD", path: "/v1/inbox/a" },
+  ];
+  const bearer = (token: string) => `Bearer ${token}`;
+  const rooms: readonly Room[] = [
+    {
+      name: "diagnostics",
+      respond: admin.respond,
+      routes: adminAt("/_oncebox/"),
+      right: bearer(adminTokens.alice),
+    },
+    {
+      name: "the document's names",
+      respond: admin.respond,
+      routes: adminAt("/_rf/"),
+      right: bearer(adminTokens.alice),
+    },
+    { name: "inbox service", respond: service.respond, routes: serviceRoutes, right: bearer(serviceToken) },
+    {
+      name: "messaging receiver",
+      respond: messaging.receiver.respond,
+      routes: [{ method: "POST", path: "/_rf/receive" }],
+    },
+  ];
+  return {
+    db,
+    clock,
+    rooms,
+    messaging,
+    open: { name: "open inbox service", respond: open.respond, routes: serviceRoutes },
+    async close() {
+      await messaging.close();
+      await db.close();
+    },
+  };
+}
+
+export const envelope = (fields: object = {}) => ({
+  messageId: uuidV7(),
+  correlationId: null,
+  sourceServiceId: "orders",
+  messageType: "Signal" as const,
+  endpoint: "OrderApproved",
+  payload: { orderId: "7" },
+  headers: {},
+  ...fields,
+});
+
+export const signedBody = (
+  fields: object = {},
+  { secret = secretOf(1), destination = "inventory", now = new Date() } = {},
+): string => signEnvelope(envelope(fields), { destination, secrets: [secret], now });
+
+/** Calls a route as a host would. */
+export const call = (
+  { respond }: Pick<Room, "respond">,
+  { method, path, body }: RoomRoute,
+  headers: Readonly<Record<string, string>> = {},
+) => {
+  const given = new Map(Object.entries(headers));
+  const bytes = body === undefined ? null : Buffer.from(body);
+  return respond({
+    method,
+    url: `http://127.0.0.1${path}`,
+    path: path.split("?", 1)[0]!,
+    headers: { get: (name) => given.get(name) ?? null },
+    body: bytes,
+    client: "192.0.2.1",
+  });
+};

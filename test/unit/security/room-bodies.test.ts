@@ -1,0 +1,230 @@
+import { once } from "node:events";
+import { connect } from "node:http2";
+import type { Readable } from "node:stream";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { silentLogger } from "../../../src/base/logger.js";
+import { listen } from "../../../src/messaging/index.js";
+import { heldBytes } from "../../support/attacks/held-bytes.js";
+import { openRooms, type Room, type RoomRoute, signedBody } from "../../support/attacks/rooms.js";
+import { nextTurn, push, stalled } from "../../support/attacks/stalled-bodies.js";
+
+const mebibyte = 1_048_576;
+let opened: Awaited<ReturnType<typeof openRooms>>;
+beforeAll(async () => {
+  opened = await openRooms(silentLogger);
+});
+afterAll(() => opened.close());
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const room = (name: string): Room => opened.rooms.find((one) => one.name === name)!;
+
+const send = (
+  { respond }: Pick<Room, "respond">,
+  { method, path }: RoomRoute,
+  body: Readable,
+  headers: Readonly<Record<string, string>> = {},
+) =>
+  respond({
+    method,
+    url: `http://127.0.0.1${path}`,
+    path,
+    headers: { get: (name) => headers[name] ?? null },
+    body,
+    client: "192.0.2.1",
+  });
+
+describe("bodies for the messaging receiver, before its signature is seen", () => {
+  const receiver = () => room("messaging receiver");
+  const toReceiver = (body: Readable, headers?: Record<string, string>) =>
+    send(receiver(), receiver().routes[0]!, body, headers);
+
+  it("MSG-18 too large: refused by its declared length, and while it comes in", async () => {
+    const unread = stalled();
+    expect((await toReceiver(unread, { "content-length": String(2 * mebibyte) })).status).toBe(413);
+    expect(unread.readableFlowing).toBe(null);
+    const body = stalled();
+    const response = toReceiver(body);
+    await push(body, 2 * mebibyte);
+    expect((await response).status).toBe(413);
+  });
+
+  it("MSG-18 chunks of one byte take no more memory than the bytes, and are a message like any other", async () => {
+    const before = heldBytes();
+    const body = stalled();
+    const response = toReceiver(body);
+    await push(body, 300_000, "bytes");
+    expect(heldBytes() - before).toBeLessThan(3_000_000);
+    body.push(null);
+    expect((await response).status).toBe(400);
+    const genuine = stalled();
+    const answer = toReceiver(genuine);
+    for (const byte of Buffer.from(signedBody())) genuine.push(Buffer.of(byte));
+    genuine.push(null);
+    expect((await answer).status).toBe(200);
+  });
+
+  it("MSG-18 stalled ones are bounded: the largest make room, and a small message is still received", async () => {
+    const before = heldBytes();
+    const bodies = Array.from({ length: 100 }, stalled);
+    const statuses: number[] = [];
+    for (const body of bodies) {
+      void toReceiver(body).then(({ status }) => {
+        statuses.push(status);
+        body.removeAllListeners("data").resume(); // as the server does
+      });
+      await push(body, mebibyte - 1);
+    }
+    expect(statuses.length).toBeGreaterThan(30);
+    expect(new Set(statuses)).toEqual(new Set([503]));
+    expect(heldBytes() - before).toBeLessThan(100 * mebibyte);
+    const small = stalled();
+    const answer = toReceiver(small);
+    small.push(signedBody());
+    small.push(null);
+    expect((await answer).status).toBe(200);
+    for (const body of bodies) body.destroy();
+  });
+
+  it("MSG-18 one that does not come within 30 s is given up", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const response = toReceiver(stalled());
+    await nextTurn();
+    vi.advanceTimersByTime(30_000);
+    expect((await response).status).toBe(408);
+  });
+});
+
+describe("messages by gRPC, before their signature is seen", () => {
+  async function connected() {
+    const listener = await listen({
+      address: "grpc://127.0.0.1:0",
+      receiver: opened.messaging.receiver,
+      stopMs: 100,
+    });
+    // An attacker's client takes any answer, whatever it has still to send.
+    const client = connect(listener.address.replace("grpc:", "http:"), { maxSessionMemory: 1_000 });
+    onTestFinished(async () => {
+      client.destroy();
+      await listener.close();
+    });
+    const path = new URL(listener.address.replace("grpc:", "http:")).pathname;
+    /** A call with the head of a message of so many bytes. */
+    return (length: number, headers: Record<string, string> = {}, compressed = 0) => {
+      const call = client.request({
+        ":method": "POST",
+        ":path": path,
+        "content-type": "application/grpc",
+        ...headers,
+      });
+      call.on("error", () => {});
+      const head = Buffer.alloc(5);
+      head.writeUInt8(compressed);
+      head.writeUInt32BE(length, 1);
+      call.write(head);
+      return call;
+    };
+  }
+  const statusOf = async (call: ReturnType<Awaited<ReturnType<typeof connected>>>) => {
+    const [headers] = (await once(call, "response")) as [Record<string, string | number>];
+    return `${headers[":status"]} ${headers["grpc-status"]} ${headers["rf-status"]}`;
+  };
+  const block = Buffer.alloc(65_536); // one for all, so that the sender takes no memory
+
+  it("MSG-09 stalled ones are bounded, over all calls", async () => {
+    const open = await connected();
+    const before = heldBytes();
+    let refused = 0;
+    for (let n = 0; n < 100; n++) {
+      const call = open(mebibyte - 1);
+      call.once("response", () => refused++);
+      for (let sent = 0; sent < 15; sent++) call.write(block);
+    }
+    await expect.poll(() => refused, { timeout: 20_000 }).toBeGreaterThan(20);
+    expect(heldBytes() - before).toBeLessThan(100 * mebibyte);
+  });
+
+  it("MSG-09 one that is too large, cut, or packed to grow is refused", async () => {
+    const open = await connected();
+    const large = open(2 * mebibyte);
+    for (let sent = 0; sent < 20; sent++) large.write(block);
+    expect(await statusOf(large)).toBe("200 8 413");
+    const cut = open(100);
+    cut.end("short");
+    expect(await statusOf(cut)).toBe("200 3 400");
+    const { gzipSync } = await import("node:zlib");
+    const bomb = gzipSync(Buffer.alloc(50 * mebibyte));
+    const packed = open(bomb.byteLength, { "grpc-encoding": "gzip" }, 1);
+    packed.end(bomb);
+    expect(await statusOf(packed)).toBe("200 8 413");
+    const unknown = open(3, { "grpc-encoding": "br" }, 1);
+    unknown.end("abc");
+    expect(await statusOf(unknown)).toBe("200 12 undefined");
+    const noMessage = open(3);
+    noMessage.end("abc");
+    expect(await statusOf(noMessage)).toBe("200 3 400");
+    const page = open(1, { "content-type": "text/plain" });
+    expect(await statusOf(page)).toBe("415 undefined undefined");
+  });
+
+  it("MSG-09 one that does not come within 30 s is given up", async () => {
+    const open = await connected();
+    vi.useFakeTimers({ toFake: ["setTimeout"] });
+    const call = open(100);
+    await nextTurn();
+    const status = statusOf(call);
+    const timer = setInterval(() => vi.advanceTimersByTime(30_000), 20);
+    expect(await status).toBe("200 13 408");
+    clearInterval(timer);
+  });
+});
+
+describe("bodies for rooms with a token", () => {
+  const rooms = () => opened.rooms.filter(({ right }) => right !== undefined);
+
+  it("MSG-14 SVC-07 nothing is read of a body without the right token", async () => {
+    for (const one of rooms())
+      for (const route of one.routes.filter(({ method }) => method === "POST")) {
+        opened.clock.ms += 60_000;
+        const body = stalled();
+        body.push("{");
+        expect(
+          (await send(one, route, body, { authorization: "Bearer x:wrong-secret-0123456789" })).status,
+        ).toBe(401);
+        expect(body.readableFlowing, route.path).toBe(null);
+      }
+  });
+
+  it("MSG-14 SVC-07 with it, one that is too large or too slow is refused", async () => {
+    for (const one of rooms()) {
+      const route = one.routes.find(({ method }) => method === "POST")!;
+      const headers = { authorization: one.right! };
+      const limit = one.name === "inbox service" ? 16_384 : 4 * mebibyte;
+      const body = stalled();
+      const response = send(one, route, body, headers);
+      await nextTurn();
+      await push(body, limit + 1);
+      expect((await response).body, one.name).toContain("BodyTooLarge");
+      const declared = await send(one, route, stalled(), { ...headers, "content-length": String(limit + 1) });
+      expect(declared.body).toContain("BodyTooLarge");
+      vi.useFakeTimers({ toFake: ["setTimeout"] });
+      const slow = send(one, route, stalled(), headers);
+      await nextTurn();
+      vi.advanceTimersByTime(10_000);
+      expect((await slow).body, one.name).toContain("BodyUnreadable");
+      vi.useRealTimers();
+    }
+  });
+
+  it("SVC-07 without tokens, stalled bodies hold no more than their bytes", async () => {
+    const before = heldBytes();
+    const bodies = Array.from({ length: 500 }, stalled);
+    for (const body of bodies) {
+      void send(opened.open, opened.open.routes[0]!, body);
+      await push(body, 16_000);
+    }
+    expect(heldBytes() - before).toBeLessThan(3 * 500 * 16_384);
+    for (const body of bodies) body.destroy();
+  });
+});
