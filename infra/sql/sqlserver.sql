@@ -1415,15 +1415,26 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+  declare @old table (id uniqueidentifier not null primary key);
+  declare @gone table (id uniqueidentifier not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @old (id)
+  select top (@limit) o.id
+  from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+  where o.queue = N'inbox:Inbox' and o.ended_at < @before;
 
   delete from [infra].[oncebox_operations]
-  where id in (
-    select top (@limit) o.id
-    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-    where o.queue = N'inbox:Inbox' and o.ended_at < @before
-  );
+  output deleted.id into @gone (id)
+  from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [oncebox_operations].id = old.id
+  option (loop join, force order);
 
-  select @@rowcount as deleted;
+  if @outermost = 1 commit transaction;
+
+  select count(*) as deleted from @gone;
 end
 go
 
@@ -4035,15 +4046,26 @@ begin
   set @now = coalesce(@now, sysutcdatetime());
 
   declare @before datetime2(3) = dateadd(millisecond, cast(cast(round(-@retention_ms, 0) as bigint) % 86400000 as int), dateadd(day, cast(cast(round(-@retention_ms, 0) as bigint) / 86400000 as int), @now));
+  declare @old table (id uniqueidentifier not null primary key);
+  declare @gone table (id uniqueidentifier not null primary key);
+
+  declare @outermost bit = case when @@trancount = 0 then 1 else 0 end;
+  if @outermost = 1 begin transaction;
+
+  insert into @old (id)
+  select top (@limit) o.id
+  from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
+  where o.queue = N'outbox:Outbox' and o.ended_at < @before;
 
   delete from [infra].[oncebox_operations]
-  where id in (
-    select top (@limit) o.id
-    from [infra].[oncebox_operations] o with (updlock, readpast, rowlock, readcommittedlock)
-    where o.queue = N'outbox:Outbox' and o.ended_at < @before
-  );
+  output deleted.id into @gone (id)
+  from @old old, [infra].[oncebox_operations] with (forceseek, updlock, rowlock, readcommittedlock)
+  where [oncebox_operations].id = old.id
+  option (loop join, force order);
 
-  select @@rowcount as deleted;
+  if @outermost = 1 commit transaction;
+
+  select count(*) as deleted from @gone;
 end
 go
 

@@ -208,7 +208,7 @@ export const pageFiles = {
     "hash=linkTo(\"message\",queue,{...made})};return element(\"details\",{class:\"edit\",id:\"edit\"},element(\"summary\",{},\"Edit and\\",
     " replay\"),element(\"form\",{\"aria-label\":\"Edit and replay\",on:{submit(event){event.preventDefault(),submit().catch(error=>{",
     "error instanceof HeadersProblem?problem.textContent=error.message:announceFailure(error)})}}},element(\"p\",{class:\"hint\"},",
-    "\"A new message with this content is enqueued, and the dead one is removed.\"),field(\"Topic\",topic),field(\"Payload\",payload),",
+    "\"A new message with this content is enqueued, and the dead one is archived.\"),field(\"Topic\",topic),field(\"Payload\",payload),",
     "field(\"Headers\",headers,\"As a JSON object of texts. Empty: none.\"),problem,element(\"div\",{class:\"actions\"},element(\"butt\\",
     "on\",{type:\"submit\",class:\"primary\"},\"Enqueue the edited message\"))))}var HeadersProblem=class extends Error{};function parsedHeaders(text){",
     "if(text.trim()===\"\")return null;try{let value=JSON.parse(text);if(typeof value==\"object\"&&value!==null&&!Array.isArray(value)&&",

@@ -1,7 +1,10 @@
 import { binary, unicodeLiteral } from "./expressions.js";
 import { quote } from "./names.js";
 
-export const operationsTable = (schema: string): string => `${quote(schema)}.${quote("oncebox_operations")}`;
+/** Within a statement that writes to the table. */
+export const operationsName = quote("oncebox_operations");
+
+export const operationsTable = (schema: string): string => `${quote(schema)}.${operationsName}`;
 
 /** What operators have done to dead messages, and how far they came. */
 export const createOperations = (schema: string): string =>

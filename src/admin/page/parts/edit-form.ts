@@ -51,7 +51,7 @@ export function editForm(queue: Queue, key: Key, message: WholeMessage): HTMLEle
       element(
         "p",
         { class: "hint" },
-        "A new message with this content is enqueued, and the dead one is removed.",
+        "A new message with this content is enqueued, and the dead one is archived.",
       ),
       field("Topic", topic),
       field("Payload", payload),

@@ -3,7 +3,7 @@ import { keyColumns, type QueueNames, queueId } from "../../names.js";
 import { insertArchived } from "../archive.js";
 import { deleteAttempts, deleteStates } from "../attempts.js";
 import { addMs, binary, unicodeLiteral } from "../expressions.js";
-import { operationsTable } from "../operations-table.js";
+import { operationsName, operationsTable } from "../operations-table.js";
 import { leavePartition } from "../partitions.js";
 import { signatures } from "../signatures.js";
 import {
@@ -164,15 +164,21 @@ order by case when o.ended_at is null then 0 else 1 end, o.started_at desc, o.id
 
 /** Of ended operations: one that goes on is needed to resume it. Whoever works on one is not waited for. */
 const purgeOperations = (n: QueueNames) => `declare @before datetime2(3) = ${addMs("@now", "-@retention_ms")};
+declare @old table (id uniqueidentifier not null primary key);
+declare @gone table (id uniqueidentifier not null primary key);
+
+${atomically(`insert into @old (id)
+select top (@limit) o.id
+from ${operationsTable(n.schema)} o with (${skipLocked})
+where o.queue = ${unicodeLiteral(queueId(n))} and o.ended_at < @before;
 
 delete from ${operationsTable(n.schema)}
-where id in (
-  select top (@limit) o.id
-  from ${operationsTable(n.schema)} o with (${skipLocked})
-  where o.queue = ${unicodeLiteral(queueId(n))} and o.ended_at < @before
-);
+output deleted.id into @gone (id)
+from @old old, ${operationsTable(n.schema)} with (${lockRow})
+where ${operationsName}.id = old.id
+${seekEach};`)}
 
-select @@rowcount as deleted;`;
+select count(*) as deleted from @gone;`;
 
 export const deadProcedures = (n: QueueNames): readonly Procedure[] => [
   procedure(n, "DeadGroups", signatures.DeadGroups, deadGroups(n)),
