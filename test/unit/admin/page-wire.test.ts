@@ -2,7 +2,6 @@ import { describe, expectTypeOf, it } from "vitest";
 import type * as wire from "../../../src/admin/page/wire.js";
 import type { PhasedStep } from "../../../src/admin/phased-way.js";
 import type { TenantReport } from "../../../src/admin/tenant-reports.js";
-import type { WayStep } from "../../../src/operators/message-way.js";
 import type { Control } from "../../../src/queue/controls.js";
 import type { DeadGroup, FailedAttempt, Operation } from "../../../src/queue/dead-letters.js";
 import type { InboxKey, InboxMessage, InboxState, OutboxMessage } from "../../../src/queue/message.js";
