@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { QueueServiceClient } from "@azure/storage-queue";
@@ -379,6 +379,10 @@ describe("the archive for Azure", () => {
 
   const archived = async (name: string, ...args: readonly string[]) => {
     await runPackage("azure", join(out, name), ...args);
+    const deployed = await readdir(join(out, name, "app"), { recursive: true });
+    expect(deployed).toContain("main.mjs");
+    expect(deployed.filter((file) => file.endsWith(".map"))).toEqual([]); // azd deploys the folder
+    expect(await readdir(join(out, name, "source-maps"))).toContain("main.mjs.map");
     const folder = await unpacked(join(out, name, "app.zip"));
     folders.push(folder);
     return folder;

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commands } from "../../src/cli/run.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
+import { defaultConnections } from "../../src/sql/default-connections.js";
 import { root } from "./aws-stack.js";
 
 const read = (name: string) => readFileSync(join(root, name), "utf8");
@@ -100,18 +101,18 @@ describe("the guides and the templates", () => {
     expect(guide).toContain(
       `reserves concurrency: ${together("prod", () => 1)} in prod, ${together("dev", () => 1)} elsewhere`,
     );
-    // One request at a time; the consumer's own concurrency; a pool.
-    const connections = (name: string) => ({ webhook: 1, consume: 4 })[name] ?? 10;
+    // One request at a time, or a pool.
+    const connections = (name: string) => (name === "webhook" ? 1 : defaultConnections);
     const most = { prod: together("prod", connections), dev: together("dev", connections) };
     expect(guide).toContain(`up to ${most.prod} connections in prod and ${most.dev} elsewhere`);
     const more = { prod: reserved("prod", service), dev: reserved("dev", service) };
     expect(guide).toContain(`reserved concurrency: ${more.prod} in prod, ${more.dev} elsewhere`);
     const sum = { prod: most.prod + more.prod, dev: most.dev + more.dev };
     expect(guide).toContain(`up to ${sum.prod} connections with the service, and ${sum.dev} elsewhere`);
-    expect(guide).toContain(`alter role oncebox_functions connection limit ${sum.prod}'`);
     expect(read("serverless.yml")).toContain(`the sum: ${most.dev} here, ${most.prod} in prod.`);
     const [allowed] = found(read("infra/sql/users-postgres.sql"), /connection limit (\d+)/g);
-    expect(most.prod).toBeLessThanOrEqual(Number(allowed));
+    expect(sum.prod).toBeLessThanOrEqual(Number(allowed));
+    expect(guide).toContain(`allows ${allowed}`);
   });
 
   it("the Azure guide sets what the parameters' file reads, and uses what the deployment returns", () => {
