@@ -80,7 +80,9 @@ function problemsOf(value: BicepValue, typeName: string, schema: Schema, path: s
   return problemsIn(value, schema.types.get(typeName), schema, path);
 }
 
-const resources = (await readBicepFiles()).flatMap((file) => file.resources);
+const resources = (await readBicepFiles())
+  .flatMap((file) => file.resources)
+  .filter(({ existing }) => !existing);
 const types = [...new Set(resources.map(({ type }) => type))].sort();
 let wrong = 0;
 let unknown = 0;

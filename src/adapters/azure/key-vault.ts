@@ -1,5 +1,9 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
-import { type SecretResolver, secretsFromEnvironment, withoutFinalNewline } from "../../config/secret-reference.js";
+import {
+  type SecretResolver,
+  secretsFromEnvironment,
+  withoutFinalNewline,
+} from "../../config/secret-reference.js";
 import { InvalidOperationError } from "../../errors.js";
 import { azureCredential } from "./credential.js";
 
