@@ -53,7 +53,12 @@ async function prepareCatalogue(
   }
 }
 
-const readers = ["oncebox_receivers", "oncebox_functions", "oncebox_service", "oncebox_operators"] as const;
+/** The roles that users-*.sql creates, all of which find tenants. */
+const readers = {
+  sqlserver: ["oncebox_receivers", "oncebox_functions", "oncebox_service", "oncebox_operators"],
+  postgres: ["oncebox_functions", "oncebox_operators"],
+  sqlite: [],
+} as const;
 
 async function createTable(db: Database): Promise<void> {
   const run = (text: string) => db.driver.query({ ...statement("catalogue", text), unprepared: true }, {});
@@ -62,6 +67,5 @@ async function createTable(db: Database): Promise<void> {
     () => false,
   );
   if (!exists) await run(createCatalogue({}));
-  if (db.dialect.name === "sqlite") return;
-  for (const role of readers) await run(`grant select on "tenants" to "${role}"`);
+  for (const role of readers[db.dialect.name]) await run(`grant select on "tenants" to "${role}"`);
 }

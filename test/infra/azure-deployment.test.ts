@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { QueueServiceClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { azureFolder } from "../../scripts/bicep-files.js";
-import { migrate } from "../../src/index.js";
+import type { MigrateResult } from "../../src/index.js";
 import { startAzurite } from "../runtime/azure/azurite.js";
-import { startFunctionsHost } from "../runtime/azure/functions-host.js";
+import { type FunctionsHost, startFunctionsHost } from "../runtime/azure/functions-host.js";
 import { localTls } from "../runtime/azure/local-tls.js";
+import { startManagedIdentity } from "../runtime/azure/managed-identity.js";
 import { stripeWebhook } from "../runtime/scenarios.js";
-import { runPackage } from "./aws-stack.js";
+import { startVault, type VaultSecret } from "../runtime/tenants/key-vault-list-server.js";
+import { root, runPackage } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
 import { unpacked } from "./unpacked.js";
 
@@ -38,6 +40,12 @@ describe("the archive for Azure", () => {
     await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
   });
 
+  const migrated = async ({ url }: FunctionsHost): Promise<MigrateResult> => {
+    const answer = await fetch(`${url}/migrate`, { method: "POST" });
+    const body = await answer.json();
+    expect(answer.status, JSON.stringify(body)).toBe(200);
+    return body as MigrateResult;
+  };
   const archived = async (name: string, ...args: readonly string[]) => {
     await runPackage("azure", join(out, name), ...args);
     const deployed = await readdir(join(out, name, "app"), { recursive: true });
@@ -56,7 +64,18 @@ describe("the archive for Azure", () => {
       ownDatabase(),
     ]);
     closing.push(azurite.stop, database.drop);
-    await migrate(database.db);
+    const migrating = await startFunctionsHost(
+      folder,
+      { ONCEBOX_FUNCTIONS: "migrate", ONCEBOX_DATABASE_URL: database.url },
+      60_000,
+    );
+    closing.push(migrating.stop);
+    expect(Object.keys(migrating.functions)).toEqual(["migrate"]);
+    expect(migrating.functions.migrate).toMatchObject({ authLevel: "function", methods: ["POST"] });
+    expect(await migrated(migrating)).toMatchObject({
+      applied: [expect.stringMatching(/^inbox 1/), expect.stringMatching(/^outbox 1/)],
+    });
+    expect(await migrated(migrating)).toMatchObject({ applied: [] }); // every deployment calls it
     const host = await startFunctionsHost(
       folder,
       {
@@ -105,6 +124,76 @@ describe("the archive for Azure", () => {
       expect.stringMatching(/^\{.*"message":"queue","queue":"inbox","oldestDueAgeMs":0\}$/),
     );
     expect(await host.run("cleanup")).toMatchObject({ inbox: { done: 0 }, outbox: { done: 0 } });
+  });
+
+  it("FUN-10 each group of functions is an app of its own, and one of Service Bus waits for its queue", async () => {
+    const folder = join(out, "postgres", "app");
+    const functionsOf = async (group: string) => {
+      const host = await startFunctionsHost(
+        folder,
+        {
+          ONCEBOX_FUNCTIONS: group,
+          ONCEBOX_DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          ONCEBOX_CONSUME_BUS_QUEUE: "oncebox-incoming",
+        },
+        60_000,
+      );
+      await host.stop();
+      return host.functions;
+    };
+    const [webhook, work] = await Promise.all([functionsOf("webhook"), functionsOf("work")]);
+    expect(Object.keys(webhook)).toEqual(["webhook"]);
+    expect(Object.keys(work).sort()).toEqual(["cleanup", "consume-bus", "dispatch", "reap"]);
+    expect(work["consume-bus"]).toMatchObject({
+      type: "serviceBusTrigger",
+      queueName: "oncebox-incoming",
+      connection: "ONCEBOX_BUS",
+    });
+  });
+
+  it("FUN-08 FUN-10 the packaged functions find their tenants in the catalogue, which the migration makes, and in a vault", async () => {
+    const [folder, database, identity] = await Promise.all([
+      archived("tenants", "--database", "postgres", "--app", join(root, "test/infra/tenants-app/app.ts")),
+      ownDatabase(),
+      startManagedIdentity(),
+    ]);
+    closing.push(database.drop, identity.stop);
+    const secrets = new Map<string, VaultSecret>();
+    const vault = await startVault(secrets);
+    closing.push(vault.stop);
+    const start = async (group: string, env: Readonly<Record<string, string>>) => {
+      const secret = { STRIPE_WEBHOOK_SECRET: "whsec_scenarios_secret_of_tests" };
+      const host = await startFunctionsHost(folder, { ONCEBOX_FUNCTIONS: group, ...secret, ...env }, 60_000);
+      closing.push(host.stop);
+      return host;
+    };
+    const received = async (host: FunctionsHost, tenant: string) => {
+      const url = `${host.url}/webhooks/stripe/${tenant}`;
+      return (await fetch(new Request(url, stripeWebhook(`evt_${tenant}`)))).status;
+    };
+    const handles = async (env: Readonly<Record<string, string>>, tenant: string) => {
+      const [webhook, work] = await Promise.all([start("webhook", env), start("work", env)]);
+      expect(await received(webhook, tenant)).toBe(200);
+      expect(await received(webhook, "nobody")).not.toBe(200);
+      await work.run("dispatch");
+      expect(work.lines().map(({ message }) => message)).toContain(`${tenant} handled evt_${tenant}`);
+    };
+
+    const catalogue = { ONCEBOX_CATALOGUE_URL: database.url };
+    const migrating = await start("migrate", catalogue);
+    expect(await migrated(migrating)).toEqual({ applied: [], warnings: [] }); // the catalogue is made, and has no tenant
+    await database.run(
+      `insert into tenants (id, database_url, schema_name) values ('acme', '${database.url}', 'acme')`,
+    );
+    expect((await migrated(migrating)).applied).toEqual([
+      expect.stringMatching(/^acme: inbox 1/),
+      expect.stringMatching(/^acme: outbox 1/),
+    ]);
+    await handles(catalogue, "acme");
+
+    secrets.set("tenant-globex", { text: JSON.stringify({ url: database.url, schema: "acme" }) });
+    await handles({ TENANTS_VAULT_URL: vault.url, ...identity.env, ...localTls.env }, "globex");
+    expect(vault.paths).toContain("/secrets/tenant-globex/");
   });
 
   it("FUN-10 the one for Azure SQL starts as well; while the database is away webhooks are answered 503", async () => {
