@@ -52,6 +52,9 @@ async function schemaOf(type: string): Promise<Schema | undefined> {
 /** Properties of the language Bicep, which no type lists. */
 const ofBicep = new Set(["parent", "scope", "dependsOn"]);
 
+/** Properties of API versions that are newer than the catalogue's. */
+const newer = new Set([".properties.functionAppConfig.siteUpdateStrategy"]);
+
 function problemsIn(value: BicepValue, type: ObjectType | undefined, schema: Schema, path: string): string[] {
   if (typeof value !== "object" || Array.isArray(value)) return [];
   if (type?.properties === undefined || type.properties.length === 0) return []; // any names: tags, identities
@@ -63,7 +66,7 @@ function problemsIn(value: BicepValue, type: ObjectType | undefined, schema: Sch
   for (const [name, inner] of Object.entries(value)) {
     const property = known.get(name);
     const at = `${path}.${name}`;
-    if (path === "" && ofBicep.has(name)) continue;
+    if ((path === "" && ofBicep.has(name)) || newer.has(at)) continue;
     if (property === undefined) {
       if (type.additionalProperties === undefined) problems.push(`${at} is not a property of ${type.name}`);
     } else if (property.flags?.includes("ReadOnly")) problems.push(`${at} cannot be written`);

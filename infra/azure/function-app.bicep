@@ -121,7 +121,7 @@ var fromFrontDoor = [
   }
 ]
 
-resource app 'Microsoft.Web/sites@2025-03-01' = {
+resource app 'Microsoft.Web/sites@2025-05-01' = {
   name: name
   location: location
   tags: union(tags, { 'azd-service-name': group })

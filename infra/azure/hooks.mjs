@@ -1,14 +1,21 @@
-// What azure.yaml runs around a deployment, with az, as the signed-in person or pipeline.
+// What azure.yaml runs around a deployment, and people for secrets, with az, as the signed-in person or pipeline.
 //   node infra/azure/hooks.mjs allow     the apps' identities may write their archives
 //   node infra/azure/hooks.mjs deny      they may only read them again
 //   node infra/azure/hooks.mjs migrate   calls the migration function: tables, users and their rights
+//   node infra/azure/hooks.mjs secret NAME [--tenants]   puts the text of the standard input into the vault, or the tenants' vault
+// Secrets go through Azure's own API and not through the vault's address, which may be private.
 // With --print it prints the commands instead of running them.
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const [task, flag] = process.argv.slice(2);
-const isPrinting = flag === "--print";
+const flags = process.argv.slice(2).filter((text) => text.startsWith("--"));
+const [task, secretName] = process.argv.slice(2).filter((text) => !text.startsWith("--"));
+const isPrinting = flags.includes("--print");
 const { DEPLOYMENT_RIGHTS = "", AZURE_RESOURCE_GROUP = "", MIGRATE_APP = "", MIGRATE_URL = "" } = process.env;
+const { AZURE_SUBSCRIPTION_ID = "", AZURE_KEY_VAULT = "", AZURE_TENANTS_VAULT = "" } = process.env;
 const role = "ba92f5b4-2d11-453d-a403-e96b0029c9fe"; // Storage Blob Data Contributor
 /** A new right is seen everywhere within ten minutes, mostly within one. A deployment that comes too early fails, and can be repeated. */
 const rightsMs = 90_000;
@@ -68,9 +75,29 @@ async function post(key) {
   }
 }
 
-const tasks = { allow, deny, migrate };
+/** The text is in no list of processes: az reads it from a file that only this user can read. */
+function secret() {
+  const vault = flags.includes("--tenants") ? AZURE_TENANTS_VAULT : AZURE_KEY_VAULT;
+  const group = `/subscriptions/${AZURE_SUBSCRIPTION_ID}/resourceGroups/${AZURE_RESOURCE_GROUP}`;
+  const path = `${group}/providers/Microsoft.KeyVault/vaults/${vault}/secrets/${secretName}`;
+  const value = readFileSync(0, "utf8").replace(/\r?\n$/, "");
+  if (!/^[\w-]+$/.test(secretName ?? "") || value === "")
+    throw new Error("Give a name, and the secret as standard input.");
+  const folder = mkdtempSync(join(tmpdir(), "oncebox-secret-"));
+  const file = join(folder, "body.json");
+  try {
+    const properties = { value, attributes: { enabled: true } };
+    writeFileSync(file, JSON.stringify({ properties }), { mode: 0o600 });
+    const url = `https://management.azure.com${path}?api-version=2023-07-01`;
+    az("rest", "--method", "put", "--url", url, "--body", `@${file}`, "--output", "none");
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const tasks = { allow, deny, migrate, secret };
 if (!Object.hasOwn(tasks, task ?? "")) {
-  console.error("usage: node infra/azure/hooks.mjs allow|deny|migrate [--print]");
+  console.error("usage: node infra/azure/hooks.mjs allow|deny|migrate|secret NAME [--print]");
   process.exit(2);
 }
 await tasks[task]();

@@ -275,6 +275,29 @@ describe("a function app for each group of functions", () => {
     ).toContain(contributor);
   });
 
+  it("FUN-10 a secret goes through Azure's own API, because the vault is private, and is in no argument", () => {
+    const put = (input: string, ...args: readonly string[]) =>
+      execFileSync(process.execPath, [join(azureFolder, "hooks.mjs"), "secret", ...args, "--print"], {
+        encoding: "utf8",
+        input,
+        stdio: "pipe",
+        env: {
+          AZURE_SUBSCRIPTION_ID: "sub",
+          AZURE_RESOURCE_GROUP: "rg",
+          AZURE_KEY_VAULT: "kv",
+          AZURE_TENANTS_VAULT: "kvt",
+        },
+      });
+    const printed = put("whsec_hidden", "stripe-webhook-secret");
+    expect(printed).toContain(
+      "az rest --method put --url https://management.azure.com/subscriptions/sub/resourceGroups/rg/providers/Microsoft.KeyVault/vaults/kv/secrets/stripe-webhook-secret?api-version=",
+    );
+    expect(printed).not.toContain("hidden");
+    expect(put("x", "tenant-acme", "--tenants")).toContain("/vaults/kvt/secrets/tenant-acme?");
+    expect(() => put("", "stripe-webhook-secret")).toThrow(/as standard input/);
+    expect(() => put("x", "../other")).toThrow(/Give a name/);
+  });
+
   it("FUN-10 azure.yaml has a service for each app, deploys the folder that npm run package:azure makes, and migrates first", async () => {
     const { infra, services, hooks } = parse(await read("azure.yaml"));
     expect(infra).toMatchObject({ provider: "bicep", path: "infra/azure", module: "main" });
