@@ -461,7 +461,7 @@ module frontDoor 'front-door.bicep' = if (hasFrontDoor) {
   name: 'front-door'
   scope: group
   params: {
-    name: '${name}-${suffix}'
+    name: '${applicationName}-${suffix}' // 46 characters at most
     profileName: frontDoorProfile!.outputs.name
     tags: tags
     hostName: webhookApp.outputs.hostName

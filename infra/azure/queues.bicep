@@ -16,7 +16,7 @@ resource account 'Microsoft.Storage/storageAccounts@2024-01-01' = {
   location: location
   tags: tags
   kind: 'StorageV2'
-  sku: { name: 'Standard_ZRS' } // messages of other services wait here
+  sku: { name: 'Standard_LRS' } // not every region has more
   properties: {
     allowBlobPublicAccess: false
     allowSharedKeyAccess: false

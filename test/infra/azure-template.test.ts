@@ -313,8 +313,8 @@ describe("a function app for each group of functions", () => {
       });
       expect(service.uses).toEqual(name === "migrate" ? undefined : ["migrate"]);
     }
-    expect(services.service.condition).toBe(parameters.service.value.replace("=false", ""));
-    expect(services.admin.condition).toBe(parameters.admin.value.replace("=false", ""));
+    expect(services.service.condition).toBe(parameters.service.value);
+    expect(services.admin.condition).toBe(parameters.admin.value);
   });
 });
 
