@@ -16,6 +16,8 @@ export interface BicepResource {
   /** `Microsoft.Web/sites` */
   readonly type: string;
   readonly apiVersion: string;
+  /** It is made elsewhere, and only referred to here. */
+  readonly existing: boolean;
   readonly body: BicepObject;
 }
 
@@ -43,6 +45,13 @@ export async function readBicepFiles(folder = azureFolder): Promise<readonly Bic
   return Promise.all(
     names.map(async (name) => parse(parser, name, await readFile(join(folder, name), "utf8"))),
   );
+}
+
+/** The syntax trees of the files, by name. */
+export async function bicepTrees(folder = azureFolder): Promise<ReadonlyMap<string, Node>> {
+  const parser = await bicepParser();
+  const files = await readBicepFiles(folder);
+  return new Map(files.map(({ name, text }) => [name, parser.parse(text)!.rootNode]));
 }
 
 function parse(parser: Parser, name: string, text: string): BicepFile {
@@ -73,7 +82,8 @@ const descendants = (node: Node): Node[] => [node, ...node.children.flatMap((chi
 function toResource(file: string, node: Node): BicepResource {
   const [symbol, kind] = node.namedChildren;
   const [type = "", apiVersion = ""] = textOf(kind!).split("@");
-  return { file, symbol: symbol!.text, type, apiVersion, body: bodyOf(node) };
+  const existing = /^resource \w+ '[^']+' existing\b/.test(node.text);
+  return { file, symbol: symbol!.text, type, apiVersion, existing, body: bodyOf(node) };
 }
 
 function toModule(node: Node) {

@@ -1,4 +1,4 @@
-// The functions' identity for storage, vault, database and Application Insights. There is no password and no key.
+// The identity of one function app, for storage, vault, database and Application Insights. There is no password and no key.
 param name string
 param location string
 param tags object

@@ -1,4 +1,5 @@
-// Azure: a resource group with the function app and all that it needs. `azd up`, or docs/deploy-azure.md step by step.
+// Azure: a resource group with a function app for each group of functions, and all that they need. `azd up`, or
+// docs/deploy-azure.md step by step.
 targetScope = 'subscription'
 
 @minLength(2)
@@ -14,22 +15,31 @@ param environmentName string
 @description('The region, which must have Flex Consumption.')
 param location string
 
-@description('The administrator of the database: the name of an Entra user or, better, group.')
-param sqlAdministratorName string
+@allowed(['sqlserver', 'none'])
+@description('sqlserver makes an Azure SQL database. none makes no database: put the URLs of yours into the vault.')
+param database string = 'sqlserver'
 
-@description('The object id of that user or group.')
-param sqlAdministratorId string
+@description('The administrator of Azure SQL: the name of an Entra group that the migration\'s identity is a member of. Empty: the identity itself.')
+param sqlAdministratorName string = ''
 
-@allowed(['User', 'Group', 'Application'])
-param sqlAdministratorType string = 'Group'
+@description('The object id of that group.')
+param sqlAdministratorId string = ''
+
+@allowed(['one', 'catalogue', 'key-vault'])
+@description('Many tenants: in a table of the database, or in a vault of their own. The app must define the same.')
+param tenants string = 'one'
 
 @description('The address that gets the alerts. Empty: no email is sent.')
 param alertEmail string = ''
 
 @description('Database, vault and storage are reached by private endpoints alone.')
-param privateNetworking bool = false
+param privateNetworking bool = true
 
-@description('Connections to the database at most: this times 10, the pool of one instance.')
+@description('Requests to webhooks a minute from one address, beyond which Front Door refuses them. 0: no Front Door.')
+@minValue(0)
+param clientRequestsPerMinute int = 0
+
+@description('Of each group of functions that the platform scales: the HTTP functions of an app, and each queue\'s function. docs/deploy-azure.md has the connections to the database that follow from it.')
 @minValue(40)
 @maxValue(1000)
 param maximumInstanceCount int = 40
@@ -42,7 +52,11 @@ param instanceMemoryMB int = 512
 @maxValue(20)
 param alwaysReadyCount int = 0
 
-@description('The size of the database: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
+@allowed(['Recreate', 'RollingUpdate'])
+@description('Recreate ends running functions at a deployment. RollingUpdate lets them finish; it is a preview.')
+param updateStrategy string = 'Recreate'
+
+@description('The size of Azure SQL: S0, S1 … by DTU, GP_Gen5_2 … by cores, GP_S_Gen5_2 … by cores in use.')
 param databaseSku string = 'S0'
 
 @description('A serverless database (GP_S_…) pauses after so many minutes without a session; -1 for never. It can only pause when no timer polls it meanwhile: docs/deploy-azure.md has the schedules for it.')
@@ -52,20 +66,34 @@ param databaseAutoPauseMinutes int = -1
 @allowed([1, 5, 10, 15, 30])
 param reapMinutes int = 1
 
-@description('The inbox as a service, /v1/inbox: its token secret and its alerts. The app must define the service.')
+@description('The inbox as a service, /v1/inbox: a function app of its own, with its identity, token secret and alerts. The app must define the service.')
 param service bool = false
 
-@description('The diagnostics API and the admin page, /_oncebox: its token secret and its alerts. The app must define admin.')
+@description('The diagnostics API and the admin page, /_oncebox: a function app of its own, with its identity, token secret and alerts. The app must define admin.')
 param admin bool = false
+
+@description('A queue of Service Bus that other services fill, beside the one of Storage.')
+param serviceBus bool = false
 
 @description('A message that has been due for longer raises an alert.')
 param oldestAgeMs int = 300000
 
 param logRetentionDays int = 30
 
+@description('For production: nobody can purge the vault, so after `azd down` its name stays taken for 90 days.')
+param purgeProtection bool = false
+
+@description('Once, after `azd down`: takes the deleted vault back instead of making one.')
+param recoverVault bool = false
+
+@description('The identities of the function apps may write their archives at all times, and hooks.mjs need not give them the right.')
+param keepDeploymentRights bool = false
+
 var tags = { 'azd-env-name': environmentName }
 var name = '${applicationName}-${environmentName}'
 var suffix = uniqueString(subscription().id, applicationName, environmentName, location)
+var hasSqlServer = database == 'sqlserver'
+var hasFrontDoor = clientRequestsPerMinute > 0
 
 resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
   name: 'rg-${name}'
@@ -73,11 +101,46 @@ resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
   tags: tags
 }
 
-module identity 'identity.bicep' = {
-  name: 'identity'
+module webhookIdentity 'identity.bicep' = {
+  name: 'identity-webhook'
   scope: group
-  params: { name: 'id-${name}', location: location, tags: tags }
+  params: { name: 'id-${name}-webhook', location: location, tags: tags }
 }
+
+module workIdentity 'identity.bicep' = {
+  name: 'identity-work'
+  scope: group
+  params: { name: 'id-${name}-work', location: location, tags: tags }
+}
+
+module migrateIdentity 'identity.bicep' = {
+  name: 'identity-migrate'
+  scope: group
+  params: { name: 'id-${name}-migrate', location: location, tags: tags }
+}
+
+module serviceIdentity 'identity.bicep' = if (service) {
+  name: 'identity-service'
+  scope: group
+  params: { name: 'id-${name}-service', location: location, tags: tags }
+}
+
+module adminIdentity 'identity.bicep' = if (admin) {
+  name: 'identity-admin'
+  scope: group
+  params: { name: 'id-${name}-admin', location: location, tags: tags }
+}
+
+// All apps that find tenants. The migration finds them too, to migrate their databases.
+var everyPrincipalId = concat(
+  [
+    webhookIdentity.outputs.principalId
+    workIdentity.outputs.principalId
+    migrateIdentity.outputs.principalId
+  ],
+  service ? [serviceIdentity!.outputs.principalId] : [],
+  admin ? [adminIdentity!.outputs.principalId] : []
+)
 
 module network 'network.bicep' = if (privateNetworking) {
   name: 'network'
@@ -88,26 +151,64 @@ module network 'network.bicep' = if (privateNetworking) {
 module monitoring 'monitoring.bicep' = {
   name: 'monitoring'
   scope: group
-  params: {
-    name: name
-    location: location
-    tags: tags
-    principalId: identity.outputs.principalId
-    retentionDays: logRetentionDays
-  }
+  params: { name: name, location: location, tags: tags, retentionDays: logRetentionDays }
 }
 
-module storage 'storage.bicep' = {
-  name: 'storage'
+module deployments 'deployments.bicep' = {
+  name: 'deployments'
+  scope: group
+  params: { name: 'std${suffix}', location: location, tags: tags, privateNetworking: privateNetworking }
+}
+
+module queues 'queues.bicep' = {
+  name: 'queues'
   scope: group
   params: {
-    name: 'st${suffix}'
+    name: 'stq${suffix}'
     location: location
     tags: tags
-    principalId: identity.outputs.principalId
+    workPrincipalId: workIdentity.outputs.principalId
+    senderPrincipalIds: [webhookIdentity.outputs.principalId]
     privateNetworking: privateNetworking
   }
 }
+
+module bus 'service-bus.bicep' = if (serviceBus) {
+  name: 'service-bus'
+  scope: group
+  params: {
+    name: 'sb-${applicationName}-${suffix}'
+    location: location
+    tags: tags
+    workPrincipalId: workIdentity.outputs.principalId
+  }
+}
+
+// Which identity reads which secret. A database URL is a secret only where this deployment makes no database.
+var urlReaders = hasSqlServer
+  ? []
+  : concat(
+      [
+        { secret: 'database-url', principalId: webhookIdentity.outputs.principalId }
+        { secret: 'database-url', principalId: workIdentity.outputs.principalId }
+        { secret: 'owner-database-url', principalId: migrateIdentity.outputs.principalId }
+      ],
+      service ? [{ secret: 'database-url', principalId: serviceIdentity!.outputs.principalId }] : [],
+      admin ? [{ secret: 'admin-database-url', principalId: adminIdentity!.outputs.principalId }] : []
+    )
+var secretReaders = concat(
+  [{ secret: 'stripe-webhook-secret', principalId: webhookIdentity.outputs.principalId }],
+  service ? [{ secret: 'inbox-service-tokens', principalId: serviceIdentity!.outputs.principalId }] : [],
+  admin ? [{ secret: 'admin-tokens', principalId: adminIdentity!.outputs.principalId }] : [],
+  urlReaders
+)
+var secretNames = concat(
+  ['stripe-webhook-secret'],
+  service ? ['inbox-service-tokens'] : [],
+  admin ? ['admin-tokens'] : [],
+  hasSqlServer ? [] : ['database-url', 'owner-database-url'],
+  !hasSqlServer && admin ? ['admin-database-url'] : []
+)
 
 module vault 'key-vault.bicep' = {
   name: 'vault'
@@ -116,12 +217,31 @@ module vault 'key-vault.bicep' = {
     name: 'kv-${suffix}'
     location: location
     tags: tags
-    principalId: identity.outputs.principalId
+    secretNames: secretNames
+    grants: secretReaders
+    workspaceId: monitoring.outputs.workspaceId
     privateNetworking: privateNetworking
+    purgeProtection: purgeProtection
+    recover: recoverVault
   }
 }
 
-module database 'database.bicep' = {
+module tenantsVault 'tenants-vault.bicep' = if (tenants == 'key-vault') {
+  name: 'tenants-vault'
+  scope: group
+  params: {
+    name: 'kvt-${suffix}'
+    location: location
+    tags: tags
+    readerPrincipalIds: everyPrincipalId
+    workspaceId: monitoring.outputs.workspaceId
+    privateNetworking: privateNetworking
+    purgeProtection: purgeProtection
+    recover: recoverVault
+  }
+}
+
+module sqlServer 'database.bicep' = if (hasSqlServer) {
   name: 'database'
   scope: group
   params: {
@@ -131,10 +251,221 @@ module database 'database.bicep' = {
     autoPauseMinutes: databaseAutoPauseMinutes
     location: location
     tags: tags
-    administratorName: sqlAdministratorName
-    administratorId: sqlAdministratorId
-    administratorType: sqlAdministratorType
+    administratorName: empty(sqlAdministratorId) ? migrateIdentity.outputs.name : sqlAdministratorName
+    administratorId: empty(sqlAdministratorId) ? migrateIdentity.outputs.clientId : sqlAdministratorId
+    administratorType: empty(sqlAdministratorId) ? 'Application' : 'Group'
+    workspaceId: monitoring.outputs.workspaceId
     privateNetworking: privateNetworking
+  }
+}
+
+var sqlServerName = hasSqlServer ? sqlServer!.outputs.server : ''
+var sqlDatabaseName = hasSqlServer ? sqlServer!.outputs.database : ''
+// The driver signs in as the identity that AZURE_CLIENT_ID names, which every app has.
+var sqlUrl = 'Server=tcp:${sqlServerName},1433;Database=${sqlDatabaseName};Authentication=Active Directory Integrated;Encrypt=true'
+var vaultUrl = vault.outputs.url
+var databaseUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"database-url"}'
+var ownerUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"owner-database-url"}'
+var adminUrl = hasSqlServer ? sqlUrl : '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-database-url"}'
+var tenantSettings = union(
+  tenants == 'key-vault' ? { TENANTS_VAULT_URL: tenantsVault!.outputs.url } : {},
+  tenants == 'catalogue' && hasSqlServer ? { ONCEBOX_CATALOGUE_URL: sqlUrl } : {}
+)
+var queueSettings = {
+  ONCEBOX_QUEUES__queueServiceUri: queues.outputs.url
+  ONCEBOX_QUEUES__credential: 'managedidentity'
+  ONCEBOX_WAKE_QUEUE: queues.outputs.wakeUpQueue
+}
+var databaseUsers = concat(
+  [
+    { name: webhookIdentity.outputs.name, role: 'oncebox_receivers', clientId: webhookIdentity.outputs.clientId, objectId: webhookIdentity.outputs.principalId }
+    { name: workIdentity.outputs.name, role: 'oncebox_functions', clientId: workIdentity.outputs.clientId, objectId: workIdentity.outputs.principalId }
+  ],
+  service
+    ? [{ name: serviceIdentity!.outputs.name, role: 'oncebox_service', clientId: serviceIdentity!.outputs.clientId, objectId: serviceIdentity!.outputs.principalId }]
+    : [],
+  admin
+    ? [{ name: adminIdentity!.outputs.name, role: 'oncebox_operators', clientId: adminIdentity!.outputs.clientId, objectId: adminIdentity!.outputs.principalId }]
+    : []
+)
+
+var webhookSettings = union(queueSettings, tenantSettings, {
+  ONCEBOX_QUEUES__clientId: webhookIdentity.outputs.clientId
+  ONCEBOX_DATABASE_URL: databaseUrl
+  ONCEBOX_WEBHOOKS: '{"stripe":{"scheme":"stripe","secrets":[{"from":"azure-key-vault","vault":"${vaultUrl}","name":"stripe-webhook-secret"}]}}'
+})
+var workSettings = union(queueSettings, tenantSettings, {
+  ONCEBOX_QUEUES__clientId: workIdentity.outputs.clientId
+  ONCEBOX_DATABASE_URL: databaseUrl
+  ONCEBOX_CONSUME_QUEUE: queues.outputs.incomingQueue
+  ONCEBOX_REAP_SCHEDULE: '35 */${reapMinutes} * * * *' // half a minute from the dispatcher's
+})
+var busSettings = {
+  ONCEBOX_CONSUME_BUS_QUEUE: serviceBus ? bus!.outputs.queue : ''
+  ONCEBOX_BUS__fullyQualifiedNamespace: serviceBus ? bus!.outputs.hostName : ''
+  ONCEBOX_BUS__credential: 'managedidentity'
+  ONCEBOX_BUS__clientId: workIdentity.outputs.clientId
+}
+var migrateSettings = union(tenantSettings, {
+  ONCEBOX_DATABASE_URL: ownerUrl
+  ONCEBOX_DATABASE_USERS: hasSqlServer ? string(databaseUsers) : '[]'
+})
+// One token on each line of the secret, so that two are valid during a rotation.
+var serviceSettings = {
+  ONCEBOX_DATABASE_URL: databaseUrl
+  INBOX_SERVICE_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"inbox-service-tokens"}'
+}
+// One token on each line of the secret, each name:secret.
+var adminSettings = {
+  ONCEBOX_DATABASE_URL: adminUrl
+  ONCEBOX_ADMIN_TOKENS: '{"from":"azure-key-vault","vault":"${vaultUrl}","name":"admin-tokens"}'
+}
+
+module frontDoorProfile 'front-door-profile.bicep' = if (hasFrontDoor) {
+  name: 'front-door-profile'
+  scope: group
+  params: { name: name, tags: tags }
+}
+
+module webhookApp 'function-app.bicep' = {
+  name: 'app-webhook'
+  scope: group
+  params: {
+    group: 'webhook'
+    name: 'func-${applicationName}-webhook-${suffix}'
+    location: location
+    tags: tags
+    identityId: webhookIdentity.outputs.id
+    clientId: webhookIdentity.outputs.clientId
+    principalId: webhookIdentity.outputs.principalId
+    hostStorageName: 'stw${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: webhookSettings
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: alwaysReadyCount
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: hasFrontDoor ? frontDoorProfile!.outputs.frontDoorId : ''
+  }
+}
+
+module workApp 'function-app.bicep' = {
+  name: 'app-work'
+  scope: group
+  params: {
+    group: 'work'
+    name: 'func-${applicationName}-work-${suffix}'
+    location: location
+    tags: tags
+    identityId: workIdentity.outputs.id
+    clientId: workIdentity.outputs.clientId
+    principalId: workIdentity.outputs.principalId
+    hostStorageName: 'stk${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: serviceBus ? union(workSettings, busSettings) : workSettings
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: 0
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: ''
+  }
+}
+
+module migrateApp 'function-app.bicep' = {
+  name: 'app-migrate'
+  scope: group
+  params: {
+    group: 'migrate'
+    name: 'func-${applicationName}-migrate-${suffix}'
+    location: location
+    tags: tags
+    identityId: migrateIdentity.outputs.id
+    clientId: migrateIdentity.outputs.clientId
+    principalId: migrateIdentity.outputs.principalId
+    hostStorageName: 'stm${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: migrateSettings
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: 0
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: ''
+  }
+}
+
+module serviceApp 'function-app.bicep' = if (service) {
+  name: 'app-service'
+  scope: group
+  params: {
+    group: 'service'
+    name: 'func-${applicationName}-service-${suffix}'
+    location: location
+    tags: tags
+    identityId: serviceIdentity!.outputs.id
+    clientId: serviceIdentity!.outputs.clientId
+    principalId: serviceIdentity!.outputs.principalId
+    hostStorageName: 'sts${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: union(tenantSettings, serviceSettings)
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: 0
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: ''
+  }
+}
+
+module adminApp 'function-app.bicep' = if (admin) {
+  name: 'app-admin'
+  scope: group
+  params: {
+    group: 'admin'
+    name: 'func-${applicationName}-admin-${suffix}'
+    location: location
+    tags: tags
+    identityId: adminIdentity!.outputs.id
+    clientId: adminIdentity!.outputs.clientId
+    principalId: adminIdentity!.outputs.principalId
+    hostStorageName: 'sta${suffix}'
+    deploymentsName: deployments.outputs.name
+    applicationInsightsName: monitoring.outputs.name
+    settings: union(tenantSettings, adminSettings)
+    maximumInstanceCount: maximumInstanceCount
+    instanceMemoryMB: instanceMemoryMB
+    alwaysReadyCount: 0
+    updateStrategy: updateStrategy
+    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
+    privateNetworking: privateNetworking
+    keepDeploymentRights: keepDeploymentRights
+    frontDoorId: ''
+  }
+}
+
+module frontDoor 'front-door.bicep' = if (hasFrontDoor) {
+  name: 'front-door'
+  scope: group
+  params: {
+    name: '${applicationName}-${suffix}' // 46 characters at most
+    profileName: frontDoorProfile!.outputs.name
+    tags: tags
+    hostName: webhookApp.outputs.hostName
+    requestsPerMinute: clientRequestsPerMinute
   }
 }
 
@@ -146,36 +477,20 @@ module endpoints 'private-endpoints.bicep' = if (privateNetworking) {
     tags: tags
     networkId: network!.outputs.id
     subnetId: network!.outputs.endpointsSubnetId
-    storageId: storage.outputs.id
-    vaultId: vault.outputs.id
-    sqlServerId: database.outputs.serverId
-  }
-}
-
-module functions 'functions.bicep' = {
-  name: 'functions'
-  scope: group
-  params: {
-    name: 'func-${applicationName}-${suffix}'
-    location: location
-    tags: tags
-    identityId: identity.outputs.id
-    clientId: identity.outputs.clientId
-    storageName: storage.outputs.name
-    deploymentContainerUrl: storage.outputs.deploymentContainerUrl
-    wakeUpQueue: storage.outputs.wakeUpQueue
-    incomingQueue: storage.outputs.incomingQueue
-    vaultUrl: vault.outputs.url
-    sqlServer: database.outputs.server
-    sqlDatabase: database.outputs.database
-    applicationInsightsConnectionString: monitoring.outputs.connectionString
-    maximumInstanceCount: maximumInstanceCount
-    instanceMemoryMB: instanceMemoryMB
-    alwaysReadyCount: alwaysReadyCount
-    reapMinutes: reapMinutes
-    subnetId: privateNetworking ? network!.outputs.functionsSubnetId : ''
-    service: service
-    admin: admin
+    targets: concat(
+      [
+        { name: 'deployments', service: 'blob', resourceId: deployments.outputs.id }
+        { name: 'queues', service: 'queue', resourceId: queues.outputs.id }
+        { name: 'vault', service: 'vault', resourceId: vault.outputs.id }
+        { name: 'webhook', service: 'blob', resourceId: webhookApp.outputs.hostStorageId }
+        { name: 'work', service: 'blob', resourceId: workApp.outputs.hostStorageId }
+        { name: 'migrate', service: 'blob', resourceId: migrateApp.outputs.hostStorageId }
+      ],
+      service ? [{ name: 'service', service: 'blob', resourceId: serviceApp!.outputs.hostStorageId }] : [],
+      admin ? [{ name: 'admin', service: 'blob', resourceId: adminApp!.outputs.hostStorageId }] : [],
+      hasSqlServer ? [{ name: 'database', service: 'sqlServer', resourceId: sqlServer!.outputs.serverId }] : [],
+      tenants == 'key-vault' ? [{ name: 'tenants', service: 'vault', resourceId: tenantsVault!.outputs.id }] : []
+    )
   }
 }
 
@@ -196,10 +511,33 @@ module alerts 'alerts.bicep' = {
   }
 }
 
+var appHostName = webhookApp.outputs.hostName
+
 output AZURE_RESOURCE_GROUP string = group.name
-output AZURE_FUNCTION_APP string = functions.outputs.name
 output AZURE_KEY_VAULT string = vault.outputs.name
-output SQL_SERVER string = database.outputs.server
-output SQL_DATABASE string = database.outputs.database
-output FUNCTIONS_IDENTITY string = identity.outputs.name
-output WEBHOOK_URL string = 'https://${functions.outputs.hostName}/webhooks/stripe'
+output AZURE_TENANTS_VAULT string = tenants == 'key-vault' ? tenantsVault!.outputs.name : ''
+output SQL_SERVER string = sqlServerName
+output SQL_DATABASE string = sqlDatabaseName
+output WORK_IDENTITY string = workIdentity.outputs.name
+output WORK_CLIENT_ID string = workIdentity.outputs.clientId
+output MIGRATE_PRINCIPAL_ID string = migrateIdentity.outputs.principalId
+output MIGRATE_APP string = migrateApp.outputs.name
+output MIGRATE_URL string = 'https://${migrateApp.outputs.hostName}/migrate'
+output WEBHOOK_APP string = webhookApp.outputs.name
+output WORK_APP string = workApp.outputs.name
+output WEBHOOK_URL string = 'https://${hasFrontDoor ? frontDoor!.outputs.hostName : appHostName}/webhooks/stripe'
+output SERVICE_URL string = service ? 'https://${serviceApp!.outputs.hostName}' : ''
+output ADMIN_URL string = admin ? 'https://${adminApp!.outputs.hostName}' : ''
+// What hooks.mjs changes around a deployment: container=principal, with spaces between.
+output DEPLOYMENT_RIGHTS string = join(
+  concat(
+    [
+      webhookApp.outputs.deploymentRights
+      workApp.outputs.deploymentRights
+      migrateApp.outputs.deploymentRights
+    ],
+    service ? [serviceApp!.outputs.deploymentRights] : [],
+    admin ? [adminApp!.outputs.deploymentRights] : []
+  ),
+  ' '
+)

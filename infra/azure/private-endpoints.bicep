@@ -3,30 +3,31 @@ param location string
 param tags object
 param networkId string
 param subnetId string
-param storageId string
-param vaultId string
-param sqlServerId string
+@description('[{ name: of the endpoint, service: blob, queue, vault, sqlServer or postgresqlServer, resourceId: of it }]')
+param targets { name: string, service: string, resourceId: string }[]
 
 var storageSuffix = environment().suffixes.storage
-var targets = [
-  { name: 'blob', resourceId: storageId, zone: 'privatelink.blob.${storageSuffix}' }
-  { name: 'queue', resourceId: storageId, zone: 'privatelink.queue.${storageSuffix}' }
-  { name: 'table', resourceId: storageId, zone: 'privatelink.table.${storageSuffix}' }
-  { name: 'vault', resourceId: vaultId, zone: 'privatelink.vaultcore.azure.net' }
-  { name: 'sqlServer', resourceId: sqlServerId, zone: 'privatelink${environment().suffixes.sqlServerHostname}' }
-]
+var zones = {
+  blob: 'privatelink.blob.${storageSuffix}'
+  queue: 'privatelink.queue.${storageSuffix}'
+  vault: 'privatelink.vaultcore.azure.net'
+  sqlServer: 'privatelink${environment().suffixes.sqlServerHostname}'
+  postgresqlServer: 'privatelink.postgres.database.azure.com'
+}
+var serviceOfEach = [for target in targets: target.service]
+var services = union(serviceOfEach, []) // each once
 
-resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
-  for target in targets: {
-    name: target.zone
+resource zone 'Microsoft.Network/privateDnsZones@2024-06-01' = [
+  for service in services: {
+    name: zones[service]
     location: 'global'
     tags: tags
   }
 ]
 
 resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01' = [
-  for (target, index) in targets: {
-    parent: zones[index]
+  for (service, index) in services: {
+    parent: zone[index]
     name: 'network'
     location: 'global'
     tags: tags
@@ -47,7 +48,7 @@ resource endpoints 'Microsoft.Network/privateEndpoints@2024-05-01' = [
       privateLinkServiceConnections: [
         {
           name: target.name
-          properties: { privateLinkServiceId: target.resourceId, groupIds: [target.name] }
+          properties: { privateLinkServiceId: target.resourceId, groupIds: [target.service] }
         }
       ]
     }
@@ -60,7 +61,7 @@ resource names 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2024-05-
     name: 'default'
     properties: {
       privateDnsZoneConfigs: [
-        { name: target.name, properties: { privateDnsZoneId: zones[index].id } }
+        { name: target.service, properties: { privateDnsZoneId: zone[indexOf(services, target.service)].id } }
       ]
     }
   }

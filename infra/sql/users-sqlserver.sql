@@ -1,98 +1,109 @@
--- The user that the functions sign in with. It has EXECUTE on the queues' procedures and nothing else: the procedures
--- read and write the tables on its behalf.
--- Run this script as the database's administrator after every `oncebox migrate`. It may be run again: it then grants what
--- is new.
---   sqlcmd -G -S "$SQL_SERVER" -d "$SQL_DATABASE" -v FunctionsUser="$FUNCTIONS_IDENTITY" -i infra/sql/users-sqlserver.sql
--- On Azure SQL Database and on Fabric the user is the functions' managed identity; on a Managed Instance too, unless it has a
--- login of that name. Elsewhere such a login must exist.
+-- The database roles of oncebox, and one user in one of them. A role has EXECUTE on the procedures that it needs and nothing
+-- else: the procedures read and write the tables on its behalf.
+--   oncebox_receivers  stores webhooks, and cannot read a message
+--   oncebox_functions  does all that functions do; the role of a deployment with one user
+--   oncebox_service    the inbox as a service: leases and marks keys
+--   oncebox_operators  replays, discards and archives dead messages, pauses topics and limits them
+-- The deployment to Azure runs this script itself. By hand, run it as the database's administrator after every
+-- `oncebox migrate`, once for each user. It may be run again: it then grants what is new.
+--   sqlcmd -S "$SQL_SERVER" -d "$SQL_DATABASE" --authentication-method ActiveDirectoryDefault -i infra/sql/users-sqlserver.sql \
+--     -v FunctionsUser="id-orders-prod-work" -v ClientId="00000000-0000-0000-0000-000000000000" -v Role=oncebox_functions
+-- On Azure SQL Database and on Fabric the user is a managed identity. With its client id the server does not look it up in
+-- the directory, which it may not where its administrator is an application; ClientId=none makes it look the name up. On a
+-- Managed Instance it is one too, unless there is a login of that name. Elsewhere such a login must exist, and ClientId is
+-- not used.
 -- Handlers that write to tables of your own in the same transaction need grants on those tables, too.
 
-if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
-begin
-  declare @edition int = cast(serverproperty('EngineEdition') as int);
-  -- 5 is Azure SQL Database, 12 a database in Fabric, 8 a Managed Instance
-  if @edition in (5, 12) or (@edition = 8 and suser_id(N'$(FunctionsUser)') is null)
-    exec(N'create user [$(FunctionsUser)] from external provider');
-  else
-    exec(N'create user [$(FunctionsUser)] for login [$(FunctionsUser)]');
-end;
-
-grant execute on [infra].[Inbox_Claim] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ApplyControls] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Ack] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Abandon] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Fail] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Release] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Renew] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Reap] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Purge] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_PurgeOperations] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Resolve] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Get] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Attempts] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_DeadGroups] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_CountDead] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_List] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Stats] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_OldestDue] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Backlog] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_EnqueuedBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_DoneBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_DiedBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_BlockedPartitions] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ByCorrelation] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Controls] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Due] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Replay] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Receive] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_AlreadyProcessed] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_Mark] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_TryBegin] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_RenewKey] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_FinishKey] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_ReleaseKey] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_InspectKey] to [$(FunctionsUser)];
-grant execute on [infra].[Inbox_PurgeKeys] to [$(FunctionsUser)];
-
-grant execute on [infra].[Outbox_Claim] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_ApplyControls] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Ack] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Abandon] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Fail] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Release] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Renew] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Reap] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Purge] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_PurgeOperations] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Resolve] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Get] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Attempts] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_DeadGroups] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_CountDead] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_List] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Stats] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_OldestDue] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Backlog] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_EnqueuedBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_DoneBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_DiedBefore] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_BlockedPartitions] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_ByCorrelation] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Controls] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Due] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Replay] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Enqueue] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_ExpireDead] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_ListDone] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_Resend] to [$(FunctionsUser)];
-grant execute on [infra].[Outbox_MakeDue] to [$(FunctionsUser)];
-
--- Operators: people and jobs that replay, discard and archive dead messages, pause topics and limit them. Add them to the role:
---   alter role oncebox_operators add member [alice];
--- The functions' user has no right to any of this.
+if not exists (select 1 from sys.database_principals where name = N'oncebox_receivers')
+  exec(N'create role [oncebox_receivers]');
+if not exists (select 1 from sys.database_principals where name = N'oncebox_functions')
+  exec(N'create role [oncebox_functions]');
+if not exists (select 1 from sys.database_principals where name = N'oncebox_service')
+  exec(N'create role [oncebox_service]');
 if not exists (select 1 from sys.database_principals where name = N'oncebox_operators')
   exec(N'create role [oncebox_operators]');
 
+grant execute on [infra].[Inbox_Receive] to [oncebox_receivers];
+
+grant execute on [infra].[Inbox_Claim] to [oncebox_functions];
+grant execute on [infra].[Inbox_ApplyControls] to [oncebox_functions];
+grant execute on [infra].[Inbox_Ack] to [oncebox_functions];
+grant execute on [infra].[Inbox_Abandon] to [oncebox_functions];
+grant execute on [infra].[Inbox_Fail] to [oncebox_functions];
+grant execute on [infra].[Inbox_Release] to [oncebox_functions];
+grant execute on [infra].[Inbox_Renew] to [oncebox_functions];
+grant execute on [infra].[Inbox_Reap] to [oncebox_functions];
+grant execute on [infra].[Inbox_Purge] to [oncebox_functions];
+grant execute on [infra].[Inbox_PurgeOperations] to [oncebox_functions];
+grant execute on [infra].[Inbox_Resolve] to [oncebox_functions];
+grant execute on [infra].[Inbox_Get] to [oncebox_functions];
+grant execute on [infra].[Inbox_Attempts] to [oncebox_functions];
+grant execute on [infra].[Inbox_DeadGroups] to [oncebox_functions];
+grant execute on [infra].[Inbox_CountDead] to [oncebox_functions];
+grant execute on [infra].[Inbox_List] to [oncebox_functions];
+grant execute on [infra].[Inbox_Stats] to [oncebox_functions];
+grant execute on [infra].[Inbox_OldestDue] to [oncebox_functions];
+grant execute on [infra].[Inbox_Backlog] to [oncebox_functions];
+grant execute on [infra].[Inbox_EnqueuedBefore] to [oncebox_functions];
+grant execute on [infra].[Inbox_DoneBefore] to [oncebox_functions];
+grant execute on [infra].[Inbox_DiedBefore] to [oncebox_functions];
+grant execute on [infra].[Inbox_BlockedPartitions] to [oncebox_functions];
+grant execute on [infra].[Inbox_ByCorrelation] to [oncebox_functions];
+grant execute on [infra].[Inbox_Controls] to [oncebox_functions];
+grant execute on [infra].[Inbox_Due] to [oncebox_functions];
+grant execute on [infra].[Inbox_Replay] to [oncebox_functions];
+grant execute on [infra].[Inbox_Receive] to [oncebox_functions];
+grant execute on [infra].[Inbox_AlreadyProcessed] to [oncebox_functions];
+grant execute on [infra].[Inbox_Mark] to [oncebox_functions];
+grant execute on [infra].[Inbox_TryBegin] to [oncebox_functions];
+grant execute on [infra].[Inbox_RenewKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_FinishKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_ReleaseKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_InspectKey] to [oncebox_functions];
+grant execute on [infra].[Inbox_PurgeKeys] to [oncebox_functions];
+
+grant execute on [infra].[Outbox_Claim] to [oncebox_functions];
+grant execute on [infra].[Outbox_ApplyControls] to [oncebox_functions];
+grant execute on [infra].[Outbox_Ack] to [oncebox_functions];
+grant execute on [infra].[Outbox_Abandon] to [oncebox_functions];
+grant execute on [infra].[Outbox_Fail] to [oncebox_functions];
+grant execute on [infra].[Outbox_Release] to [oncebox_functions];
+grant execute on [infra].[Outbox_Renew] to [oncebox_functions];
+grant execute on [infra].[Outbox_Reap] to [oncebox_functions];
+grant execute on [infra].[Outbox_Purge] to [oncebox_functions];
+grant execute on [infra].[Outbox_PurgeOperations] to [oncebox_functions];
+grant execute on [infra].[Outbox_Resolve] to [oncebox_functions];
+grant execute on [infra].[Outbox_Get] to [oncebox_functions];
+grant execute on [infra].[Outbox_Attempts] to [oncebox_functions];
+grant execute on [infra].[Outbox_DeadGroups] to [oncebox_functions];
+grant execute on [infra].[Outbox_CountDead] to [oncebox_functions];
+grant execute on [infra].[Outbox_List] to [oncebox_functions];
+grant execute on [infra].[Outbox_Stats] to [oncebox_functions];
+grant execute on [infra].[Outbox_OldestDue] to [oncebox_functions];
+grant execute on [infra].[Outbox_Backlog] to [oncebox_functions];
+grant execute on [infra].[Outbox_EnqueuedBefore] to [oncebox_functions];
+grant execute on [infra].[Outbox_DoneBefore] to [oncebox_functions];
+grant execute on [infra].[Outbox_DiedBefore] to [oncebox_functions];
+grant execute on [infra].[Outbox_BlockedPartitions] to [oncebox_functions];
+grant execute on [infra].[Outbox_ByCorrelation] to [oncebox_functions];
+grant execute on [infra].[Outbox_Controls] to [oncebox_functions];
+grant execute on [infra].[Outbox_Due] to [oncebox_functions];
+grant execute on [infra].[Outbox_Replay] to [oncebox_functions];
+grant execute on [infra].[Outbox_Enqueue] to [oncebox_functions];
+grant execute on [infra].[Outbox_ExpireDead] to [oncebox_functions];
+grant execute on [infra].[Outbox_ListDone] to [oncebox_functions];
+grant execute on [infra].[Outbox_Resend] to [oncebox_functions];
+grant execute on [infra].[Outbox_MakeDue] to [oncebox_functions];
+
+grant execute on [infra].[Inbox_TryBegin] to [oncebox_service];
+grant execute on [infra].[Inbox_RenewKey] to [oncebox_service];
+grant execute on [infra].[Inbox_FinishKey] to [oncebox_service];
+grant execute on [infra].[Inbox_ReleaseKey] to [oncebox_service];
+grant execute on [infra].[Inbox_InspectKey] to [oncebox_service];
+grant execute on [infra].[Inbox_Mark] to [oncebox_service];
+
+-- Operators are people and jobs. The functions' role has no right to what only they do. Add people to it:
+--   alter role oncebox_operators add member [alice];
 grant execute on [infra].[Inbox_Get] to [oncebox_operators];
 grant execute on [infra].[Inbox_Attempts] to [oncebox_operators];
 grant execute on [infra].[Inbox_DeadGroups] to [oncebox_operators];
@@ -148,3 +159,20 @@ grant execute on [infra].[Outbox_PutControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_EndControl] to [oncebox_operators];
 grant execute on [infra].[Outbox_ApplyControls] to [oncebox_operators];
 grant execute on [infra].[Outbox_Enqueue] to [oncebox_operators];
+
+if not exists (select 1 from sys.database_principals where name = N'$(FunctionsUser)')
+begin
+  declare @edition int = cast(serverproperty('EngineEdition') as int);
+  declare @client uniqueidentifier = try_cast(N'$(ClientId)' as uniqueidentifier);
+  declare @create nvarchar(400) = N'create user [$(FunctionsUser)] ';
+  -- 5 is Azure SQL Database, 12 a database in Fabric, 8 a Managed Instance. E is a user or an application of Entra.
+  if @edition in (5, 12) and @client is not null
+    set @create += N'with sid = ' + convert(nvarchar(40), cast(@client as varbinary(16)), 1) + N', type = E';
+  else if @edition in (5, 12) or (@edition = 8 and suser_id(N'$(FunctionsUser)') is null)
+    set @create += N'from external provider';
+  else
+    set @create += N'for login [$(FunctionsUser)]';
+  exec(@create);
+end;
+
+alter role [$(Role)] add member [$(FunctionsUser)];

@@ -59,6 +59,7 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   for (const name of [...templates[cloud], `infra/sql/users-${database}.sql`, "infra/sql/catalogue.sql"]) {
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
   }
+  if (cloud === "azure" && database !== "sqlserver") await withoutAzureSql(folder);
   await copyFunction("functions/app.ts", folder, (app) => withParts(app, options));
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
     if (!absent.includes(name)) await copyFunction(`functions/${cloud}/${name}`, folder);
@@ -69,6 +70,13 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
   return (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** The template's own database is Azure SQL. An app on another database would pay for it and not use it. */
+async function withoutAzureSql(folder: string): Promise<void> {
+  const name = "infra/azure/main.parameters.json";
+  const text = await readFile(join(folder, name), "utf8");
+  await write(folder, name, text.replace("{DATABASE=sqlserver}", "{DATABASE=none}"));
 }
 
 /** In this repository the functions import the sources. In a new app they import the package. */

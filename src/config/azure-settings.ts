@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "../errors.js";
+import { type FunctionGroup, readFunctionGroups } from "./function-groups.js";
 
-/** The function app's storage account, reached with a connection string or with the app's managed identity. */
+/** The storage account with the queues, reached with a connection string or with the app's managed identity. */
 export type QueueStorage =
   | { readonly connectionString: string }
   | { readonly queueServiceUrl: string; readonly clientId: string | undefined };
@@ -10,13 +11,20 @@ export interface WakeQueue {
   readonly storage: QueueStorage;
 }
 
+/** The prefix of the settings that say where the queues are: an account of their own, or that of the function app. */
+export type QueueConnection = "ONCEBOX_QUEUES" | "AzureWebJobsStorage";
+
 export interface AzureSettings {
+  readonly functions: ReadonlySet<FunctionGroup>;
+  readonly queueConnection: QueueConnection;
   /** The queue that wakes the dispatcher. Without one only the timer starts it. */
   readonly wakeUp: WakeQueue | undefined;
   /** The queue that wakes the dispatcher of a service's messages. */
   readonly messageWakeUp: WakeQueue | undefined;
   /** The queue, in the same account, whose messages the app's consumer handles. */
   readonly consumeQueue: string | undefined;
+  /** The queue of Service Bus whose messages the app's consumer handles. The settings `ONCEBOX_BUS__…` say where it is. */
+  readonly consumeBusQueue: string | undefined;
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
   readonly schedules: { readonly dispatch: string; readonly reap: string; readonly cleanup: string };
   /** Overrides `functionTimeout` of host.json. */
@@ -30,17 +38,21 @@ const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
   const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
+  const queueConnection = connectionOf(env);
   const wakeQueue = (setting: string): WakeQueue | undefined => {
     const queue = filled(setting);
     return queue === undefined
       ? undefined
-      : { queue: queueName(queue, setting), storage: queueStorage(filled, setting) };
+      : { queue: queueName(queue, setting), storage: queueStorage(filled, setting, queueConnection) };
   };
   const consumed = filled("ONCEBOX_CONSUME_QUEUE");
   return {
+    functions: readFunctionGroups(filled("ONCEBOX_FUNCTIONS")),
+    queueConnection,
     wakeUp: wakeQueue("ONCEBOX_WAKE_QUEUE"),
     messageWakeUp: wakeQueue("ONCEBOX_MESSAGE_WAKE_QUEUE"),
     consumeQueue: consumed === undefined ? undefined : queueName(consumed, "ONCEBOX_CONSUME_QUEUE"),
+    consumeBusQueue: filled("ONCEBOX_CONSUME_BUS_QUEUE"),
     schedules: {
       dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
       reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
@@ -64,18 +76,27 @@ function queueName(name: string, setting: string): string {
   return name;
 }
 
+const connectionOf = (env: NodeJS.ProcessEnv): QueueConnection =>
+  Object.keys(env).some((name) => /^ONCEBOX_QUEUES(__|$)/.test(name))
+    ? "ONCEBOX_QUEUES"
+    : "AzureWebJobsStorage";
+
 /** Reads the settings that the queue trigger reads, so that both use the same account. */
-function queueStorage(filled: (name: string) => string | undefined, setting: string): QueueStorage {
-  const connectionString = filled("AzureWebJobsStorage");
+function queueStorage(
+  filled: (name: string) => string | undefined,
+  setting: string,
+  connection: QueueConnection,
+): QueueStorage {
+  const connectionString = filled(connection);
   if (connectionString !== undefined) return { connectionString };
-  const account = filled("AzureWebJobsStorage__accountName");
+  const account = filled(`${connection}__accountName`);
   const queueServiceUrl =
-    filled("AzureWebJobsStorage__queueServiceUri") ??
+    filled(`${connection}__queueServiceUri`) ??
     (account === undefined ? undefined : `https://${account}.queue.core.windows.net`);
   if (queueServiceUrl === undefined || !URL.canParse(queueServiceUrl)) {
     throw new InvalidArgumentError(
-      `${setting} needs a storage account: set AzureWebJobsStorage, or AzureWebJobsStorage__queueServiceUri to the URL of its queues.`,
+      `${setting} needs a storage account: set ${connection}, or ${connection}__queueServiceUri to the URL of its queues.`,
     );
   }
-  return { queueServiceUrl, clientId: filled("AzureWebJobsStorage__clientId") };
+  return { queueServiceUrl, clientId: filled(`${connection}__clientId`) };
 }

@@ -41,6 +41,9 @@ function hasTexts(
   );
 }
 
+/** Editors and `echo` end a text with a line break, which is no part of the secret. More white space than that is left to be refused. */
+export const withoutFinalNewline = (text: string): string => text.replace(/\r?\n$/, "");
+
 /** Fetches the secret that a reference names. Each cloud's adapter knows its own store, and the environment. */
 export type SecretResolver = (reference: SecretReference) => Promise<string>;
 
@@ -52,8 +55,8 @@ export const secretsFromEnvironment =
         `A secret is kept in ${reference.from}, which cannot be reached from here. Use { "from": "env", "name": … }.`,
       );
     }
-    const value = env[reference.name];
-    if (value === undefined || value === "") {
+    const value = withoutFinalNewline(env[reference.name] ?? "");
+    if (value === "") {
       throw new InvalidOperationError(
         `The environment variable ${reference.name}, which should hold a secret, is not set.`,
       );

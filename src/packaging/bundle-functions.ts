@@ -67,7 +67,7 @@ export async function bundleFunctions(options: BundleOptions): Promise<Metafile>
     external,
     splitting,
   });
-  if (options.cloud === "azure") await writeFunctionApp(folder, options.outFolder);
+  if (options.cloud === "azure") await writeFunctionApp(folder, options.outFolder, [options.database].flat());
   return metafile;
 }
 

@@ -81,7 +81,8 @@ describe("the catalogue of tenants", () => {
   it("FUN-08 FUN-10 both templates say where it is", async () => {
     const aws = await readFile(join(root, "serverless.yml"), "utf8");
     expect(aws).toMatch(/^ {4}CATALOGUE_SECRET: .*catalogue-url/m);
-    const azure = await readFile(join(root, "infra/azure/functions.bicep"), "utf8");
-    expect(azure).toContain("KEY_VAULT_URL: vaultUrl");
+    const azure = await readFile(join(root, "infra/azure/main.bicep"), "utf8");
+    expect(azure).toContain("ONCEBOX_CATALOGUE_URL: sqlUrl");
+    expect(azure).toContain("TENANTS_VAULT_URL: tenantsVault!.outputs.url");
   });
 });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { grantUsers } from "../../src/app/grant-users.js";
 import { createApp, readEnvironment } from "../../src/app/index.js";
 import {
   createInbox,
@@ -62,24 +63,48 @@ const operatorProcedures = (): readonly string[] =>
 describe("the functions' user on SQL Server, as it is written", () => {
   it("FUN-10 may execute every procedure that the package calls, and is granted nothing else", async () => {
     const called = calledProcedures();
-    const grants = [...(await script()).matchAll(/^grant (.+) on (\S+) to \[\$\(FunctionsUser\)\];$/gm)];
-    expect(grants.every(([, right]) => right === "execute")).toBe(true);
-    expect(grants.map(([, , name]) => name).sort()).toEqual([...new Set(called)].sort());
-    expect((await script()).match(/\bgrant\b/g)!.length).toBeGreaterThanOrEqual(grants.length);
-    const ofOperators = [
-      ...(await script()).matchAll(/^grant execute on (\S+) to \[oncebox_operators\];$/gm),
-    ];
-    expect(ofOperators.map(([, name]) => name)).toEqual(expect.arrayContaining([...operatorProcedures()]));
+    const sql = (await script()).replace(/^--.*$/gm, "");
+    const grants = [...sql.matchAll(/^grant execute on (\S+) to \[(\w+)\];$/gm)];
+    expect(sql.match(/\bgrant\b/g)).toHaveLength(grants.length);
+    const grantedTo = (role: string) => grants.filter(([, , to]) => to === role).map(([, name]) => name);
+    expect(grantedTo("oncebox_functions").sort()).toEqual([...new Set(called)].sort());
+    expect(grantedTo("oncebox_operators")).toEqual(expect.arrayContaining([...operatorProcedures()]));
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
-    expect((await script()).replace(/^--.*$/gm, "")).not.toMatch(
-      /sp_addrolemember|alter role|\bcontrol\b|db_/i,
-    );
+    const { receiving, keys } = sqlServerDialect;
+    const statementsOf = (all: object) => proceduresOf(Object.values(all) as SqlStatement[]);
+    const received = statementsOf(receiving(inboxNames, { reviveDead: false }));
+    expect(grantedTo("oncebox_receivers")).toEqual([...new Set(received)]);
+    const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
+    expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys), "[infra].[Inbox_Mark]"]);
+    expect(new Set(grants.map(([, , to]) => to)).size).toBe(4);
+    // The one role that the user is in is a variable of the script, and nothing else gives a right.
+    expect(sql.match(/alter role.*/gi)).toEqual(["alter role [$(Role)] add member [$(FunctionsUser)];"]);
+    expect(sql).not.toMatch(/sp_addrolemember|\bcontrol\b|db_/i);
+  });
+
+  it("FUN-10 on Azure a user is made from its client id, and the directory is asked only without one", async () => {
+    const sql = await script();
+    const forms = [...sql.matchAll(/^ {2}((?:else )?(?:if .*)?|else)\n {4}set @create \+= N'([\w ]+)/gm)];
+    expect(forms.map(([, when, form]) => [when, form!.trim()])).toEqual([
+      ["if @edition in (5, 12) and @client is not null", "with sid"],
+      [
+        "else if @edition in (5, 12) or (@edition = 8 and suser_id(N'$(FunctionsUser)') is null)",
+        "from external provider",
+      ],
+      ["else", "for login"],
+    ]);
+    expect(sql).toContain("type = E'");
   });
 });
 
 describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   const login = `functions_${randomUUID().slice(0, 8)}`;
   const password = `Pw-${randomUUID()}`;
+  const users = [
+    [login, "oncebox_functions"],
+    [`${login}_webhook`, "oncebox_receivers"],
+    [`${login}_inbox_service`, "oncebox_service"],
+  ] as const;
   let admin: TestDatabase;
   let own: URL;
   let db: Database;
@@ -88,11 +113,21 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     admin = await sqlServerHarness(url).open();
     await migrate(admin.db, { schema: admin.schema! });
     await admin.raw(`create login [${login}] with password = '${password}'`);
-    const text = (await script())
-      .replaceAll("$(FunctionsUser)", login)
-      .replaceAll("oncebox_operators", `${login}_operators`)
-      .replaceAll("[infra]", `[${admin.schema}]`);
-    for (const _ of ["once", "again"]) await admin.raw(text);
+    for (const [user] of users.slice(1)) {
+      await admin.raw(`create login [${user}] with password = '${password}'`);
+    }
+    // Roles belong to the database, which is not this test's own.
+    const sqlserver = async () => (await script()).replaceAll("oncebox_", `${login}_`);
+    const scripts = { sqlserver, postgres: sqlserver };
+    const made = users.map(([name, role]) => ({
+      name,
+      role: role.replace("oncebox_", `${login}_`) as typeof role,
+      clientId: randomUUID(),
+      objectId: randomUUID(),
+    }));
+    for (const _ of ["once", "again"]) {
+      await grantUsers(admin.db, { schema: admin.schema! }, made, scripts); // as the migration function does
+    }
     own = new URL(url);
     own.username = login;
     own.password = password;
@@ -102,9 +137,12 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
     await db?.close();
     await admin?.close(); // with what the user has rights on
     const server = openSqlServer({ url, maxConnections: 1 });
-    await run(server, `drop user if exists [${login}]`);
-    await run(server, `drop role if exists [${login}_operators]`);
-    await run(server, `drop login [${login}]`);
+    for (const [user] of users) await run(server, `drop user if exists [${user}]`);
+    for (const role of ["receivers", "functions", "service", "operators"]) {
+      await run(server, `drop role if exists [${login}_${role}]`);
+    }
+    // The server may still count a session that has ended. A login with no user is left behind then, which does no harm.
+    for (const [user] of users) await run(server, `drop login [${user}]`).catch(() => {});
     await server.close();
   });
 
@@ -126,18 +164,21 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
    * only the test before it shows that no table is accessible.
    */
   async function grantWhatOwnershipGives(): Promise<void> {
-    for (const table of await objects("U")) {
-      await admin.raw(`grant select, insert, update, delete on ${table} to [${login}]`);
-    }
-    for (const table of await objects("IF", "TF")) await admin.raw(`grant select on ${table} to [${login}]`);
-    for (const view of await objects("V")) await admin.raw(`grant select on ${view} to [${login}]`);
+    await grantTables(login);
     const called = calledProcedures().map((name) =>
       name.replace("[infra]", `[${admin.schema}]`).toLowerCase(),
     );
     const inner = (await objects("P")).filter((name) => !called.includes(name.toLowerCase()));
     for (const name of [...inner, ...(await objects("FN"))]) {
-      await admin.raw(`grant execute on ${name} to [${login}]`);
+      for (const [user] of users) await admin.raw(`grant execute on ${name} to [${user}]`);
     }
+  }
+
+  async function grantTables(to: string): Promise<void> {
+    for (const table of await objects("U")) {
+      await admin.raw(`grant select, insert, update, delete on ${table} to [${to}]`);
+    }
+    for (const name of await objects("IF", "TF", "V")) await admin.raw(`grant select on ${name} to [${to}]`);
   }
 
   it("FUN-10 can do nothing else: no table can be read or written, no procedure changed, nothing made", async () => {
@@ -236,6 +277,34 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
     expect(await inbox.oldestDueAgeMs()).toBeGreaterThan(0);
   });
 
+  const as = async (user: string, work: (db: Database) => Promise<void>) => {
+    const theirs = new URL(own);
+    theirs.username = user;
+    const opened = openSqlServer({ url: theirs.href, maxConnections: 1, config: patient });
+    try {
+      await work(opened);
+    } finally {
+      await opened.close();
+    }
+  };
+  const denied = /permission/i;
+
+  it("FUN-10 a receiver stores webhooks, and can read, claim and send nothing", async () => {
+    await as(users[1][0], async (receiving) => {
+      if (await isBabelfish()) await grantTables(users[1][0]);
+      const options = { schema: admin.schema! };
+      const [inbox, outbox] = [createInbox(receiving, options), createOutbox(receiving, options)];
+      const message = { source: "webhook", messageId: "only-received", topic: "t", payload: "{}" };
+      expect(await inbox.receive(message)).toBe("enqueued");
+      expect(await inbox.receive(message)).toBe("duplicate");
+      await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
+      await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
+      await expect(inbox.purgeDone({ retentionMs: 1 })).rejects.toThrow(denied);
+      await expect(outbox.enqueue({ topic: "t", payload: "{}" })).rejects.toThrow(denied);
+      await expect(createSqlInboxStore(receiving, options).tryBegin("k")).rejects.toThrow(denied);
+    });
+  });
+
   it("ADD-17 FUN-10 keeps to the pauses and limits of operators", async () => {
     const options = { schema: admin.schema! };
     const [outbox, operated] = [createOutbox(db, options), createOutbox(admin.db, options)];
@@ -245,5 +314,28 @@ where s.name = '${admin.schema}' and rtrim(o.type) in (${types.map((type) => `'$
   it("FUN-10 SVC-08 SVC-10 does all that the inbox service does: lease, mark, release, report, clean up", async () => {
     const clock = testClock();
     await liveAKeysLife(createSqlInboxStore(db, { clock, schema: admin.schema! }), clock);
+  });
+
+  it("FUN-10 SVC-07 the inbox service leases and marks keys, and reads no message", async () => {
+    await as(users[2][0], async (serving) => {
+      if (await isBabelfish()) await grantTables(users[2][0]);
+      const options = { schema: admin.schema! };
+      const store = createSqlInboxStore(serving, options);
+      const begun = await store.tryBegin("served");
+      if (begun.status !== "Acquired") throw new Error(begun.status);
+      expect(await store.renew("served", begun.leaseId, 60_000)).toMatchObject({ status: "Renewed" });
+      expect(await store.finish("served", begun.leaseId)).toEqual({ status: "Processed" });
+      expect(await store.isProcessed("served")).toBe(true);
+      await store.markProcessed("marked");
+      const again = await store.tryBegin("given-back");
+      if (again.status !== "Acquired") throw new Error(again.status);
+      expect(await store.release("given-back", again.leaseId)).toEqual({ status: "Released" });
+      const inbox = createInbox(serving, options);
+      await expect(inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "{}" })).rejects.toThrow(
+        denied,
+      );
+      await expect(inbox.list({ state: "Seen" })).rejects.toThrow(denied);
+      await expect(inbox.claim({ owner: newOwnerToken() })).rejects.toThrow(denied);
+    });
   });
 });

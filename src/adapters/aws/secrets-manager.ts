@@ -3,6 +3,7 @@ import {
   type SecretReference,
   type SecretResolver,
   secretsFromEnvironment,
+  withoutFinalNewline,
 } from "../../config/secret-reference.js";
 import { InvalidOperationError } from "../../errors.js";
 
@@ -20,13 +21,13 @@ export function awsSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   return async (reference) => {
     if (reference.from !== "aws-secrets-manager") return fromEnvironment(reference);
     const { SecretString: text } = await (await fetchSecret())(reference.id);
-    return textOf(reference, text);
+    return textOf(reference, withoutFinalNewline(text ?? ""));
   };
 }
 
 /** No error quotes the secret's value. */
-function textOf({ id, key }: AwsReference, text: string | undefined): string {
-  if (text === undefined || text === "") {
+function textOf({ id, key }: AwsReference, text: string): string {
+  if (text === "") {
     throw new InvalidOperationError(`The secret ${id} in AWS Secrets Manager holds no text.`);
   }
   if (key === undefined) return text;
@@ -36,7 +37,7 @@ function textOf({ id, key }: AwsReference, text: string | undefined): string {
       `The secret ${id} in AWS Secrets Manager is not a JSON object with a text named "${key}".`,
     );
   }
-  return value;
+  return withoutFinalNewline(value);
 }
 
 function fieldOf(text: string, key: string): unknown {

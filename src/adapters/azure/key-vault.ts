@@ -1,5 +1,9 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
-import { type SecretResolver, secretsFromEnvironment } from "../../config/secret-reference.js";
+import {
+  type SecretResolver,
+  secretsFromEnvironment,
+  withoutFinalNewline,
+} from "../../config/secret-reference.js";
 import { InvalidOperationError } from "../../errors.js";
 import { azureCredential } from "./credential.js";
 
@@ -18,8 +22,9 @@ export function azureSecrets(env: NodeJS.ProcessEnv): SecretResolver {
   });
   return async (reference) => {
     if (reference.from !== "azure-key-vault") return fromEnvironment(reference);
-    const { value } = await (await fetchSecret())(reference.vault, reference.name);
-    if (value === undefined || value === "") {
+    const found = await (await fetchSecret())(reference.vault, reference.name);
+    const value = withoutFinalNewline(found.value ?? "");
+    if (value === "") {
       throw new InvalidOperationError(`The secret ${reference.name} in ${reference.vault} is empty.`);
     }
     return value;

@@ -1,28 +1,34 @@
 import { app as functionApp, type HttpRequest } from "@azure/functions";
 import type { AppDefinition } from "../../app/app-definition.js";
 import type { App } from "../../app/create-app.js";
+import { defined } from "../../base/defined.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { toWebResponse } from "../../base/to-web-response.js";
 import { readAzureSettings } from "../../config/azure-settings.js";
-import { tenantBatchesIn } from "../../tenants/fan-out/tenant-batch.js";
+import { processEnv } from "../../config/environment.js";
+import { type FunctionGroup, readFunctionGroups } from "../../config/function-groups.js";
 import { refusedResponse } from "../../webhooks/responses.js";
 import { coldStart } from "./cold-start.js";
 import { runTimeMs } from "./function-timeout.js";
 import { allMethods, requestFromHost, toHttpResponse } from "./http-trigger.js";
 import { inInvocation, invocationLogger } from "./invocation-logger.js";
-import { storageQueueHandler } from "./middleware.js";
 import { registerAdmin } from "./register-admin.js";
 import { registerInboxService } from "./register-inbox-service.js";
+import { registerMigration } from "./register-migration.js";
+import { registerWork } from "./register-work.js";
 import { timedJobs } from "./timed-jobs.js";
 
 /**
- * Registers an app's functions with the host. They share one app per process.
+ * Registers an app's functions with the host: all of them, or the groups that `ONCEBOX_FUNCTIONS` names. They share one
+ * app per process.
  * - `webhook`: by HTTP
  * - `dispatch`, `reap`, `cleanup`: by timers
  * - `wakeup`: dispatches too, by the queue that `ONCEBOX_WAKE_QUEUE` names
  * - `inbox-service`, `inbox-service-document`: by HTTP, if the app has a service
  * - `admin`, `admin-alias`: by HTTP, if the app has a diagnostics API
- * - `consume`: by the queue that `ONCEBOX_CONSUME_QUEUE` names, if the app has a consumer
+ * - `consume`, `consume-bus`: by the queues that `ONCEBOX_CONSUME_QUEUE` and `ONCEBOX_CONSUME_BUS_QUEUE` name, if the app
+ *   has a consumer
+ * - `migrate`: by HTTP, only if `ONCEBOX_FUNCTIONS` names it
  *
  * @example
  * // main.ts, which package.json's "main" names
@@ -32,50 +38,46 @@ import { timedJobs } from "./timed-jobs.js";
  * registerFunctions(app);
  */
 export function registerFunctions(definition: AppDefinition): void {
-  const app = coldStart(definition);
-  // Registered before anything can throw. An error before the first registration leaves an app without functions, which
-  // answers 404 to every request. An error after it stops the start, and the host reports it.
+  const groups = groupsOf(processEnv.ONCEBOX_FUNCTIONS);
+  const app = coldStart(onlyGroups(definition, groups));
+  // HTTP is registered before anything can throw. An error before the first registration leaves an app without functions,
+  // which answers 404 to every request. An error after it stops the start, and the host reports it.
+  if (groups.has("webhook")) registerWebhook(app);
+  if (groups.has("service") && definition.service !== undefined)
+    registerInboxService(app, definition.service);
+  if (groups.has("admin") && definition.admin !== undefined) registerAdmin(app);
+  const settings = readAzureSettings();
+  const job = timedJobs(app, runTimeMs(settings));
+  if (groups.has("migrate")) registerMigration(app, settings);
+  if (groups.has("work")) registerWork(app, definition, settings, job);
+}
+
+/** All groups for a wrong setting, which is an error later. */
+function groupsOf(text: string | undefined): ReadonlySet<FunctionGroup> {
+  try {
+    return readFunctionGroups(text);
+  } catch {
+    return readFunctionGroups(undefined);
+  }
+}
+
+/** Without what the other groups serve: this function app may not read their secrets. */
+function onlyGroups(definition: AppDefinition, groups: ReadonlySet<FunctionGroup>): AppDefinition {
+  const { service, admin, ...rest } = definition;
+  return {
+    ...rest,
+    ...defined({ service: groups.has("service") ? service : undefined }),
+    ...defined({ admin: groups.has("admin") ? admin : undefined }),
+  };
+}
+
+function registerWebhook(app: () => Promise<App>): void {
   functionApp.http("webhook", {
     route: "webhooks/{source}/{tenant?}",
     methods: [...allMethods],
     authLevel: "anonymous", // the signature authenticates the sender
     handler: (request, context) => inInvocation(context, () => receive(app, request)),
   });
-  if (definition.service !== undefined) registerInboxService(app, definition.service);
-  if (definition.admin !== undefined) registerAdmin(app);
-
-  const settings = readAzureSettings();
-  const job = timedJobs(app, runTimeMs(settings));
-
-  functionApp.timer("dispatch", {
-    schedule: settings.schedules.dispatch,
-    handler: job((ready, budget) => ready.dispatch(budget)),
-  });
-  functionApp.timer("reap", {
-    schedule: settings.schedules.reap,
-    handler: job((ready, budget) => ready.reap(budget)),
-  });
-  functionApp.timer("cleanup", {
-    schedule: settings.schedules.cleanup,
-    handler: job((ready, budget) => ready.cleanup(budget)),
-  });
-  if (settings.wakeUp !== undefined) {
-    functionApp.storageQueue("wakeup", {
-      queueName: settings.wakeUp.queue,
-      connection: "AzureWebJobsStorage",
-      handler: job((ready, budget, message) =>
-        ready.dispatch(budget, { wokenUp: true, tenantBatches: tenantBatchesIn([message]) }),
-      ),
-    });
-  }
-  if (definition.consumer !== undefined && settings.consumeQueue !== undefined) {
-    const consume = storageQueueHandler({ handle: async (message) => (await app()).consume!(message) });
-    functionApp.storageQueue("consume", {
-      queueName: settings.consumeQueue,
-      connection: "AzureWebJobsStorage",
-      handler: (message, context) => inInvocation(context, () => consume(message, context)),
-    });
-  }
 }
 
 async function receive(app: () => Promise<App>, request: HttpRequest) {

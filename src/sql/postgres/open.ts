@@ -2,6 +2,7 @@ import type { PoolConfig } from "pg";
 import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import { defaultConnections } from "../default-connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
 import { pgClient } from "./client.js";
 import { postgresReceiving } from "./receiving-dialect.js";
@@ -24,7 +25,7 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     throw new InvalidArgumentError("openPostgres needs a url or a config.");
   }
   const config: PoolConfig = {
-    max: options.maxConnections ?? 4,
+    max: options.maxConnections ?? defaultConnections,
     connectionTimeoutMillis: 15_000,
     idleTimeoutMillis: 30_000,
     keepAlive: true,

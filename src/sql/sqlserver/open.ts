@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
+import { defaultConnections } from "../default-connections.js";
 import type { ReceivingDatabase } from "../dialect.js";
 import { type MssqlConfig, type MssqlDriver, mssqlClient } from "./client.js";
 import { describe, describeConnectionString, parseMssqlUrl } from "./connection-settings.js";
@@ -40,7 +41,7 @@ export function connectSqlServer(options: SqlServerOptions): SqlServerConnection
     validateConnection: "socket",
     ...options.config,
     ...fromUrl,
-    pool: { max: 4, min: 0, idleTimeoutMillis: 30_000, ...options.config?.pool },
+    pool: { max: defaultConnections, min: 0, idleTimeoutMillis: 30_000, ...options.config?.pool },
     options: { appName: "oncebox", encrypt: true, ...options.config?.options, ...fromUrl.options },
   };
   const driver = mssqlClient({ connectionString, config, maxConnections: options.maxConnections });

@@ -22,7 +22,7 @@ describe("secrets in AWS Secrets Manager", () => {
   it("FUN-01 FUN-12 the database's URL and a webhook's secret are fetched; after a failure the store is asked again", async () => {
     const store = await startSecretsManager({
       database: JSON.stringify({ url: data.env.ONCEBOX_DATABASE_URL }),
-      stripe: "whsec_from_the_store",
+      stripe: "whsec_from_the_store\n", // as an editor leaves it
     });
     const webhook = lambdaFunction({
       folder: bundles.folder,

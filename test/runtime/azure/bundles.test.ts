@@ -43,9 +43,10 @@ describe("bundles for Azure", () => {
         .map(([input]) => input),
     );
 
-  it("FUN-09 the folder is a function app: an entry point that its package.json names, and host.json", async () => {
+  it("FUN-09 the folder is a function app: an entry point that its package.json names, host.json, and the users of its database", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    expect(files.sort()).toEqual(["host.json", "lazy", "main.mjs", "main.mjs.map", "package.json"]);
+    const own = ["host.json", "lazy", "main.mjs", "main.mjs.map", "package.json", "users-postgres.sql"];
+    expect(files.sort()).toEqual(own);
     const manifest = JSON.parse(await readFile(join(folder, "postgres/package.json"), "utf8"));
     expect(manifest).toMatchObject({ type: "module", main: "main.mjs" });
   });

@@ -91,7 +91,7 @@ describe("the function app for Azure", () => {
     ]);
 
     const { ONCEBOX_DATABASE_URL: url = "", SCENARIO_SECRET: secret = "" } = scenario.env;
-    vault.secrets.set("database-url", url).set("stripe", secret);
+    vault.secrets.set("database-url", `${url}\r\n`).set("stripe", `${secret}\n`); // as editors leave them
     expect((await host.webhook(stripeWebhook("evt_1"))).status).toBe(200);
     const asked = vault.asked();
     expect((await host.webhook(stripeWebhook("evt_2"))).status).toBe(200);

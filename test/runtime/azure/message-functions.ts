@@ -13,7 +13,7 @@ export async function buildMessageApp(): Promise<BuiltApp> {
   const folder = await mkdtemp(join(tmpdir(), "oncebox-azure-"));
   const main = fileURLToPath(new URL("../message-app/azure/main.ts", import.meta.url));
   await bundle({ ...clouds.azure, database: "postgres", entryPoints: [main], outFolder: folder });
-  await writeFunctionApp(fileURLToPath(new URL("../../..", import.meta.url)), folder);
+  await writeFunctionApp(fileURLToPath(new URL("../../..", import.meta.url)), folder, ["postgres"]);
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 

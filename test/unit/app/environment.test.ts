@@ -61,10 +61,15 @@ describe("the environment", () => {
     );
   });
 
-  it("a secret whose variable is not set is an error with the variable's name", async () => {
+  it("a secret loses one line break at its end; one whose variable is not set is an error with the variable's name", async () => {
     const resolve = secretsFromEnvironment({ A: "a", EMPTY: "" });
     expect(await resolve({ from: "env", name: "A" })).toBe("a");
     await expect(resolve({ from: "env", name: "EMPTY" })).rejects.toThrow(/EMPTY.*not set/);
+    const ended = secretsFromEnvironment({ ONE: "a\n", WINDOWS: "a\r\n", TWO: "a\n\n", NOTHING: "\n" });
+    expect(await ended({ from: "env", name: "ONE" })).toBe("a");
+    expect(await ended({ from: "env", name: "WINDOWS" })).toBe("a");
+    expect(await ended({ from: "env", name: "TWO" })).toBe("a\n"); // a secret's own check refuses it
+    await expect(ended({ from: "env", name: "NOTHING" })).rejects.toThrow(/NOTHING.*not set/);
     await expect(resolve({ from: "aws-secrets-manager", id: "x" })).rejects.toThrow(InvalidOperationError);
   });
 });

@@ -289,10 +289,10 @@ describe("doctor on SQL Server, without a server", () => {
   it("ADD-14 needs the grants of the users' script", async () => {
     const needed = (["inbox", "outbox"] as const).flatMap((kind) => {
       const queue = names(kind, "infra", kind === "inbox" ? "Inbox" : "Outbox");
-      return inspection.needed(queue).map((one) => inspection.grant(queue, one, "$(FunctionsUser)"));
+      return inspection.needed(queue).map((one) => inspection.grant(queue, one, "oncebox_functions"));
     });
     const script = await readFile("infra/sql/users-sqlserver.sql", "utf8");
-    const granted = [...script.matchAll(/^(grant .* to \[\$\(FunctionsUser\)\]);$/gm)].map(
+    const granted = [...script.matchAll(/^(grant .* to \[oncebox_functions\]);$/gm)].map(
       ([, grant]) => grant,
     );
     expect(granted.length).toBeGreaterThan(40);

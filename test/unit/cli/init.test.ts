@@ -95,6 +95,19 @@ describe("oncebox init", () => {
     expect(scripts[`package:${cloud}`]).toBe(`oncebox ${script}`);
   });
 
+  it("FUN-10 an app for Azure on PostgreSQL makes no Azure SQL database, and one on SQL Server does", async () => {
+    const databaseOf = async (database: string) => {
+      const folder = join(parent, `azure-on-${database}`);
+      expect((await cli("init", "azure", folder, "--database", database)).code).toBe(0);
+      expect(await filesIn(folder)).toContain("infra/azure/hooks.mjs"); // which azure.yaml runs
+      expect(await filesIn(folder)).toContain(`infra/sql/users-${database}.sql`); // which the archive takes along
+      return JSON.parse(await readFile(join(folder, "infra/azure/main.parameters.json"), "utf8")).parameters
+        .database.value;
+    };
+    expect(await databaseOf("postgres")).toMatch(/DATABASE=none/);
+    expect(await databaseOf("sqlserver")).toMatch(/DATABASE=sqlserver/);
+  });
+
   it("overwrites nothing, and refuses an unknown cloud or database", async () => {
     expect(await cli("init", "aws", root)).toMatchObject({
       code: 2,

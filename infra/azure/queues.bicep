@@ -1,24 +1,22 @@
-// The Functions host's own storage, the deployed archive, and the queue that wakes the dispatcher. No keys.
+// The queue that wakes the dispatcher and carries tenant batches, and the queue that other services fill. No keys.
 param name string
 param location string
 param tags object
-param principalId string
+@description('The app with timers and queues, which reads the queues.')
+param workPrincipalId string
+@description('The apps that wake the dispatcher after a webhook.')
+param senderPrincipalIds string[]
 param privateNetworking bool
 
-var deploymentContainerName = 'deployment'
-// The host keeps its locks in blobs, takes its wake-ups from a queue, and writes its diagnostics to tables.
-var roles = [
-  'b7e6dc6d-f1e8-4753-8033-0f276bb0955b' // Storage Blob Data Owner
-  '974c5e8b-45b9-4653-ba55-5f855dd0fb88' // Storage Queue Data Contributor
-  '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3' // Storage Table Data Contributor
-]
+var queueContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88' // Storage Queue Data Contributor
+var messageSender = 'c6a89b2d-59bc-44d0-9896-0f6e12d7b80a' // Storage Queue Data Message Sender
 
 resource account 'Microsoft.Storage/storageAccounts@2024-01-01' = {
   name: name
   location: location
   tags: tags
   kind: 'StorageV2'
-  sku: { name: 'Standard_LRS' } // it holds no message: what is lost here costs a minute
+  sku: { name: 'Standard_LRS' } // not every region has more
   properties: {
     allowBlobPublicAccess: false
     allowSharedKeyAccess: false
@@ -31,16 +29,6 @@ resource account 'Microsoft.Storage/storageAccounts@2024-01-01' = {
       defaultAction: privateNetworking ? 'Deny' : 'Allow'
     }
   }
-}
-
-resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2024-01-01' = {
-  parent: account
-  name: 'default'
-}
-
-resource deployments 'Microsoft.Storage/storageAccounts/blobServices/containers@2024-01-01' = {
-  parent: blobs
-  name: deploymentContainerName
 }
 
 resource queues 'Microsoft.Storage/storageAccounts/queueServices@2024-01-01' = {
@@ -70,20 +58,29 @@ resource incomingPoison 'Microsoft.Storage/storageAccounts/queueServices/queues@
   name: 'oncebox-incoming-poison'
 }
 
-resource assignments 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for role in roles: {
-    name: guid(account.id, principalId, role)
-    scope: account
+resource mayRead 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(account.id, workPrincipalId, queueContributor)
+  scope: account
+  properties: {
+    principalId: workPrincipalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', queueContributor)
+  }
+}
+
+resource maySend 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for principalId in senderPrincipalIds: {
+    name: guid(wakeUps.id, principalId, messageSender)
+    scope: wakeUps
     properties: {
       principalId: principalId
       principalType: 'ServicePrincipal'
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', messageSender)
     }
   }
 ]
 
 output id string = account.id
-output name string = account.name
-output deploymentContainerUrl string = '${account.properties.primaryEndpoints.blob}${deploymentContainerName}'
+output url string = account.properties.primaryEndpoints.queue
 output wakeUpQueue string = wakeUps.name
 output incomingQueue string = incoming.name

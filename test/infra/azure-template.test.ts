@@ -1,0 +1,635 @@
+import { execFileSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import mssql from "mssql";
+import { beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { azureFolder, type BicepFile, readBicepFiles } from "../../scripts/bicep-files.js";
+import { readAzureSettings } from "../../src/config/azure-settings.js";
+import { databaseRoles, readDatabaseUsers } from "../../src/config/database-users.js";
+import { readEnvironment } from "../../src/config/environment.js";
+import { functionGroups } from "../../src/config/function-groups.js";
+import { isSecretReference } from "../../src/config/secret-reference.js";
+import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
+import { root } from "./aws-stack.js";
+import { bicepPlan, type Plan, type Value } from "./bicep-plan.js";
+
+const required = { applicationName: "orders", environmentName: "prod", location: "westeurope" };
+const read = (name: string) => readFile(join(root, name), "utf8");
+
+/** The deployments that people make, by their parameters. */
+const variants: Readonly<Record<string, Readonly<Record<string, Value>>>> = {
+  "as it is": {},
+  "public addresses": { privateNetworking: false },
+  "with service": { service: true },
+  "with admin": { admin: true },
+  "a catalogue of tenants": { tenants: "catalogue" },
+  "tenants in a vault": { tenants: "key-vault" },
+  "a database of one's own": { database: "none", service: true, admin: true },
+  "Service Bus": { serviceBus: true },
+  "Front Door": { clientRequestsPerMinute: 3000 },
+  everything: {
+    service: true,
+    admin: true,
+    tenants: "key-vault",
+    serviceBus: true,
+    clientRequestsPerMinute: 3000,
+    purgeProtection: true,
+    updateStrategy: "RollingUpdate",
+    alwaysReadyCount: 1,
+  },
+};
+
+const plans = new Map<string, Plan>();
+let files: readonly BicepFile[];
+beforeAll(async () => {
+  files = await readBicepFiles();
+  for (const [name, params] of Object.entries(variants))
+    plans.set(name, await bicepPlan({ ...required, ...params }));
+});
+
+const plan = (name = "as it is"): Plan => plans.get(name)!;
+const all = (type: string, variant?: string) => plan(variant).resources.filter((one) => one.type === type);
+const file = (name: string) => files.find((one) => one.name === name)!;
+const apps = (variant?: string) => all("Microsoft.Web/sites", variant);
+
+const roleNames: Readonly<Record<string, string>> = {
+  "b7e6dc6d-f1e8-4753-8033-0f276bb0955b": "Storage Blob Data Owner",
+  "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1": "Storage Blob Data Reader",
+  "ba92f5b4-2d11-453d-a403-e96b0029c9fe": "Storage Blob Data Contributor",
+  "974c5e8b-45b9-4653-ba55-5f855dd0fb88": "Storage Queue Data Contributor",
+  "c6a89b2d-59bc-44d0-9896-0f6e12d7b80a": "Storage Queue Data Message Sender",
+  "3913510d-42f4-4e42-8a64-420c390055eb": "Monitoring Metrics Publisher",
+  "4633458b-17de-408a-b874-0445c86b69e6": "Key Vault Secrets User",
+  "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0": "Azure Service Bus Data Receiver",
+};
+
+/** What the identity of an app may do: "role on resource". */
+const rightsOf = (app: string, variant?: string): readonly string[] =>
+  all("Microsoft.Authorization/roleAssignments", variant)
+    .filter(({ body }) => String(body.properties.principalId) === `<${app}Identity.principalId>`)
+    .map(({ body, module }) => {
+      const role = roleNames[String(body.properties.roleDefinitionId).split("/").at(-1)!];
+      const scope = String(body.scope).slice(1, -1).replace(`${module}.`, "");
+      const secret = module === "vault" ? ` ${String(body.name).split(", ")[1]}` : "";
+      return `${role} on ${module} ${scope.replace(/^granted.*/, "secret")}${secret}`;
+    })
+    .sort();
+
+/** The environment of an app's functions, as far as the templates say. */
+const environmentOf = (app: string, variant?: string): Record<string, string> => {
+  const found = all("Microsoft.Web/sites/config", variant).find(({ module }) => module === `${app}App`)!;
+  const known: Record<string, string> = {
+    "<vault.url>": "https://kv.vault.azure.net/",
+    "<queues.url>": "https://stq.queue.core.windows.net/",
+    "<queues.wakeUpQueue>": "oncebox-wake-up",
+    "<queues.incomingQueue>": "oncebox-incoming",
+    "<sqlServer.server>": "sql.database.windows.net",
+    "<sqlServer.database>": "oncebox",
+  };
+  const guid = (text: string) =>
+    text
+      .replace(/<(\w+)Identity\.(clientId|principalId)>/g, "00000000-0000-4000-8000-000000000001")
+      .replace(/<(\w+)Identity\.name>/g, "id-orders-prod-$1");
+  return Object.fromEntries(
+    Object.entries(found.body.properties).map(([name, value]) => [
+      name,
+      guid(Object.entries(known).reduce((text, [from, to]) => text.replaceAll(from, to), String(value))),
+    ]),
+  );
+};
+
+describe("the Bicep files for Azure", () => {
+  it("FUN-10 are read without an error, and every module gets exactly the parameters that it asks for", () => {
+    expect(files.length).toBeGreaterThan(12);
+    for (const { name, errors } of files) expect({ name, errors }).toEqual({ name, errors: [] });
+    for (const [symbol, { file: name, params }] of Object.entries(file("main.bicep").modules)) {
+      const asked = [...file(name).text.matchAll(/^param (\w+) [^=\n]*$/gm)].map(([, param]) => param);
+      expect({ symbol, params: Object.keys(params).sort() }).toEqual({ symbol, params: asked.sort() });
+      const given = new Set([...file(name).text.matchAll(/^output (\w+) /gm)].map(([, output]) => output));
+      for (const [, output] of file("main.bicep").text.matchAll(
+        new RegExp(`\\b${symbol}!?\\.outputs\\.(\\w+)`, "g"),
+      )) {
+        expect(given).toContain(output);
+      }
+    }
+  });
+
+  it("FUN-10 the parameters' file has every parameter of main.bicep, each with the same default", async () => {
+    const { parameters } = JSON.parse(await read("infra/azure/main.parameters.json"));
+    const declared = [...file("main.bicep").text.matchAll(/^param (\w+) \w+(?: = (.*))?$/gm)];
+    expect(Object.keys(parameters)).toEqual(declared.map(([, name]) => name));
+    for (const [, name, otherwise] of declared) {
+      const { value } = parameters[name!] as { value: string };
+      const [, , given] = /^\$\{([A-Z_]+)(?:=(.*))?\}$/.exec(value)!;
+      expect({ name, default: given }).toEqual({ name, default: otherwise?.replace(/^'|'$/g, "") });
+    }
+  });
+
+  it("FUN-10 the names of everything have the app's in them, and no name is too long", () => {
+    for (const [variant] of plans) {
+      for (const { symbol, body, type } of plan(variant).resources) {
+        if (!("location" in body)) continue; // it is a part of something, or its zone's name is Azure's
+        if (/^Microsoft.Network\/private|\/databases$/.test(type)) continue;
+        expect({ symbol, name: String(body.name) }).toEqual({
+          symbol,
+          name: expect.stringMatching(/orders-prod|abcdefghijklm|<\w+\.name>|ordersprod/),
+        });
+      }
+      for (const { body } of all("Microsoft.Storage/storageAccounts", variant))
+        expect(body.name).toMatch(/^[a-z0-9]{3,24}$/);
+    }
+  });
+});
+
+describe("a function app for each group of functions", () => {
+  it("FUN-10 SVC-07 webhook, work and migrate always; service and admin when asked; each on a plan, an identity and a host account of its own", () => {
+    const groups = (variant: string) => apps(variant).map(({ body }) => body.tags["azd-service-name"]);
+    expect(groups("as it is")).toEqual(["webhook", "work", "migrate"]);
+    expect(groups("with service")).toEqual(["webhook", "work", "migrate", "service"]);
+    expect(groups("everything")).toEqual(["webhook", "work", "migrate", "service", "admin"]);
+    expect([...functionGroups].sort()).toEqual(groups("everything").sort());
+    for (const { module, body } of apps("everything")) {
+      const group = module.replace("App", "");
+      expect(Object.keys(body.identity.userAssignedIdentities)).toEqual([`<${group}Identity.id>`]);
+      expect(String(body.properties.serverFarmId)).toBe(`<${module}.plan.id>`);
+      expect(environmentOf(group, "everything")).toMatchObject({ ONCEBOX_FUNCTIONS: group });
+    }
+    const hosts = all("Microsoft.Storage/storageAccounts", "everything").filter(
+      ({ symbol }) => symbol === "hostStorage",
+    );
+    expect(new Set(hosts.map(({ body }) => body.name)).size).toBe(5);
+  });
+
+  it("FUN-10 it runs on Flex Consumption, by HTTPS alone from TLS 1.2, and takes no password for a deployment", () => {
+    for (const { body } of all("Microsoft.Web/serverfarms", "everything"))
+      expect(body.sku).toEqual({ tier: "FlexConsumption", name: "FC1" });
+    for (const { body, module } of apps("everything")) {
+      expect(body.properties).toMatchObject({
+        httpsOnly: true,
+        siteConfig: { minTlsVersion: "1.2" },
+        functionAppConfig: {
+          runtime: { name: "node" },
+          deployment: { storage: { authentication: { type: "UserAssignedIdentity" } } },
+          siteUpdateStrategy: { type: "RollingUpdate" },
+        },
+      });
+      const off = all("Microsoft.Web/sites/basicPublishingCredentialsPolicies", "everything").filter(
+        (one) => one.module === module,
+      );
+      expect(off.map(({ body: { name, properties } }) => [name, properties.allow])).toEqual([
+        ["scm", false],
+        ["ftp", false],
+      ]);
+    }
+    expect(apps()[0]!.body.properties.functionAppConfig.siteUpdateStrategy.type).toBe("Recreate");
+  });
+
+  const always = (app: string) => [
+    "Monitoring Metrics Publisher on APP applicationInsights".replace("APP", `${app}App`),
+    `Storage Blob Data Owner on ${app}App hostStorage`,
+    `Storage Blob Data Reader on ${app}App archive`,
+  ];
+
+  it("FUN-10 each identity has these rights and no other; no app may write an archive, its own or another's", () => {
+    expect(rightsOf("webhook")).toEqual(
+      [
+        "Key Vault Secrets User on vault secret stripe-webhook-secret",
+        ...always("webhook"),
+        "Storage Queue Data Message Sender on queues wakeUps",
+      ].sort(),
+    );
+    expect(rightsOf("work")).toEqual(
+      [...always("work"), "Storage Queue Data Contributor on queues account"].sort(),
+    );
+    expect(rightsOf("migrate")).toEqual(always("migrate").sort());
+    expect(rightsOf("service", "with service")).toEqual(
+      [...always("service"), "Key Vault Secrets User on vault secret inbox-service-tokens"].sort(),
+    );
+    expect(rightsOf("admin", "with admin")).toEqual(
+      [...always("admin"), "Key Vault Secrets User on vault secret admin-tokens"].sort(),
+    );
+    expect(rightsOf("webhook", "with service")).toEqual(rightsOf("webhook"));
+    expect(rightsOf("work", "Service Bus")).toEqual(
+      [...rightsOf("work"), "Azure Service Bus Data Receiver on bus queue"].sort(),
+    );
+    for (const [variant] of plans) {
+      for (const app of functionGroups) {
+        expect(rightsOf(app, variant).join()).not.toMatch(/undefined|(Owner|Contributor) on \w+ archive/);
+      }
+    }
+  });
+
+  it("FUN-10 with tenants in a vault every app that finds them reads that vault, which holds nothing else", () => {
+    for (const app of functionGroups) {
+      const more = rightsOf(app, "everything").filter((right) => right.includes("tenantsVault"));
+      expect(more).toEqual(["Key Vault Secrets User on tenantsVault vault"]);
+      expect(environmentOf(app, "everything").TENANTS_VAULT_URL).toBe("<tenantsVault.url>");
+    }
+    expect(all("Microsoft.KeyVault/vaults").map(({ module }) => module)).toEqual(["vault"]);
+    for (const app of ["webhook", "work", "migrate"])
+      expect(environmentOf(app, "a catalogue of tenants").ONCEBOX_CATALOGUE_URL).toMatch(/^Server=tcp:sql\./);
+  });
+
+  it("FUN-10 the archives' rights: hooks give the right to write before a deployment and take it back after", async () => {
+    const { hooks, services } = parse(await read("azure.yaml"));
+    expect(hooks.predeploy.posix.run).toBe("npm run package:azure && node infra/azure/hooks.mjs allow");
+    expect(hooks.postdeploy.posix.run).toBe("node infra/azure/hooks.mjs deny");
+    expect(services.migrate.hooks.postdeploy.posix.run).toBe("node infra/azure/hooks.mjs migrate");
+    const run = (task: string) =>
+      execFileSync(process.execPath, [join(azureFolder, "hooks.mjs"), task, "--print"], {
+        encoding: "utf8",
+        env: {
+          DEPLOYMENT_RIGHTS: "/c/webhook=1 /c/work=2",
+          AZURE_RESOURCE_GROUP: "rg",
+          MIGRATE_APP: "m",
+          MIGRATE_URL: "https://m/migrate",
+        },
+      });
+    const contributor = Object.keys(roleNames).find(
+      (id) => roleNames[id] === "Storage Blob Data Contributor",
+    )!;
+    expect(run("allow").trim().split("\n")).toEqual(
+      [
+        ["1", "webhook"],
+        ["2", "work"],
+      ].map(
+        ([id, app]) =>
+          `az role assignment create --role ${contributor} --assignee-object-id ${id} --assignee-principal-type ServicePrincipal --scope /c/${app} --output none`,
+      ),
+    );
+    expect(run("deny").trim().split("\n")).toEqual(
+      [
+        ["1", "webhook"],
+        ["2", "work"],
+      ].map(
+        ([id, app]) => `az role assignment delete --role ${contributor} --assignee ${id} --scope /c/${app}`,
+      ),
+    );
+    expect(run("migrate")).toContain("POST https://m/migrate");
+    expect(() => run("other")).toThrow();
+    expect(String(plan().outputs.DEPLOYMENT_RIGHTS).split(" ")).toHaveLength(3);
+    const kept = await bicepPlan({ ...required, keepDeploymentRights: true });
+    expect(
+      kept.resources.find(({ symbol }) => symbol === "mayReadArchive")!.body.properties.roleDefinitionId,
+    ).toContain(contributor);
+  });
+
+  it("FUN-10 a secret goes through Azure's own API, because the vault is private, and is in no argument", () => {
+    const put = (input: string, ...args: readonly string[]) =>
+      execFileSync(process.execPath, [join(azureFolder, "hooks.mjs"), "secret", ...args, "--print"], {
+        encoding: "utf8",
+        input,
+        stdio: "pipe",
+        env: {
+          AZURE_SUBSCRIPTION_ID: "sub",
+          AZURE_RESOURCE_GROUP: "rg",
+          AZURE_KEY_VAULT: "kv",
+          AZURE_TENANTS_VAULT: "kvt",
+        },
+      });
+    const printed = put("whsec_hidden", "stripe-webhook-secret");
+    expect(printed).toContain(
+      "az rest --method put --url https://management.azure.com/subscriptions/sub/resourceGroups/rg/providers/Microsoft.KeyVault/vaults/kv/secrets/stripe-webhook-secret?api-version=",
+    );
+    expect(printed).not.toContain("hidden");
+    expect(put("x", "tenant-acme", "--tenants")).toContain("/vaults/kvt/secrets/tenant-acme?");
+    expect(() => put("", "stripe-webhook-secret")).toThrow(/as standard input/);
+    expect(() => put("x", "../other")).toThrow(/Give a name/);
+  });
+
+  it("FUN-10 azure.yaml has a service for each app, deploys the folder that npm run package:azure makes, and migrates first", async () => {
+    const { infra, services, hooks } = parse(await read("azure.yaml"));
+    expect(infra).toMatchObject({ provider: "bicep", path: "infra/azure", module: "main" });
+    expect(hooks.prepackage.posix.run).toBe("npm run package:azure");
+    expect(Object.keys(services).sort()).toEqual([...functionGroups].sort());
+    const { parameters } = JSON.parse(await read("infra/azure/main.parameters.json"));
+    for (const [name, service] of Object.entries<Value>(services)) {
+      expect(service).toMatchObject({
+        project: ".",
+        host: "function",
+        dist: "build/azure/app",
+        remoteBuild: false,
+      });
+      expect(service.uses).toEqual(name === "migrate" ? undefined : ["migrate"]);
+    }
+    expect(services.service.condition).toBe(parameters.service.value);
+    expect(services.admin.condition).toBe(parameters.admin.value);
+  });
+});
+
+describe("the settings of the function apps", () => {
+  it("FUN-10 the webhook's are settings that it reads, and find everything by the identity", async () => {
+    const env = environmentOf("webhook");
+    const { databaseUrl, sources } = await readEnvironment(env);
+    expect(sources?.stripe?.secrets).toEqual([
+      { from: "azure-key-vault", vault: "https://kv.vault.azure.net/", name: "stripe-webhook-secret" },
+    ]);
+    const { wakeUp, functions, queueConnection } = readAzureSettings(env);
+    expect([...functions]).toEqual(["webhook"]);
+    expect(queueConnection).toBe("ONCEBOX_QUEUES");
+    expect(wakeUp).toEqual({
+      queue: "oncebox-wake-up",
+      storage: { queueServiceUrl: "https://stq.queue.core.windows.net/", clientId: env.AZURE_CLIENT_ID },
+    });
+    expect(mssql.ConnectionPool.parseConnectionString(databaseUrl as string)).toMatchObject({
+      server: "sql.database.windows.net",
+      database: "oncebox",
+      authentication_type: "azure-active-directory-default",
+      options: { encrypt: true },
+    });
+    expect(Object.keys(env).filter((name) => /TOKENS|CONSUME|USERS/.test(name))).toEqual([]);
+  });
+
+  it("FUN-10 the worker's name its queues and its schedule; with Service Bus that queue too", async () => {
+    const env = environmentOf("work");
+    expect(readAzureSettings(env)).toMatchObject({
+      consumeQueue: "oncebox-incoming",
+      consumeBusQueue: undefined,
+    });
+    expect(env).not.toHaveProperty("ONCEBOX_WEBHOOKS"); // it has no sender's secret
+    const often = await bicepPlan({ ...required, reapMinutes: 10 });
+    expect(often.modules.workApp!.settings.ONCEBOX_REAP_SCHEDULE).toBe("35 */10 * * * *");
+    const bus = environmentOf("work", "Service Bus");
+    expect(readAzureSettings(bus).consumeBusQueue).toBe("<bus.queue>");
+    expect(bus).toMatchObject({
+      ONCEBOX_BUS__fullyQualifiedNamespace: "<bus.hostName>",
+      ONCEBOX_BUS__credential: "managedidentity",
+      ONCEBOX_BUS__clientId: env.AZURE_CLIENT_ID,
+    });
+    const [queue] = all("Microsoft.ServiceBus/namespaces/queues", "Service Bus");
+    expect(queue!.body).toMatchObject({ name: "oncebox-incoming", properties: { maxDeliveryCount: 10 } });
+    expect(all("Microsoft.ServiceBus/namespaces", "Service Bus")[0]!.body.properties.disableLocalAuth).toBe(
+      true,
+    );
+  });
+
+  it("FUN-10 the migration is told every user, its client id and its role, and is the database's administrator", () => {
+    const { users } = readDatabaseUsers(environmentOf("migrate", "everything"));
+    expect(users.map(({ name, role }) => [name, role])).toEqual([
+      ["id-orders-prod-webhook", "oncebox_receivers"],
+      ["id-orders-prod-work", "oncebox_functions"],
+      ["id-orders-prod-service", "oncebox_service"],
+      ["id-orders-prod-admin", "oncebox_operators"],
+    ]);
+    expect(users.map(({ role }) => role)).toEqual(databaseRoles);
+    const [server] = all("Microsoft.Sql/servers");
+    expect(server!.body.properties.administrators).toMatchObject({
+      azureADOnlyAuthentication: true,
+      principalType: "Application",
+    });
+    expect(String(server!.body.properties.administrators.sid)).toBe("<migrateIdentity.clientId>");
+    expect(String(plan().outputs.WORK_CLIENT_ID)).toBe("<workIdentity.clientId>");
+  });
+
+  it("SVC-07 MSG-14 tokens are references to secrets, each in the settings of its own app alone", () => {
+    for (const [app, name, secret] of [
+      ["service", "INBOX_SERVICE_TOKENS", "inbox-service-tokens"],
+      ["admin", "ONCEBOX_ADMIN_TOKENS", "admin-tokens"],
+    ] as const) {
+      const reference = JSON.parse(environmentOf(app, "everything")[name]!);
+      expect(reference).toEqual({
+        from: "azure-key-vault",
+        vault: "https://kv.vault.azure.net/",
+        name: secret,
+      });
+      expect(isSecretReference(reference)).toBe(true);
+      const others = functionGroups.filter((group) => group !== app);
+      for (const other of others) expect(environmentOf(other, "everything")).not.toHaveProperty(name);
+    }
+  });
+
+  it("FUN-10 without a database of its own it makes none, and the URLs are secrets: the owner's is the migration's alone", async () => {
+    const variant = "a database of one's own";
+    expect(plan(variant).resources.filter(({ type }) => /Sql|Postgre/.test(type))).toEqual([]);
+    const nameOf = async (app: string) =>
+      ((await readEnvironment(environmentOf(app, variant))).databaseUrl as { name: string }).name;
+    expect(await nameOf("webhook")).toBe("database-url");
+    expect(await nameOf("work")).toBe("database-url");
+    expect(await nameOf("service")).toBe("database-url");
+    expect(await nameOf("migrate")).toBe("owner-database-url");
+    expect(await nameOf("admin")).toBe("admin-database-url");
+    const readers = functionGroups.filter((app) =>
+      rightsOf(app, variant).join().includes("owner-database-url"),
+    );
+    expect(readers).toEqual(["migrate"]);
+    expect(rightsOf("webhook", variant)).toContain("Key Vault Secrets User on vault secret database-url");
+  });
+});
+
+describe("what is around the function apps", () => {
+  const policies = () => [...plans.keys()];
+
+  it("FUN-10 there is no password and no key: Entra alone, in every variant", () => {
+    for (const variant of policies()) {
+      for (const { body } of all("Microsoft.Sql/servers", variant))
+        expect(body.properties).toMatchObject({
+          minimalTlsVersion: "1.2",
+          administrators: { azureADOnlyAuthentication: true },
+        });
+      for (const { body } of all("Microsoft.Storage/storageAccounts", variant))
+        expect(body.properties).toMatchObject({
+          allowSharedKeyAccess: false,
+          allowBlobPublicAccess: false,
+          minimumTlsVersion: "TLS1_2",
+          supportsHttpsTrafficOnly: true,
+        });
+      for (const { body } of all("Microsoft.Insights/components", variant))
+        expect(body.properties.DisableLocalAuth).toBe(true);
+      for (const { body } of all("Microsoft.KeyVault/vaults", variant))
+        expect(body.properties).toMatchObject({ enableRbacAuthorization: true, enableSoftDelete: true });
+    }
+    const forbidden = /listKeys|listSecrets|AccountKey|administratorLoginPassword/;
+    for (const { name, text } of files)
+      expect({ name, found: forbidden.exec(text) }).toEqual({ name, found: null });
+  });
+
+  it("FUN-10 private networking is on unless it is turned off, and then nothing but the functions has a public address", () => {
+    const types = ["Microsoft.Sql/servers", "Microsoft.Storage/storageAccounts", "Microsoft.KeyVault/vaults"];
+    const access = (variant?: string) =>
+      new Set(
+        types.flatMap((type) => all(type, variant)).map(({ body }) => body.properties.publicNetworkAccess),
+      );
+    expect(access()).toEqual(new Set(["Disabled"]));
+    expect(access("everything")).toEqual(new Set(["Disabled"]));
+    expect(access("public addresses")).toEqual(new Set(["Enabled"]));
+    expect(all("Microsoft.Network/privateEndpoints", "public addresses")).toEqual([]);
+    expect(all("Microsoft.Sql/servers/firewallRules")).toEqual([]);
+    expect(all("Microsoft.Sql/servers/firewallRules", "public addresses")).toHaveLength(1);
+    for (const { body } of apps("everything"))
+      expect(String(body.properties.virtualNetworkSubnetId)).toBe("<network.functionsSubnetId>");
+  });
+
+  it("FUN-10 every account, vault and server has a private endpoint, and every endpoint a zone that the network resolves", () => {
+    for (const variant of ["as it is", "everything", "a database of one's own"]) {
+      const endpoints = all("Microsoft.Network/privateEndpoints", variant).map(
+        ({ body }) => body.properties.privateLinkServiceConnections[0].properties,
+      );
+      const reached = endpoints.map(({ privateLinkServiceId }) => String(privateLinkServiceId)).sort();
+      const made = [
+        ...all("Microsoft.Storage/storageAccounts", variant).map(({ module, symbol }) =>
+          symbol === "hostStorage" ? `<${module}.hostStorageId>` : `<${module}.id>`,
+        ),
+        ...all("Microsoft.KeyVault/vaults", variant).map(({ module }) => `<${module}.id>`),
+        ...all("Microsoft.Sql/servers", variant).map(() => "<sqlServer.serverId>"),
+      ];
+      expect(reached).toEqual(made.sort());
+      const zones = all("Microsoft.Network/privateDnsZones", variant);
+      expect(new Set(zones.map(({ body }) => body.name)).size).toBe(zones.length);
+      expect(zones).toHaveLength(new Set(endpoints.map(({ groupIds }) => groupIds[0])).size);
+      expect(all("Microsoft.Network/privateDnsZones/virtualNetworkLinks", variant)).toHaveLength(
+        zones.length,
+      );
+      expect(all("Microsoft.Network/privateEndpoints/privateDnsZoneGroups", variant)).toHaveLength(
+        endpoints.length,
+      );
+    }
+    // Each app uses up to 40 addresses of its subnet, of which Azure keeps five.
+    const [network] = all("Microsoft.Network/virtualNetworks");
+    const [, bits] = /\/(\d+)$/.exec(network!.body.properties.subnets[0].properties.addressPrefix)!;
+    expect(2 ** (32 - Number(bits)) - 5).toBeGreaterThanOrEqual(functionGroups.length * 40);
+  });
+
+  it("FUN-10 secrets are made disabled and with no known value, once; what they hold later is left alone", () => {
+    expect(file("key-vault.bicep").text).toMatch(/@onlyIfNotExists\(\)\nresource secrets /);
+    for (const variant of policies()) {
+      const secrets = all("Microsoft.KeyVault/vaults/secrets", variant);
+      for (const { body } of secrets)
+        expect(body.properties).toEqual({ value: "<random>", attributes: { enabled: false } });
+      const granted = new Set(
+        (plan(variant).modules.vault!.grants as { secret: string }[]).map(({ secret }) => secret),
+      );
+      expect(new Set(secrets.map(({ body }) => body.name))).toEqual(granted);
+    }
+  });
+
+  it("FUN-10 a vault can be purged after a trial and recovered; in production nobody purges it", () => {
+    const properties = (variant?: string) => all("Microsoft.KeyVault/vaults", variant)[0]!.body.properties;
+    expect(properties()).toMatchObject({ enablePurgeProtection: null, createMode: "default" });
+    expect(properties("everything").enablePurgeProtection).toBe(true);
+    return bicepPlan({ ...required, recoverVault: true }).then(({ resources }) => {
+      const vault = resources.find(({ type }) => type === "Microsoft.KeyVault/vaults");
+      expect(vault!.body.properties.createMode).toBe("recover");
+    });
+  });
+
+  it("FUN-10 SQL and vaults are audited, into logs with a retention", () => {
+    const settings = all("Microsoft.Insights/diagnosticSettings", "everything");
+    expect(settings.map(({ module, body }) => [module, String(body.scope), body.properties.logs[0]])).toEqual(
+      [
+        ["vault", "<vault.vault>", { categoryGroup: "audit", enabled: true }],
+        ["tenantsVault", "<tenantsVault.vault>", { categoryGroup: "audit", enabled: true }],
+        ["sqlServer", "<sqlServer.master>", { category: "SQLSecurityAuditEvents", enabled: true }],
+      ],
+    );
+    for (const { body } of settings)
+      expect(String(body.properties.workspaceId)).toBe("<monitoring.workspaceId>");
+    const [auditing] = all("Microsoft.Sql/servers/auditingSettings");
+    expect(auditing!.body.properties).toMatchObject({ state: "Enabled", isAzureMonitorTargetEnabled: true });
+    const groups = auditing!.body.properties.auditActionsAndGroups as string[];
+    expect(groups).toContain("FAILED_DATABASE_AUTHENTICATION_GROUP");
+    expect(groups).not.toContain("BATCH_COMPLETED_GROUP"); // it would log payloads
+    expect(all("Microsoft.OperationalInsights/workspaces")[0]!.body.properties.retentionInDays).toBe(30);
+  });
+
+  it("FUN-10 with a limit for clients Front Door alone reaches the webhooks, and blocks an address above it", () => {
+    expect(plan().resources.filter(({ type }) => /Cdn|FrontDoor/.test(type))).toEqual([]);
+    const [policy] = all("Microsoft.Network/FrontDoorWebApplicationFirewallPolicies", "Front Door");
+    expect(policy!.body.properties.policySettings.mode).toBe("Prevention");
+    expect(policy!.body.properties.customRules.rules).toMatchObject([
+      { ruleType: "RateLimitRule", rateLimitThreshold: 3000, rateLimitDurationInMinutes: 1, action: "Block" },
+    ]);
+    const [route] = all("Microsoft.Cdn/profiles/afdEndpoints/routes", "Front Door");
+    expect(route!.body.properties).toMatchObject({
+      patternsToMatch: ["/webhooks/*"],
+      forwardingProtocol: "HttpsOnly",
+    });
+    const [webhook, work] = apps("Front Door").map(({ body }) => body.properties.siteConfig);
+    expect(webhook).toMatchObject({
+      ipSecurityRestrictionsDefaultAction: "Deny",
+      ipSecurityRestrictions: [{ ipAddress: "AzureFrontDoor.Backend", tag: "ServiceTag" }],
+      scmIpSecurityRestrictionsUseMain: false,
+    });
+    expect(String(webhook.ipSecurityRestrictions[0].headers["x-azure-fdid"][0])).toBe(
+      "<frontDoorProfile.frontDoorId>",
+    );
+    expect(work.ipSecurityRestrictionsDefaultAction).toBe("Allow");
+    expect(plan("Front Door").outputs.WEBHOOK_URL).toBe("https://<frontDoor.hostName>/webhooks/stripe");
+    expect(plan().outputs.WEBHOOK_URL).toBe("https://<webhookApp.hostName>/webhooks/stripe");
+  });
+
+  it("FUN-10 every queue has one beside it for what failed too often, named as the host expects", () => {
+    const queues = all("Microsoft.Storage/storageAccounts/queueServices/queues").map(({ body }) => body.name);
+    const read = ["oncebox-wake-up", "oncebox-incoming"];
+    expect(queues.sort()).toEqual(read.flatMap((name) => [name, `${name}-poison`]).sort());
+  });
+});
+
+describe("alerts", () => {
+  const rulesOf = (variant?: string) =>
+    all("Microsoft.Insights/scheduledQueryRules", variant).map(({ body }) => ({
+      name: String(body.name).replace("orders-prod-", ""),
+      window: body.properties.windowSize,
+      query: String(body.properties.criteria.allOf[0].query),
+      actions: body.properties.actions.actionGroups.map(String),
+    }));
+  const query = (name: string, variant?: string) =>
+    rulesOf(variant).find((rule) => rule.name === name)!.query;
+  const always = ["dead-letters", "oldest-age", "no-reap", "failures", "webhook-failures", "at-limit"];
+
+  it("FUN-10 on dead letters, the oldest age, failures and the limit of instances read what the functions log", () => {
+    expect(rulesOf().map(({ name }) => name)).toEqual(always);
+    expect(query("dead-letters")).toContain('line.message == "message is dead"');
+    expect(query("oldest-age")).toContain('line.message == "queue" and toint(line.oldestDueAgeMs) > 300000');
+    expect(query("webhook-failures")).toContain('line.message == "webhook" and toint(line.status) >= 500');
+    for (const { actions } of rulesOf()) expect(actions).toEqual(["<alerts.people.id>"]);
+  });
+
+  it("FUN-10 SVC-07 the inbox service has three of its own, the diagnostics API two", () => {
+    const service = ["inbox-service-failures", "inbox-service-slow", "inbox-service-at-limit"];
+    expect(rulesOf("with service").map(({ name }) => name)).toEqual([...always, ...service]);
+    expect(query("inbox-service-failures", "with service")).toContain(
+      'line.message == "inbox service" and toint(line.status) >= 500',
+    );
+    const slow = /name == "inbox-service MaxDurationMs" and value > (\d+)$/.exec(
+      query("inbox-service-slow", "with service"),
+    )!;
+    expect(Number(slow[1])).toBeLessThan(inboxServiceDefaults.minLeaseSeconds * 1_000);
+    expect(query("inbox-service-at-limit", "with service")).toContain('name == "inbox-service Count"');
+    const admin = ["admin-failures", "admin-refused"];
+    expect(rulesOf("with admin").map(({ name }) => name)).toEqual([...always, ...admin]);
+    for (const name of admin)
+      expect(query(name, "with admin")).toContain('line.message == "admin" and toint(line.status)');
+  });
+
+  it("FUN-04 FUN-10 the windows hold three runs of reap for each reapMinutes, and Azure accepts them", async () => {
+    const [, allowed] = /@allowed\(\[([\d, ]+)\]\)\nparam reapMinutes int = 1\n/.exec(
+      file("main.bicep").text,
+    )!;
+    const minutes: Record<string, number> = { PT5M: 5, PT15M: 15, PT30M: 30, PT45M: 45, PT1H: 60, PT2H: 120 };
+    for (const every of allowed!.split(", ").map(Number)) {
+      const { resources } = await bicepPlan({ ...required, reapMinutes: every });
+      const windows = resources
+        .filter(({ body }) => /-(oldest-age|no-reap)$/.test(String(body.name)))
+        .map(({ body }) => minutes[body.properties.windowSize]!);
+      expect(windows).toHaveLength(2);
+      for (const window of windows) expect(window / every).toBeGreaterThanOrEqual(3);
+    }
+  });
+
+  it("FUN-10 host.json sends what alerts read, drops none of it, and sends nothing for a message that went well", async () => {
+    const { logging } = JSON.parse(await read("host.json"));
+    const { default: otherwise, ...levels } = logging.logLevel;
+    // Dead letters are warnings, and 5xx responses errors. Only the age of the oldest message is logged at each run.
+    expect(otherwise).toBe("Warning");
+    expect(levels).toEqual({
+      "Host.Results": "Error", // requests that failed
+      "Host.Aggregator": "Information", // how many there were of every function, twice a minute
+      "Function.reap.User": "Information",
+    });
+    const { samplingSettings } = logging.applicationInsights;
+    expect(samplingSettings.excludedTypes.split(";")).toEqual(
+      expect.arrayContaining(["Request", "Exception", "Trace"]),
+    );
+  });
+});
