@@ -17,6 +17,7 @@ import { openSqlServer, sqlServerDialect } from "../../src/sql/sqlserver/index.j
 import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
+import { dropLogin } from "../support/drop-login.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
 import { keepToControls } from "./keep-to-controls.js";
@@ -99,11 +100,7 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   afterAll(async () => {
     await db?.close();
     await admin?.close(); // with what the user has rights on
-    const server = openSqlServer({ url, maxConnections: 1 });
-    await run(server, `drop user if exists [${login}]`);
-    await run(server, `drop role if exists [${login}_operators]`);
-    await run(server, `drop login [${login}]`);
-    await server.close();
+    await dropLogin(url, login, [`drop role if exists [${login}_operators]`]);
   });
 
   const run = (on: Database, sql: string) =>
