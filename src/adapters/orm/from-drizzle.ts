@@ -43,7 +43,7 @@ export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
   const executor = executorOf("sqlite", {
     run: async (text, values) => rowsOf(await all(query(text, values) as never)),
   });
-  return boundToEnd(tx as DrizzleOnSqlite, executor);
+  return boundToEnd(tx as unknown as DrizzleOnSqlite, executor);
 }
 
 /** What a transaction on SQLite has, and its types do not say. */

@@ -13,10 +13,7 @@ interface KyselyAdapter {
 /** The used part of a Kysely transaction. */
 export interface KyselyTransaction {
   readonly isTransaction: boolean;
-  getExecutor(): {
-    readonly adapter: KyselyAdapter;
-    provideConnection<T>(consumer: (connection: never) => Promise<T>): Promise<T>;
-  };
+  getExecutor(): { readonly adapter: KyselyAdapter };
   executeQuery(query: never): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
@@ -67,6 +64,9 @@ let queries = 0;
 interface KyselyConnection {
   executeQuery(query: { readonly sql: string }): Promise<unknown>;
 }
+interface KyselyProvider {
+  provideConnection<T>(consumer: (connection: KyselyConnection) => Promise<T>): Promise<T>;
+}
 
 /**
  * Kysely sends its statements one after the other, and the commit or rollback at once. So on PostgreSQL a statement that had
@@ -76,7 +76,8 @@ function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor 
   let end: TransactionEnd | undefined;
   let born = 0;
   // the connection is given at once, unless a statement of the caller's still runs
-  const bound = trx.getExecutor().provideConnection(async (connection: KyselyConnection) => {
+  const provider = trx.getExecutor() as unknown as KyselyProvider;
+  const bound = provider.provideConnection(async (connection) => {
     end = transactionEnd(connection, ({ after }) => {
       const execute = connection.executeQuery.bind(connection);
       connection.executeQuery = (query) =>

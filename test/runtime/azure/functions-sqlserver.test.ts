@@ -41,6 +41,7 @@ describe.skipIf(url === "")(
             async consume(id) {
               const before = taken();
               const fields = {
+                id,
                 messageId: id,
                 topic: "order",
                 payload: "{}",
