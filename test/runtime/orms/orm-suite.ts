@@ -112,10 +112,7 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
 
     it("ADD-06 OBX-003 calls that still run when the library rolls back leave nothing", (test) =>
       withOrm(async (orm) => {
-        test.skip(
-          orm.needsAwait === true,
-          "the library cannot roll back while a statement runs",
-        );
+        test.skip(orm.needsAwait === true, "the library cannot roll back while a statement runs");
         const { outboxStore } = storesOf(orm);
         for (let attempt = 0; attempt < 6; attempt++) {
           let pending: readonly Promise<unknown>[] = [];
