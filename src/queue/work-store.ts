@@ -9,6 +9,14 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface GetOptions extends CallOptions {
+  /**
+   * Shows nothing that could still be rolled back. On SQL Server without READ_COMMITTED_SNAPSHOT it then waits for a transaction
+   * that changes the message; without this it waits for nobody, and may show what is not committed yet.
+   */
+  readonly committed?: boolean | undefined;
+}
+
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
   /** How long this owner alone holds the messages: 30 s by default; 10–300 s suit most work. */
@@ -211,7 +219,7 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deletes messages that were done before the retention, in short batches. It deletes nothing else. */
   purgeDone(options?: PurgeOptions): Promise<PurgeResult>;
 
-  get(key: Key, options?: CallOptions): Promise<Message | null>;
+  get(key: Key, options?: GetOptions): Promise<Message | null>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;
   stats(options?: CallOptions): Promise<QueueStats<State>>;
   /** `oldestDueAgeMs` of `stats`, without counting: cheap enough for every minute, however many messages are kept. */

@@ -117,6 +117,16 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
         );
   });
 
+  it("MID-03 what decides about a request is read in a transaction, where no read shows what is not committed", () => {
+    const { inbox, names, defaults } = sqlServerDialect;
+    const options = { reviveDead: false, blockOnDead: false };
+    const { get, getCommitted } = inbox(names("inbox", defaults.schema, defaults.inbox), options);
+    expect(getCommitted!.text).toBe(
+      `set nocount, xact_abort on;\nbegin transaction;\n${get.text};\ncommit transaction;`,
+    );
+    expect(procedure("Inbox_Get")).toContain("if @@trancount = 0 and exists (");
+  });
+
   it("ADD-01 statements on partition tables run for messages with a key only", () => {
     for (const name of [
       "Inbox_Ack",

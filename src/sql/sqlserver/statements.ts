@@ -4,6 +4,7 @@ import type {
   QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
 import { applyControls, readControls } from "./controls.js";
@@ -13,6 +14,7 @@ import { enqueued, signatures } from "./signatures.js";
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
+  const get = callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById);
   return {
     ...deadStatements(n),
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
@@ -26,7 +28,8 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     reap: callProcedure(n, "reap", "Reap", signatures.Reap, { blocks }),
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
-    get: callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
+    get,
+    getCommitted: inTransaction(get),
     attempts: callProcedure(
       n,
       "attempts",
@@ -61,3 +64,10 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
 }
+
+/** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */
+const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>
+  statement(
+    `${name} committed`,
+    `set nocount, xact_abort on;\nbegin transaction;\n${text};\ncommit transaction;`,
+  );
