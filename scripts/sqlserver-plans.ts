@@ -51,7 +51,7 @@ async function plansOf(calls: readonly string[]): Promise<readonly string[] | un
 }
 
 const parametersOf = (text: string) =>
-  [...text.slice(0, text.indexOf("\nas\n")).matchAll(/^ {2}@(\w+) /gm)].map(([, name]) => `@${name} = null`);
+  [...text.slice(0, text.indexOf("\nas\n")).matchAll(/@(\w+) /g)].map(([, name]) => `@${name} = null`);
 
 async function check(what: string): Promise<boolean> {
   const calls = procedures.map(({ name, text }) => `exec ${name} ${parametersOf(text).join(", ")}`);

@@ -47,7 +47,7 @@ const readMs = 2_000;
 /** The message under a key whose call was handled and committed. */
 export async function storedUnder(inbox: Inbox, key: InboxKey): Promise<InboxMessage | undefined> {
   const signal = AbortSignal.timeout(readMs);
-  const found = await inbox.get(key, { signal }).catch((error: unknown) => {
+  const found = await inbox.get(key, { signal, committed: true }).catch((error: unknown) => {
     if (signal.aborted) return null;
     throw error;
   });

@@ -8,6 +8,14 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface GetOptions extends CallOptions {
+  /**
+   * Shows nothing that could still be rolled back. On SQL Server without READ_COMMITTED_SNAPSHOT it then waits for a transaction
+   * that changes the message; without this it waits for nobody, and may show what is not committed yet.
+   */
+  readonly committed?: boolean | undefined;
+}
+
 export interface ClaimOptions extends CallOptions {
   readonly owner: OwnerToken;
   /** How long this owner alone holds the messages: 30 s by default; 10–300 s suit most work. */
@@ -218,7 +226,7 @@ export interface WorkStore<Key, Message extends QueueMessage, State extends stri
   /** Deletes records of operators' operations that ended before the retention, in short batches. Unfinished ones are kept. */
   purgeOperations(options?: PurgeOperationsOptions): Promise<Pick<PurgeResult, "purged" | "more">>;
 
-  get(key: Key, options?: CallOptions): Promise<Message | null>;
+  get(key: Key, options?: GetOptions): Promise<Message | null>;
   /** The failed attempts of a message, the oldest first. */
   attempts(key: Key, options?: CallOptions): Promise<readonly FailedAttempt[]>;
   list(filter?: ListFilter<State>): Promise<Page<Message>>;

@@ -160,6 +160,8 @@ export interface QueueStatements {
   readonly resolve: SqlStatement;
   /** → message rows */
   readonly get: SqlStatement;
+  /** The same, where `get` may read what another transaction has not committed. */
+  readonly getCommitted?: SqlStatement;
   /** → attempt, ended_at, worker, error of the failed attempts of a message, the oldest first */
   readonly attempts: SqlStatement;
   /** → message rows */

@@ -40,7 +40,8 @@ export function readOperations<Key extends object, Message extends QueueMessage 
 
   return {
     async get(key, call = {}) {
-      const [row] = await runner.execute(statements.get, shape.keyParams(shape.key(key)), call);
+      const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
+      const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
       return row === undefined ? null : shape.toMessage(row, db.dialect);
     },
 

@@ -19,6 +19,7 @@ import { sqlServerOperators } from "../../src/sql/sqlserver/operators.js";
 import { pollStatement } from "../../src/tenants/connections/tenant-poll-statement.js";
 import { poll } from "../../src/tenants/scheduling/poll.js";
 import { type TestDatabase, testClock } from "../../src/testing/index.js";
+import { dropLogin } from "../support/drop-login.js";
 import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
 import { keepToControls } from "./keep-to-controls.js";
@@ -136,14 +137,10 @@ describe.skipIf(url === "")("the functions' user on SQL Server", () => {
   afterAll(async () => {
     await db?.close();
     await admin?.close(); // with what the user has rights on
-    const server = openSqlServer({ url, maxConnections: 1 });
-    for (const [user] of users) await run(server, `drop user if exists [${user}]`);
-    for (const role of ["receivers", "functions", "service", "operators"]) {
-      await run(server, `drop role if exists [${login}_${role}]`);
-    }
-    // The server may still count a session that has ended. A login with no user is left behind then, which does no harm.
-    for (const [user] of users) await run(server, `drop login [${user}]`).catch(() => {});
-    await server.close();
+    const roles = ["receivers", "functions", "service", "operators"];
+    const drops = roles.map((role) => `drop role if exists [${login}_${role}]`);
+    for (const [index, [user]] of users.entries())
+      await dropLogin(url, user, index === users.length - 1 ? drops : []);
   });
 
   const run = (on: Database, sql: string) =>

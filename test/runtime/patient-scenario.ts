@@ -7,14 +7,16 @@ import type { Scenario } from "./scenarios.js";
 export interface DeployedFunctions {
   /** A webhook of Stripe's with this id. */
   send(id: string): Promise<{ readonly status: number; readonly outcome?: string | undefined }>;
+  /** The queue delivers the message with this id. Resolves to false when the queue has to deliver it again. */
+  consume(id: string): Promise<boolean>;
   run(name: "dispatch" | "reap" | "cleanup"): Promise<unknown>;
 }
 
 const tries = 40;
 
 /**
- * From the webhook to the clean-up, as a provider and a timer drive it: a provider sends again after a 503, and a timer comes
- * again. So it holds on a server that is too slow for the functions' deadlines at first.
+ * From the webhook to the clean-up, as a provider, a queue and a timer drive it: a provider sends again after a 503, a queue
+ * delivers again, and a timer comes again. So it holds on a server that is too slow for the functions' deadlines at first.
  */
 export async function patientScenario(
   functions: DeployedFunctions,
@@ -28,6 +30,10 @@ export async function patientScenario(
       expect(status).toBe(503);
       expect(attempt).toBeLessThan(tries);
     }
+  };
+  /** A queue delivers again what was not accepted. */
+  const takeFromQueue = async (id: string): Promise<void> => {
+    for (let attempt = 1; !(await functions.consume(id)); attempt++) expect(attempt).toBeLessThan(tries);
   };
   /** The timer comes again after a run that failed. */
   const runUntil = async (
@@ -48,14 +54,23 @@ export async function patientScenario(
   await deliver("evt_1");
   expect(outcomes.get("evt_1")).toBe("duplicate");
 
+  const orders = ["order_1", "order_2"];
+  for (const id of [...orders, ...orders]) await takeFromQueue(id);
+
+  const all = [...ids, ...orders];
   await runUntil(
     "dispatch",
-    async () => (await outbox.list({ state: "Done" })).messages.length === ids.length,
+    async () => (await outbox.list({ state: "Done" })).messages.length === all.length,
   );
-  for (const word of ["handled", "published"]) expect([...new Set(await log(word))].sort()).toEqual(ids);
-  // The handler's message commits with its acknowledgement: one for each webhook, however often the handler began.
+  for (const [word, expected] of [
+    ["handled", ids],
+    ["consumed", orders],
+    ["published", all],
+  ] as const)
+    expect([...new Set(await log(word))].sort(), word).toEqual(expected);
+  // A handler's message commits with its acknowledgement: one for each webhook and each order, however often it began.
   const receipts = (await outbox.list()).messages.map(({ correlationId }) => correlationId);
-  expect(receipts.sort()).toEqual(ids);
+  expect(receipts.sort()).toEqual(all);
   await deliver("evt_1");
   expect(outcomes.get("evt_1")).toBe("done");
 

@@ -33,6 +33,13 @@ export default defineApp({
       while (attempt === 0);
     },
   }),
+  consumer: {
+    subscriber: "orders",
+    handle({ messageId, payload }) {
+      write("consumed", messageId);
+      return { topic: "receipt", payload, correlationId: messageId };
+    },
+  },
   publishers: { receipt: ({ correlationId }) => write("published", correlationId!) },
   inbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },
   outbox: { retry: { maxAttempts: 10, baseMs: 1, factor: 1, maxMs: 10 } },

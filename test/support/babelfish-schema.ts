@@ -34,12 +34,15 @@ const withAdvisoryLocks = (text: string): string =>
  * PostgreSQL's own functions, which are callable there, can.
  */
 function withPostgresJson(create: string): string {
-  const parts = /^(.*?\nreturn )select .*?,\n(.*)\nfrom openjson.*with \(\n(.*)\n\) i$/s.exec(create);
+  const parts =
+    /^(.*? return\n)select cast\(a\.\[key\] as int\) as position,(.*)\nfrom openjson.*with \(\n(.*)\n\) i$/s.exec(
+      create,
+    );
   if (parts === null) throw new Error(`This function does not read JSON as expected: ${create}`);
   const [, head, selected, read] = parts;
-  const selections = selected!.split(",\n");
-  const columns = read!.split(",\n").map((line, index) => {
-    const [column, type] = line.trim().split(/ (.*)/s) as [string, string];
+  const selections = listed(selected!);
+  const columns = listed(read!).map((one, index) => {
+    const [column, type] = one.split(/ (.*)/s) as [string, string];
     const value = `json_extract_path_text(cast(i.value as json), '${column}')`;
     const selection = selections[index]!;
     const bytes = /convert\((varbinary\(max\))/.exec(selection)?.[1];
@@ -49,3 +52,6 @@ function withPostgresJson(create: string): string {
   });
   return `${head}select cast(i.[key] as int) as position,\n  ${columns.join(",\n  ")}\nfrom openjson(@items) i`;
 }
+
+/** The parts of a list: its commas, and not those between parentheses. */
+const listed = (text: string): readonly string[] => text.split(/,\s+(?![^()]*\))/).map((one) => one.trim());

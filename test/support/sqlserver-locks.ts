@@ -38,7 +38,7 @@ const tables = {
 /**
  * Reads a procedure's text as the sequence of tables that it locks. It knows the forms that the procedures are written in:
  * `update T`, `delete from T` and `insert into T` name the target; the target of an update or delete has its hints where the
- * FROM clause names it again, or right behind its name; `from T a with (…)` and `join T a with (…)` read.
+ * FROM clause names it again, alone or behind other tables, or right behind its name; `from T a with (…)` and `join T a with (…)` read.
  */
 export function accessesOf(procedure: string, queue: string): readonly Access[] {
   const text = procedure.replace(/--[^\n]*/g, "");
@@ -92,7 +92,10 @@ function targetsOf(text: string, table: string): ReadonlyMap<number, boolean> {
   for (const match of text.matchAll(new RegExp(`(?:update |delete from )${table}`, "g"))) {
     const statement = text.slice(match.index, text.indexOf(";", match.index));
     const name = match[0].slice(match[0].indexOf("["));
-    places.set(match.index, statement.includes(`, ${name} with (`));
+    places.set(
+      match.index,
+      [", ", "\nfrom "].some((before) => statement.includes(`${before}${name} with (`)),
+    );
   }
   return places;
 }

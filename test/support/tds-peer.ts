@@ -20,6 +20,8 @@ export interface TdsPeer {
   logins(): number;
   /** Statements and transaction requests so far, without what a driver sends after its login. */
   requests(): number;
+  /** The connections that are open now. */
+  connections(): number;
   /** Ends the open connections, as a server or a gateway does. */
   dropConnections(): void;
   /** The open connections stay open, and nothing comes back on them any more. New ones work. */
@@ -72,6 +74,7 @@ export async function startTdsPeer(): Promise<TdsPeer> {
     failLogins: (errors) => void loginErrors.push(...errors),
     logins: () => logins,
     requests: () => requests,
+    connections: () => sockets.size(),
     dropConnections: () => sockets.destroyAll(),
     muteConnections: () => {
       for (const socket of sockets) muted.add(socket);

@@ -138,6 +138,29 @@ describe("connections to SQL Server", () => {
     });
   });
 
+  describe("the end of a connection", () => {
+    const atOnce = (db: ReturnType<typeof open>) =>
+      Promise.all([1, 2, 3].map(() => db.driver.query(select, {})));
+
+    it("FUN-12 closing the database closes all of them, the first one too", async () => {
+      const db = open();
+      await atOnce(db);
+      expect(peer.connections()).toBe(3);
+      await db.close();
+      await expect.poll(() => peer.connections()).toBe(0);
+    });
+
+    it("FUN-12 one that was idle for too long is closed when another takes its place", async () => {
+      const db = open(1);
+      await atOnce(db);
+      const realNow = Date.now;
+      vi.spyOn(Date, "now").mockImplementation(() => realNow() + 600_000);
+      await db.driver.query(select, {});
+      expect(peer.logins()).toBe(2);
+      await expect.poll(() => peer.connections()).toBe(1);
+    });
+  });
+
   describe("a connection that died while idle", () => {
     /** The calls begin before the process can notice the end of its sockets, as after a thaw. */
     const idle = async () => {

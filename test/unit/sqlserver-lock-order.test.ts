@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { createControls } from "../../src/sql/sqlserver/controls.js";
 import { sqlServerDialect } from "../../src/sql/sqlserver/index.js";
 import { inboxProcedures } from "../../src/sql/sqlserver/procedures/inbox-procedures.js";
 import { outboxProcedures } from "../../src/sql/sqlserver/procedures/outbox-procedures.js";
@@ -13,8 +14,9 @@ const procedures = [
   ...outboxProcedures(outbox).map(({ text }) => ({ queue: "Outbox", text })),
 ].map(({ queue, text }) => {
   const name = /procedure \[infra\]\.\[(\w+)\]/.exec(text)![1]!;
-  return { name, accesses: accessesOf(text, queue) };
+  return { name, text, accesses: accessesOf(text, queue) };
 });
+const textOf = (name: string): string => procedures.find((one) => one.name === name)!.text;
 
 /** What a transaction may wait for, in this order. See docs/decisions/0023. */
 const order = ["keys", "message", "state", "controls"];
@@ -61,6 +63,52 @@ end`,
       "Inbox",
     );
     expect(waits(inverted)).toEqual(["state", "keys"]);
+  });
+
+  it("IBX-030 ADD-17 a batch that is delivered again locks all its messages, by key, and then their states, by number", () => {
+    const text = textOf("Inbox_Receive");
+    const found = /insert into @found[^;]*;/.exec(text)![0];
+    expect(found).toMatch(
+      /order by j\.source, j\.message_id\) i\s+inner join \[infra\]\.\[Inbox\] m with \([^)]+\), forceseek, updlock/,
+    );
+    expect(found).not.toContain("InboxState");
+    const known = /insert into @known[^;]*;/.exec(text)![0];
+    expect(known).toMatch(
+      /order by j\.seq\) f\s+inner join \[infra\]\.\[InboxState\] s with \(forceseek, updlock/,
+    );
+    expect(known).not.toMatch(/\[Inbox\] m with \([^)]*updlock/);
+    expect(text.indexOf(found)).toBeLessThan(text.indexOf(known));
+    // settlements and the controls of a claim take their states in the order of @items, which is that of the numbers
+    for (const name of ["Inbox_Ack", "Inbox_Fail", "Inbox_Release", "Inbox_Renew", "Inbox_ApplyControls"])
+      expect(textOf(name), name).toMatch(
+        /from openjson\(@items\) with \(seq bigint '\$'\) i(,|\s+inner join) \[infra\]\.\[InboxState\]/,
+      );
+  });
+
+  it("ADD-17 the key of a control is locked before its row, whoever changes, applies or deletes it", () => {
+    for (const queue of ["Inbox", "Outbox"]) {
+      for (const verb of ["PutControl", "EndControl", "ApplyControls"]) {
+        const { name, accesses } = procedures.find((one) => one.name === `${queue}_${verb}`)!;
+        const first = accesses.find(
+          ({ table, locks, inserts }) => table === "controls" && locks && !inserts,
+        )!;
+        expect(first.hints, name).toContain(`index([${queue}Controls_Key])`);
+      }
+      // a claim asks for the pause of the queue alone, and finds it in the key: it does not wait for the row with the key in hand
+      expect(createControls(queue === "Inbox" ? inbox : outbox).join("\n")).toContain(
+        `create unique index [${queue}Controls_Key] on [infra].[${queue}Controls] (scope, name) include (paused)`,
+      );
+      const paused =
+        /if exists \(select 1 from \[infra\]\.\[\w+Controls\] c with \(([^)]*\)[^)]*)\) where ([^\n]*)\)\n/.exec(
+          textOf(`${queue}_Claim`),
+        )!;
+      expect(paused[1]).toContain(`index([${queue}Controls_Key]), forceseek`);
+      expect([...paused[2]!.matchAll(/c\.(\w+)/g)].map(([, column]) => column)).toEqual([
+        "scope",
+        "name",
+        "paused",
+      ]);
+    }
   });
 
   it.each(

@@ -34,7 +34,7 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
         batch.lastIndexOf("lock_escalation"),
       );
     for (const batch of batches.filter((one) => /procedure/.test(one)))
-      expect(batch).toContain("set xact_abort on;");
+      expect(batch).toContain("\nas\nset nocount, xact_abort on;\n");
   });
 
   it("IBX-122 OBX-100 no table is ever locked as a whole", () => {
@@ -74,7 +74,8 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
   it("IBX-014 a redelivery writes three small columns, and contents only where they differ and the message is not done", () => {
     const updates = procedure("Inbox_Receive").match(/update \[infra\]\.\[Inbox\]\n[^;]+;/g)!;
     const small = updates.find((one) => one.includes("deliveries ="))!;
-    expect([...small.matchAll(/^\s+(?:set )?(\w+) = /gm)].map(([, column]) => column)).toEqual([
+    const [assigned] = /set .*?(?=\boutput\b)/s.exec(small)!;
+    expect([...assigned.matchAll(/(?:set|,) (\w+) = /g)].map(([, column]) => column)).toEqual([
       "last_seen_at",
       "deliveries",
       "content_changed",
@@ -112,8 +113,18 @@ describe("the schema of SQL Server, as a DBA reads it", () => {
         "ByCorrelation",
       ])
         expect(procedure(`${queue}_${verb}`)).toMatch(
-          /is_read_committed_snapshot_on = 0\s+\) set transaction isolation level read uncommitted/,
+          /is_read_committed_snapshot_on = 0\)\s+set transaction isolation level read uncommitted/,
         );
+  });
+
+  it("MID-03 what decides about a request is read in a transaction, where no read shows what is not committed", () => {
+    const { inbox, names, defaults } = sqlServerDialect;
+    const options = { reviveDead: false, blockOnDead: false };
+    const { get, getCommitted } = inbox(names("inbox", defaults.schema, defaults.inbox), options);
+    expect(getCommitted!.text).toBe(
+      `set nocount, xact_abort on;\nbegin transaction;\n${get.text};\ncommit transaction;`,
+    );
+    expect(procedure("Inbox_Get")).toContain("if @@trancount = 0 and exists (");
   });
 
   it("ADD-01 statements on partition tables run for messages with a key only", () => {

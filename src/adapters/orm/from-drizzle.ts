@@ -1,7 +1,9 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor } from "../../sql/driver.js";
+import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf } from "./executor.js";
 import { rowsOf } from "./rows-of.js";
+import { endsTransaction, transactionEnd } from "./transaction-end.js";
 
 /** The used part of a Drizzle transaction: `execute` on PostgreSQL, `all` on SQLite. */
 export interface DrizzleTransaction {
@@ -38,9 +40,33 @@ export function fromDrizzle(tx: DrizzleTransaction): SqlExecutor {
     );
   }
   const all = tx.all.bind(tx);
-  return executorOf("sqlite", {
+  const executor = executorOf("sqlite", {
     run: async (text, values) => rowsOf(await all(query(text, values) as never)),
   });
+  return boundToEnd(tx as unknown as DrizzleOnSqlite, executor);
+}
+
+/** What a transaction on SQLite has, and its types do not say. */
+interface DrizzleOnSqlite {
+  readonly dialect: { sqlToQuery(query: unknown): { readonly sql: string } };
+  readonly session: { run(query: unknown): Promise<unknown> };
+}
+
+/** Drizzle sends the commit or rollback by its session, whether statements run or not. */
+function boundToEnd({ session, dialect }: DrizzleOnSqlite, executor: SqlExecutor): SqlExecutor {
+  const end = transactionEnd(session, ({ after }) => {
+    const run = session.run.bind(session);
+    session.run = (text) =>
+      endsTransaction(dialect.sqlToQuery(text).sql) ? after(() => run(text)) : run(text);
+  });
+  const born = end.count();
+  return {
+    query: (statement, params) =>
+      end.before(async () => {
+        if (end.count() !== born) throw endedError();
+        return executor.query(statement, params);
+      }),
+  };
 }
 
 /** The interface that Drizzle expects of a piece of SQL: itself, and its text with the values. */

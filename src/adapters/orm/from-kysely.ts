@@ -1,6 +1,8 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf, requireDialect } from "./executor.js";
+import { endsTransaction, type TransactionEnd, transactionEnd } from "./transaction-end.js";
 
 interface KyselyAdapter {
   readonly supportsOutput?: boolean;
@@ -42,7 +44,7 @@ export function fromKysely(trx: KyselyTransaction): SqlExecutor {
     );
   }
   const dialect = requireDialect(dialectOf(trx.getExecutor().adapter), "fromKysely");
-  return executorOf(dialect, {
+  const executor = executorOf(dialect, {
     placeholder: (index, name) => (name === "sqlserver" ? `@${index}` : `$${index}`),
     async run(text, values) {
       const query = {
@@ -54,6 +56,43 @@ export function fromKysely(trx: KyselyTransaction): SqlExecutor {
       return (await trx.executeQuery(query as never)).rows as readonly SqlRow[];
     },
   });
+  return dialect === "postgres" ? boundToEnd(trx, executor) : executor;
 }
 
 let queries = 0;
+
+interface KyselyConnection {
+  executeQuery(query: { readonly sql: string }): Promise<unknown>;
+}
+interface KyselyProvider {
+  provideConnection<T>(consumer: (connection: KyselyConnection) => Promise<T>): Promise<T>;
+}
+
+/**
+ * Kysely sends its statements one after the other, and the commit or rollback at once. So on PostgreSQL a statement that had
+ * to wait would run after the end, on its own. The other databases are asked whether the transaction is open.
+ */
+function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor {
+  let end: TransactionEnd | undefined;
+  let born = 0;
+  // the connection is given at once, unless a statement of the caller's still runs
+  const provider = trx.getExecutor() as unknown as KyselyProvider;
+  const bound = provider.provideConnection(async (connection) => {
+    end = transactionEnd(connection, ({ after }) => {
+      const execute = connection.executeQuery.bind(connection);
+      connection.executeQuery = (query) =>
+        endsTransaction(query.sql) ? after(() => execute(query)) : execute(query);
+    });
+    born = end.count();
+  });
+  bound.catch(() => {}); // who sends a statement is told
+  return {
+    async query(statement, params) {
+      if (end === undefined) await bound;
+      return end!.before(async () => {
+        if (end!.count() !== born) throw endedError();
+        return executor.query(statement, params);
+      });
+    },
+  };
+}

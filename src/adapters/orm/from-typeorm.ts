@@ -1,6 +1,8 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf, requireDialect } from "./executor.js";
+import { transactionEnd } from "./transaction-end.js";
 
 /** The used part of TypeORM's EntityManager inside of a transaction. */
 export interface TypeOrmManager {
@@ -9,6 +11,8 @@ export interface TypeOrmManager {
     | {
         readonly isTransactionActive: boolean;
         query(text: string, values: never[], useStructuredResult: true): Promise<unknown>;
+        commitTransaction(): Promise<void>;
+        rollbackTransaction(): Promise<void>;
       }
     | undefined;
 }
@@ -39,7 +43,14 @@ export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
     );
   }
   const dialect = requireDialect(dialects[manager.connection.options.type], "fromTypeOrm");
-  return executorOf(dialect, {
+  const { commitTransaction, rollbackTransaction } = runner;
+  const end = transactionEnd(runner, ({ after }) =>
+    Object.assign(runner, {
+      commitTransaction: () => after(() => commitTransaction.call(runner)),
+      rollbackTransaction: () => after(() => rollbackTransaction.call(runner)),
+    }),
+  );
+  const executor = executorOf(dialect, {
     placeholder: (index, name) => (name === "sqlserver" ? `@${index - 1}` : `$${index}`),
     async run(text, values) {
       const { records } = (await runner.query(text, values as never[], true)) as {
@@ -48,4 +59,11 @@ export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
       return records ?? [];
     },
   });
+  return {
+    query: (statement, params) =>
+      end.before(async () => {
+        if (!runner.isTransactionActive) throw endedError();
+        return executor.query(statement, params);
+      }),
+  };
 }

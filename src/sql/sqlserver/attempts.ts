@@ -30,16 +30,11 @@ from ${changed} c, ${attemptsTable(n)} with (${lockRow})
 where ${n.bare("Attempts")}.seq = c.seq and ${n.bare("Attempts")}.number < (
   select min(k.number)
   from (select top (${keptAttempts}) x.number from ${attemptsTable(n)} x with (forceseek, readcommittedlock) where x.seq = c.seq order by x.number desc) k
-)
-${seekEach};`;
+) ${seekEach};`;
 
 /** The rows that a claim or the reaper chose and locked, with the leases that it ends. */
 export const pickedTable = `declare @picked table (
-  seq bigint not null,
-  status tinyint not null,
-  locked_until datetime2(3) null,
-  owner uniqueidentifier null,
-  primary key (seq, status)
+  seq bigint not null, status tinyint not null, locked_until datetime2(3) null, owner uniqueidentifier null, primary key (seq, status)
 );`;
 
 /** Records the attempts whose leases a claim or the reaper has ended: rows of @picked that are among the changed ones. */
@@ -63,13 +58,11 @@ end`;
 /** Deletes the state rows and the attempts of the messages in a table with `seq`. */
 export const deleteStates = (n: QueueNames, gone: string): string => `delete from ${n.state}
 from ${gone} g, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = g.seq
-${seekEach};
+where ${stateTable(n)}.seq = g.seq ${seekEach};
 
 ${deleteAttempts(n, gone)}`;
 
 /** Deletes the attempts of the messages in a table with `seq`. */
 export const deleteAttempts = (n: QueueNames, gone: string): string => `delete from ${attemptsTable(n)}
 from ${gone} g, ${attemptsTable(n)} with (${lockRow})
-where ${n.bare("Attempts")}.seq = g.seq
-${seekEach};`;
+where ${n.bare("Attempts")}.seq = g.seq ${seekEach};`;

@@ -26,9 +26,10 @@ export const createControls = (n: QueueNames): readonly string[] => [
   refilled_at datetime2(3) not null,
   who nvarchar(255) not null,
   changed_at datetime2(3) not null,
-  constraint ${n.bare("Controls_PK")} primary key clustered (id),
-  constraint ${n.bare("Controls_Key")} unique nonclustered (scope, name)
+  constraint ${n.bare("Controls_PK")} primary key clustered (id)
 )`,
+  // with what a claim asks for, so that it locks the key alone and not the row as well
+  `create unique index ${n.bare("Controls_Key")} on ${controlsTable(n)} (scope, name) include (paused)`,
   `create index ${n.bare("_Parked")} on ${n.state} (parked_by, visible_at, seq) where status = ${status.parked}`,
 ];
 

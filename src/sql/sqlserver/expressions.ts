@@ -23,11 +23,8 @@ export const addMs = (time: string, ms: string): string =>
  * Variables for `backoffSql`, computed once per call: the attempt from which the exponential exceeds the longest delay, and
  * a random number. (SQL Server may evaluate `newid()` in the expression itself several times, or once for all rows.)
  */
-export const prepareBackoff = `declare @capped_from float = case
-  when @base_ms >= @max_ms then 0
-  when @factor > 1 then log(@max_ms / @base_ms) / log(@factor)
-  else 1000000
-end;
+export const prepareBackoff = `declare @capped_from float =
+  case when @base_ms >= @max_ms then 0 when @factor > 1 then log(@max_ms / @base_ms) / log(@factor) else 1000000 end;
 declare @random bigint = abs(cast(checksum(newid()) as bigint)) % 1000000;`;
 
 /** The wait after the attempt that `attempts` counts: min(base · factor^n, max) + random(0, jitter). */

@@ -1,5 +1,6 @@
 import type { QueueNames } from "../names.js";
 import { binary } from "./expressions.js";
+import { inLines } from "./in-lines.js";
 
 /** A function that reads the objects of a JSON array as rows, each with its position. The procedures take sets through it. */
 export interface JsonFunction {
@@ -55,11 +56,10 @@ function rowsOf(columns: JsonColumns): string {
     if (isBinary(type)) return `convert(${type}, i.${column}, 2) as ${column}`;
     return type.endsWith(binary) ? `i.${column} ${binary} as ${column}` : `i.${column} as ${column}`;
   });
-  return `select cast(a.[key] as int) as position,
-  ${selected.join(",\n  ")}
+  return `select ${inLines(["cast(a.[key] as int) as position", ...selected])}
 from openjson(@items) a
 cross apply openjson(a.value) with (
-  ${read.join(",\n  ")}
+  ${inLines(read)}
 ) i`;
 }
 
@@ -68,9 +68,8 @@ export function jsonFunction(n: QueueNames, suffix: string, columns: JsonColumns
   return {
     name: functionName,
     text: `create or alter function ${functionName} (@items nvarchar(max))
-returns table
-as
-return ${rowsOf(columns)}`,
+returns table as return
+${rowsOf(columns)}`,
   };
 }
 

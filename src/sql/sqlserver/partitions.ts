@@ -71,8 +71,7 @@ const noteChange = (n: QueueNames, what: keyof typeof change, from: string, whic
   from ${from} c
   inner join ${n.message} m with (forceseek, rowlock, readcommittedlock) on m.seq = c.seq
   where ${which} and m.partition_key is not null
-  order by c.seq
-  ${seekEach};`;
+  order by c.seq ${seekEach};`;
 
 /** The rows are blocked until they are the heads of their partition queues. */
 export const joinPartition = (n: QueueNames, from: string, which: string): string =>
@@ -89,8 +88,7 @@ export const leaveDead = (
 select q.seq, q.partition_key, ${change.leave}
 from ${n.state} s with (index(${n.bare("_Dead")}), ${readPast})
 inner join ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, ${readPast}) on q.seq = s.seq
-where s.status = ${status.dead} and s.keyed = 1
-${seekEach};`;
+where s.status = ${status.dead} and s.keyed = 1 ${seekEach};`;
 
 /** There are changes that are committed and not applied yet. */
 export const hasChanges = (n: QueueNames): string =>
@@ -156,11 +154,8 @@ export function applyChanges(n: QueueNames): string {
   const queue = n.bare("PartitionQueue");
   return `declare @locked int, @upto bigint;
 declare @changes table (
-  number bigint not null primary key,
-  seq bigint not null,
-  partition_key nvarchar(255) ${binary} not null,
-  change tinyint not null,
-  unique (seq, number)
+  number bigint not null primary key, seq bigint not null, partition_key nvarchar(255) ${binary} not null,
+  change tinyint not null, unique (seq, number)
 );
 declare @heads table (seq bigint not null primary key, partition_key nvarchar(255) ${binary} not null);
 declare @free table (seq bigint not null primary key);
@@ -179,13 +174,11 @@ from (
   where r.number <= @upto
   order by r.number
 ) p, ${partitionChangesTable(n)} with (forceseek, ${skipLocked})
-where ${changes}.number = p.number
-${seekEach};
+where ${changes}.number = p.number ${seekEach};
 
 delete from ${partitionQueueTable(n)}
 from @changes c, ${partitionQueueTable(n)} with (index(${n.bare("PartitionQueue_Seq")}), forceseek, rowlock, readcommittedlock)
-where c.change = ${change.leave} and ${queue}.seq = c.seq
-${seekEach};
+where c.change = ${change.leave} and ${queue}.seq = c.seq ${seekEach};
 
 -- the last change of a message decides; a dead message that kept its position and was replayed still has it
 insert into ${partitionQueueTable(n)} (partition_key, seq)
@@ -197,8 +190,7 @@ where c.change = ${change.join}
     select 1 from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_Seq")}), forceseek, readcommittedlock)
     where q.seq = c.seq
   )
-order by c.number
-${seekEach};
+order by c.number ${seekEach};
 
 insert into @heads (seq, partition_key)
 select h.seq, k.partition_key
@@ -208,20 +200,17 @@ cross apply (
   from ${partitionQueueTable(n)} q with (index(${n.bare("PartitionQueue_PK")}), forceseek, readcommittedlock)
   where q.partition_key = k.partition_key
   order by q.position
-) h
-${seekEach};
+) h ${seekEach};
 
 insert into @free (seq)
 select s.seq
 from @heads h
-inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq
-${seekEach};
+inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = h.seq ${seekEach};
 
 update ${n.state}
 set status = ${status.ready}
 from @free f, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = f.seq and ${stateTable(n)}.status = ${status.blocked}
-${seekEach};
+where ${stateTable(n)}.seq = f.seq and ${stateTable(n)}.status = ${status.blocked} ${seekEach};
 
 insert into ${partitionChangesTable(n)} (seq, partition_key, change)
 select h.seq, h.partition_key, ${change.check}

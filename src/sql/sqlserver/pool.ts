@@ -69,6 +69,8 @@ function keepTestConnection(pool: PoolParts) {
   const { _poolCreate: create, _poolDestroy: destroy } = pool;
   let kept: TdsConnection | undefined;
   pool._poolDestroy = async (connection) => {
+    // at once: the pool that mssql makes next keeps the method that it finds, and closes all its connections with it
+    pool._poolDestroy = destroy;
     kept = connection;
   };
   pool._poolCreate = async () => {

@@ -255,7 +255,7 @@ set xact_abort on`,
 begin
   begin transaction;
 
-${indented(batches.map((batch) => `${batch};`).join("\n\n"))}
+${indented(batches.map((batch) => `${batch};`).join("\n"))}
 
   commit transaction;
 end`,

@@ -4,6 +4,7 @@ import type {
   QueueStatementOptions,
   QueueStatements,
 } from "../dialect.js";
+import { type SqlStatement, statement } from "../driver.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
 import { applyControls } from "./controls.js";
@@ -12,6 +13,7 @@ import { enqueued, signatures } from "./signatures.js";
 /** Each statement calls one procedure, so a database user needs only EXECUTE. The bodies are in procedures/. */
 function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions): QueueStatements {
   const blocks = blockOnDead ? "1" : "0";
+  const get = callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById);
   return {
     claim: callProcedure(n, "claim", "Claim", signatures.Claim, { blocks }),
     applyControls: applyControls(n),
@@ -24,7 +26,8 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
     purge: callProcedure(n, "purge", "Purge", signatures.Purge),
     purgeOperations: callProcedure(n, "purge operations", "PurgeOperations", signatures.PurgeOperations),
     resolve: callProcedure(n, "resolve", "Resolve", signatures.Resolve),
-    get: callProcedure(n, "get", "Get", n.kind === "inbox" ? signatures.GetByKey : signatures.GetById),
+    get,
+    getCommitted: inTransaction(get),
     attempts: callProcedure(
       n,
       "attempts",
@@ -59,3 +62,10 @@ export function outboxStatements(n: QueueNames, options: QueueStatementOptions):
     makeDue: callProcedure(n, "make due", "MakeDue", signatures.MakeDue),
   };
 }
+
+/** A procedure that only looks reads without locks, but not in a transaction: see `readFreely`. */
+const inTransaction = ({ name, text }: SqlStatement): SqlStatement =>
+  statement(
+    `${name} committed`,
+    `set nocount, xact_abort on;\nbegin transaction;\n${text};\ncommit transaction;`,
+  );

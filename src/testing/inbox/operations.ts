@@ -4,6 +4,7 @@ import { createInbox, type InboxOptions } from "../../inbox/inbox.js";
 import { operatorsOf } from "../../operators/operators-of.js";
 import type { InboxKey, InboxState } from "../../queue/message.js";
 import type { CallOptions, ListFilter } from "../../queue/work-store.js";
+import { skipUnless } from "../harness.js";
 import { type Holding, holding, type InboxContext, keyOf, keyTexts, stored } from "./support.js";
 
 /** One message in every state, and in every way to be Processing. */
@@ -35,6 +36,27 @@ async function oneOfEach(context: InboxContext, { inbox, owner, clock }: Holding
 /** Seen messages, marks by hand, and filters by source. */
 export function operationsTests(context: InboxContext): void {
   describe("operations: inbox only", () => {
+    it("MID-03 IBX-112 a read of what is committed does not show what a transaction has written and may roll back", async (test) => {
+      const database = context.database();
+      skipUnless(test, database, "severalConnections");
+      const { inbox } = await context.freshInbox();
+      const message = context.message();
+      const caller = await database.begin();
+      await inbox.receive(message, { tx: caller.tx });
+      await inbox.markProcessed(message, { tx: caller.tx });
+      // a server without row versions waits until the signal
+      const read = await inbox
+        .get(keyOf(message), { committed: true, signal: AbortSignal.timeout(1_000) })
+        .catch(({ name }: Error) => name);
+      expect([null, "TimeoutError"]).toContain(read);
+      await caller.rollback();
+      expect(await inbox.get(keyOf(message), { committed: true })).toBeNull();
+      await inbox.receive(message);
+      expect(await inbox.get(keyOf(message), { committed: true })).toMatchObject({
+        payload: message.payload,
+      });
+    });
+
     it("ADD-02 a message that was revived or marked as processed is no longer counted as dead, one marked dead is", async () => {
       const { inbox } = await context.freshInbox({ deadOnRedelivery: "revive" });
       const [revived, finished, silent] = [context.message(), context.message(), context.message()];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { newOwnerToken } from "../../queue/owner-token.js";
 import { fieldsOf } from "../support/recording-logger.js";
-import { brokenConnection, deadlock, watched } from "../support/watched.js";
+import { brokenConnection, deadlock, watched, withVictim } from "../support/watched.js";
 import { claimAll, messages, type QueueContext } from "./support.js";
 
 /** Deadlocks and lost connections. */
@@ -30,6 +30,26 @@ export function faultTests({ database, queue, ids, keyOf, counts, states }: Queu
       const warnings = fieldsOf(log, "warn", "database fault, trying again");
       expect(warnings).toHaveLength(12);
       expect(warnings[0]).toMatchObject({ statement: expect.any(String), retry: 1 });
+    });
+
+    it("IBX-104 OBX-082 ADD-17 a deadlock's victim is repeated, by the calls of operators too", async () => {
+      const { store, on, owner, log } = await queue();
+      const { db } = database();
+      const by = { by: "alice" };
+      const failing = () => on(watched(db, [{ fail: deadlock(db) }]));
+      await store.add(messages(3));
+      const claimed = await store.claim({ owner });
+      await store.fail(owner, claimed, "no");
+      const [a, b] = claimed;
+      expect((await on(withVictim(db)).discard([keyOf(a!)], by)).changed).toHaveLength(1);
+      expect((await on(withVictim(db)).archive([keyOf(b!)], by)).changed).toHaveLength(1);
+      const topic = "t";
+      expect(await failing().pause({ topic }, by)).toMatchObject({ paused: true });
+      expect(await failing().limit({ topic, perSecond: 5 }, by)).toMatchObject({ perSecond: 5 });
+      expect(await failing().resume({ topic }, by)).toMatchObject({ wasPaused: true });
+      expect(await failing().limit({ topic, perSecond: null }, by)).toBeNull();
+      expect(await store.controls()).toEqual([]);
+      expect(fieldsOf(log, "warn", "database fault, trying again")).toHaveLength(6);
     });
 
     it("IBX-104 OBX-082 an enqueue is repeated after several deadlocks, and stores its messages once", async () => {

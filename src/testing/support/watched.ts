@@ -40,6 +40,24 @@ export function watched(db: Database, fates: readonly Fate[] = []): WatchedDatab
   };
 }
 
+/** A database that rolls its first transaction back before the commit, as the victim of a deadlock. */
+export function withVictim(db: Database): Database {
+  let isVictim = true;
+  return {
+    ...db,
+    driver: {
+      ...db.driver,
+      transaction: (work, options) =>
+        db.driver.transaction(async (tx) => {
+          const result = await work(tx);
+          if (!isVictim) return result;
+          isVictim = false;
+          throw deadlock(db);
+        }, options),
+    },
+  };
+}
+
 const faults = [
   Object.assign(new Error("deadlock detected"), { code: "40P01" }),
   Object.assign(new Error("Transaction was deadlocked and has been chosen as the victim"), {

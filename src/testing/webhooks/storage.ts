@@ -25,7 +25,7 @@ export function storageTests({ freshInbox }: InboxContext): void {
   describe("storage", () => {
     it("FUN-01 a body of any bytes is stored byte for byte, with its headers, and its hash differs from other bodies", async () => {
       const { inbox } = await freshInbox();
-      const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } } });
+      const route = createWebhookRoute({ inbox, sources: { acme: { scheme, secrets } }, receiveMs: 120_000 });
       const deliver = async (body: Uint8Array, id: string) => {
         const signed = signWebhook(scheme, {
           url: "https://example.com/webhooks/acme",

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import type { APIGatewayProxyStructuredResultV2, SQSBatchResponse } from "aws-lambda";
 import { afterAll, beforeAll, describe, inject, it } from "vitest";
 import { bundleFunctions } from "../../../src/packaging/bundle-functions.js";
 import { isSlowServer } from "../../support/sqlserver-harness.js";
@@ -11,6 +11,7 @@ import { sqlServerForFunctions } from "./functions-database.js";
 import { functionsSuite } from "./functions-suite.js";
 import { answerOf, stripeHttpEvent } from "./http-events.js";
 import { lambdaFunction } from "./lambda-function.js";
+import { sqsEvent } from "./sqs-event.js";
 
 const url = inject("sqlServerUrl");
 const schedule = { source: "aws.events", "detail-type": "Scheduled Event", detail: {} };
@@ -26,7 +27,7 @@ describe.skipIf(url === "")(
     });
     afterAll(() => rm(folder, { recursive: true, force: true }));
 
-    it("FUN-01 FUN-03 FUN-04 FUN-12 from the webhook to the clean-up, as a provider and timers drive it", async () => {
+    it("FUN-01 FUN-03 FUN-04 FUN-12 MID-11 from the webhook and the queue to the clean-up", async () => {
       const scenario = await openScenario("sqlserver");
       const start = (name: string) =>
         lambdaFunction({
@@ -39,6 +40,7 @@ describe.skipIf(url === "")(
         dispatch: start("dispatch"),
         reap: start("reap"),
         cleanup: start("cleanup"),
+        consume: start("consume"),
       };
       try {
         await patientScenario(
@@ -46,6 +48,11 @@ describe.skipIf(url === "")(
             send: async (id) => {
               const event = stripeHttpEvent({ id, secret: scenarioSecret });
               return answerOf(await functions.webhook.invoke<APIGatewayProxyStructuredResultV2>(event));
+            },
+            consume: async (id) => {
+              const event = sqsEvent([{ MessageId: id, Body: "{}" }]);
+              const answer = await functions.consume.invoke<SQSBatchResponse>(event).catch(() => undefined);
+              return answer?.batchItemFailures.length === 0;
             },
             run: (name) => functions[name].invoke(schedule),
           },

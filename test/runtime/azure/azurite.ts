@@ -2,7 +2,18 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
+import { type QueueClient, QueueServiceClient } from "@azure/storage-queue";
 import { localTls } from "./local-tls.js";
+
+/** A new queue of an emulator, for the test's own process. */
+export async function createQueue({ connectionString }: Azurite, name: string): Promise<QueueClient> {
+  const tlsOptions = { ca: localTls.read().cert };
+  // an option of the HTTP pipeline that the type does not have
+  const service = QueueServiceClient.fromConnectionString(connectionString, { tlsOptions } as object);
+  const queue = service.getQueueClient(name);
+  await queue.create();
+  return queue;
+}
 
 /** Azurite's default account and its published key. */
 const account = "devstoreaccount1";

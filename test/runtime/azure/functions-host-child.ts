@@ -105,7 +105,13 @@ async function poll(name: string, queueName: string, storage: string): Promise<n
     for (const { messageId, popReceipt, messageText, dequeueCount } of received) {
       const text = Buffer.from(messageText, "base64").toString();
       const metadata = { Id: { string: messageId }, DequeueCount: { json: String(dequeueCount) } };
-      await worker.invoke(name, { string: text }, randomUUID(), metadata);
+      try {
+        await worker.invoke(name, { string: text }, randomUUID(), metadata);
+      } catch (error) {
+        tell({ level: "error", category: "host", message: `${name} failed: ${error}` });
+        await queue.updateMessage(messageId, popReceipt, messageText, 0);
+        continue;
+      }
       await queue.deleteMessage(messageId, popReceipt);
       tell({ level: "information", category: "host", message: `${name} took ${text}` });
     }

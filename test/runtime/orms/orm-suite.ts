@@ -28,7 +28,7 @@ export interface Orm<Native> {
   countOrders(): Promise<number>;
   /** A statement that fails because the order 1 exists, and makes the database end the transaction. */
   readonly fatal: string;
-  /** The library rolls back while a statement runs, or before it starts: docs/middleware.md says to await every call. */
+  /** The library cannot roll back while a statement runs, and nothing can be bound to its end: docs/middleware.md says so. */
   readonly needsAwait?: boolean;
   adapt(native: Native): SqlExecutor;
   /** Something that is no transaction of the library's. */
@@ -112,10 +112,7 @@ export function ormSuite<Native>(name: string, open: () => Promise<Orm<Native>>)
 
     it("ADD-06 OBX-003 calls that still run when the library rolls back leave nothing", (test) =>
       withOrm(async (orm) => {
-        test.skip(
-          orm.needsAwait === true,
-          "the library does not wait for its statements before it rolls back",
-        );
+        test.skip(orm.needsAwait === true, "the library cannot roll back while a statement runs");
         const { outboxStore } = storesOf(orm);
         for (let attempt = 0; attempt < 6; attempt++) {
           let pending: readonly Promise<unknown>[] = [];

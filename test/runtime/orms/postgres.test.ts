@@ -68,7 +68,6 @@ ormSuite("Kysely on PostgreSQL", async () => {
   });
   return {
     ...made,
-    needsAwait: true,
     transaction: <T>(work: (trx: Transaction<Tables>) => Promise<T>) => library.transaction().execute(work),
     insertOrder: (trx: Transaction<Tables>, id) =>
       trx.withSchema(made.schema).insertInto("orders").values({ id }).execute(),

@@ -137,7 +137,6 @@ ormSuite("Drizzle on SQLite", async () => {
   type DrizzleOnSqlite = Parameters<Parameters<typeof library.transaction>[0]>[0];
   return {
     ...made,
-    needsAwait: true,
     transaction: <T>(work: (tx: DrizzleOnSqlite) => Promise<T>) => library.transaction(work),
     insertOrder: async (tx: DrizzleOnSqlite, id) => tx.insert(orders).values({ id }).run(),
     adapt: fromDrizzle,
@@ -171,7 +170,6 @@ ormSuite("TypeORM on SQLite", async () => {
   const library = await new DataSource({ type: "better-sqlite3", database: made.file, driver }).initialize();
   return {
     ...made,
-    needsAwait: true,
     transaction: <T>(work: (manager: EntityManager) => Promise<T>) => library.transaction(work),
     insertOrder: (manager: EntityManager, id) =>
       manager.createQueryBuilder().insert().into("orders", ["id"]).values({ id }).execute(),

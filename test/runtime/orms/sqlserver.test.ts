@@ -108,7 +108,6 @@ describe.skipIf(url === "")(
       }).initialize();
       return {
         ...made,
-        needsAwait: true,
         transaction: <T>(work: (manager: EntityManager) => Promise<T>) => library.transaction(work),
         insertOrder: (manager: EntityManager, id) =>
           manager

@@ -1,4 +1,3 @@
-import { QueueServiceClient } from "@azure/storage-queue";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { storageQueueHandler } from "../../../src/adapters/azure/middleware.js";
 import {
@@ -13,18 +12,13 @@ import {
 import { compose, inbox, outbox, type TriggerMessage, transaction } from "../../../src/middleware/index.js";
 import { storageQueuePublisher } from "../../../src/publishers/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { type Azurite, startAzurite } from "../azure/azurite.js";
-import { localTls } from "../azure/local-tls.js";
+import { type Azurite, createQueue, startAzurite } from "../azure/azurite.js";
 
 describe("Azure Storage queues, on Azurite", () => {
   let azurite: Azurite;
-  let service: QueueServiceClient;
   let db: Database;
   beforeAll(async () => {
     azurite = await startAzurite();
-    service = QueueServiceClient.fromConnectionString(azurite.connectionString, {
-      tlsOptions: { ca: localTls.read().cert },
-    } as object); // an option of the HTTP pipeline that the type does not have
   });
   afterAll(() => azurite.stop());
   beforeEach(async () => {
@@ -33,11 +27,7 @@ describe("Azure Storage queues, on Azurite", () => {
     return () => db.close();
   });
 
-  const newQueue = async (name: string) => {
-    const queue = service.getQueueClient(name);
-    await queue.create();
-    return queue;
-  };
+  const newQueue = (name: string) => createQueue(azurite, name);
 
   /** One poll of the Functions host: a failed message becomes visible again. */
   const pollOnce = async (

@@ -11,10 +11,11 @@ import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
 import { schemaBatches } from "../../../src/sql/migrate.js";
 import { schemaObjects } from "../../../src/sql/schema-objects.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
-import { openSqlServer, sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
+import { sqlServerDialect } from "../../../src/sql/sqlserver/index.js";
 import { type TestDatabase, testClock } from "../../../src/testing/index.js";
 import { isBabelfish } from "../../../src/testing/support/database.js";
 import { cli } from "../../support/cli.js";
+import { dropLogin } from "../../support/drop-login.js";
 import { postgresHarness } from "../../support/postgres-harness.js";
 import { sqlServerHarness } from "../../support/sqlserver-harness.js";
 
@@ -344,10 +345,7 @@ describe.skipIf(sqlServerUrl === "")("doctor on SQL Server (needs ONCEBOX_TEST_M
   }, 120_000);
   afterAll(async () => {
     await test.close(); // with what the user has rights on
-    const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1 });
-    for (const text of [`drop user if exists [${login}]`, `drop login [${login}]`])
-      await server.driver.query({ name: "drop", text, unprepared: true }, {});
-    await server.close();
+    await dropLogin(sqlServerUrl, login);
   }, 120_000);
 
   it("ADD-14 finds what was dropped", { timeout: 240_000 }, async () => {

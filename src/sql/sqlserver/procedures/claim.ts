@@ -22,15 +22,8 @@ import {
 import { inserted, leaseColumns, row } from "./rows.js";
 
 const claimedTable = `declare @claimed table (
-  seq bigint not null primary key,
-  attempt int not null,
-  expires_at datetime2(3) null,
-  visible_at datetime2(3) not null,
-  locked_until datetime2(3) null,
-  owner uniqueidentifier null,
-  crashes int not null,
-  status tinyint not null,
-  keyed bit null
+  seq bigint not null primary key, attempt int not null, expires_at datetime2(3) null, visible_at datetime2(3) not null,
+  locked_until datetime2(3) null, owner uniqueidentifier null, crashes int not null, status tinyint not null, keyed bit null
 );`;
 
 export function claim(n: QueueNames): string {
@@ -86,22 +79,12 @@ set status = case when ${dies} then ${status.dead} else ${status.held} end,
   owner = case when ${dies} then null else @owner end,
   locked_until = case when ${dies} then null else @lease_end end,
   visible_at = ${addMs("@lease_end", backoffSql(attempts, `${s}.seq`))},
-  last_error = case
-    when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)}
-    when ${lost} then ${unicodeLiteral(reasons.leaseExpired)}
-    else ${s}.last_error
-  end,
-  error_group = case
-    when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)}
-    when ${lost} then ${literal(reasonGroups.leaseExpired)}
-    else ${s}.error_group
-  end,
+  last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} when ${lost} then ${unicodeLiteral(reasons.leaseExpired)} else ${s}.last_error end,
+  error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} when ${lost} then ${literal(reasonGroups.leaseExpired)} else ${s}.error_group end,
   died_at = case when ${dies} then @now else ${s}.died_at end
-output ${inserted(claimedColumns)}
-into @claimed (${claimedColumns.join(", ")})
+output ${inserted(claimedColumns)} into @claimed (${claimedColumns.join(", ")})
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now
-${seekEach};
+where ${s}.seq = p.seq and ${s}.status = p.status and ${s}.visible_at <= @now ${seekEach};
 
 ${recordLost(n, "@claimed")}
 
@@ -115,14 +98,9 @@ if @verdict = 'controlled' and not exists (select 1 from @claimed)
   select cast(null as bigint) as seq, @verdict as verdict;
 else
   select ${row(n, "c")},
-    case
-      when c.status = ${status.held} then @verdict
-      when c.expires_at <= @now then 'expired'
-      else 'exhausted'
-    end as verdict
+    case when c.status = ${status.held} then @verdict when c.expires_at <= @now then 'expired' else 'exhausted' end as verdict
   from @claimed c
   inner join ${n.state} s with (forceseek) on s.seq = c.seq
   inner join ${n.message} m with (forceseek) on m.seq = c.seq
-  order by c.seq
-  ${seekEach};`)}`;
+  order by c.seq ${seekEach};`)}`;
 }

@@ -147,10 +147,11 @@ inner join ${n.state} s with (${lockRow}) on s.seq = i.seq
 where ${owned("s")}
 ${seekEach};
 
+-- by the key, as an operator's change locks them: its key first, then its row
 insert into @controls (id, scope, name, paused, per_second, tokens, refilled_at)
 select c.id, c.scope, c.name, c.paused, c.per_second, c.tokens, c.refilled_at
-from ${controlsTable(n)} c with (index(${n.bare("Controls_PK")}), ${lockTarget})
-order by c.id;
+from ${controlsTable(n)} c with (${controlKey(n)}, ${lockTarget})
+order by c.scope, c.name;
 
 set @now = coalesce(@given_now, sysutcdatetime());
 
@@ -190,15 +191,16 @@ const readControls = (n: QueueNames, which = "") => `select ${columns("c", [
 from ${controlsTable(n)} c${which}
 order by c.id;`;
 
+/** A key is locked before its row by everybody: a plan that scanned the few rows would lock the rows first. */
+const controlKey = (n: QueueNames) => `index(${n.bare("Controls_Key")})`;
+
 const isNamed = "scope = @scope and name = @name";
 const named = "\nwhere c.scope = @scope and c.name = @name";
 
 /** The key is locked before it is known to be missing, so that two calls do not both insert it. */
-const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)} with (updlock, rowlock, serializable)
-set paused = coalesce(@paused, paused),
-  per_second = coalesce(@per_second, per_second),
-  who = @who,
-  changed_at = @now
+const put = (n: QueueNames) => `${atomically(`update ${controlsTable(n)}
+set paused = coalesce(@paused, paused), per_second = coalesce(@per_second, per_second), who = @who, changed_at = @now
+from ${controlsTable(n)} with (${controlKey(n)}, forceseek, updlock, rowlock, serializable)
 where ${isNamed};
 
 if @@rowcount = 0
@@ -210,11 +212,10 @@ ${readControls(n, named)}`;
 
 const end = (n: QueueNames) => `declare @ended int;
 
-update ${controlsTable(n)} with (${lockTarget})
-set paused = case when @paused = 1 then 0 else paused end,
-  per_second = case when @paused = 1 then per_second end,
-  who = @who,
-  changed_at = @now
+update ${controlsTable(n)}
+set paused = case when @paused = 1 then 0 else paused end, per_second = case when @paused = 1 then per_second end,
+  who = @who, changed_at = @now
+from ${controlsTable(n)} with (${controlKey(n)}, ${lockRow})
 where ${isNamed} and ((@paused = 1 and paused = 1) or (@paused = 0 and per_second is not null));
 
 set @ended = @@rowcount;

@@ -33,9 +33,7 @@ ${indented(indented(insert))}
   begin catch
     set @rounds = @rounds + 1;
     if @outermost = 1 or @rounds = 10 or error_number() not in (2601, 2627)
-    begin;
-      throw;
-    end;
+    begin; throw; end;
     set @again = 1;
   end catch;
 

@@ -69,9 +69,7 @@ begin
     begin catch
       set @rounds = @rounds + 1;
       if @rounds = 10 or error_number() not in (2601, 2627)
-      begin;
-        throw;
-      end;
+      begin; throw; end;
       if @outermost = 1 and @@trancount > 0 rollback transaction;
     end catch;
 
@@ -104,9 +102,7 @@ select @status as status, ${asBit(`@status = ${status.leased} and @holder = @own
 /** The condition stands in the update, where the row is locked for certain: Babelfish accepts UPDLOCK and ignores it. */
 const takeKnown = (n: QueueNames) => `declare @takes bit = 0;
 
-select @status = s.status
-from ${n.state} s with (${lockRow})
-where s.seq = @seq;
+select @status = s.status from ${n.state} s with (${lockRow}) where s.seq = @seq;
 
 ${readClock}
 
@@ -116,9 +112,7 @@ where seq = @seq and (status = ${status.seen} or ${isFreeKey(stateTable(n))});
 
 if @@rowcount = 1 set @takes = 1;
 
-select @status = s.status, @holder = s.owner, @locked_until = s.locked_until
-from ${n.state} s with (forceseek)
-where s.seq = @seq;
+select @status = s.status, @holder = s.owner, @locked_until = s.locked_until from ${n.state} s with (forceseek) where s.seq = @seq;
 
 update ${n.message} with (${lockTarget})
 set last_seen_at = @now, headers = case when @takes = 1 then @headers else headers end
@@ -138,9 +132,7 @@ select @seq = m.seq
 from ${n.message} m with (${keyIndex(n)}, forceseek, rowlock, readcommittedlock)
 where ${isKey};
 
-${atomically(`select @seq = s.seq
-from ${n.state} s with (${lockRow})
-where s.seq = @seq;
+${atomically(`select @seq = s.seq from ${n.state} s with (${lockRow}) where s.seq = @seq;
 
 ${readClock}
 
@@ -172,8 +164,7 @@ const inspectKey = (
   m.first_seen_at as first_seen_at, m.last_seen_at as last_seen_at, s.locked_until as locked_until, m.headers as headers
 from ${n.message} m with (${keyIndex(n)}, forceseek)
 inner join ${n.state} s with (forceseek) on s.seq = m.seq
-where ${isKey}
-${seekEach};`;
+where ${isKey} ${seekEach};`;
 
 /**
  * The keys are picked without waiting. Then each is locked before its state, as a try begin locks them, and both are tested
@@ -194,26 +185,22 @@ from ${n.state} r with (index(${n.bare("_Leased")}), ${readPast})
 inner join ${n.message} m with (forceseek, ${readPast}) on m.seq = r.seq
 where ${abandoned("r")}
   and m.source = @source and m.last_seen_at < @before
-order by r.visible_at, r.seq
-${seekEach};
+order by r.visible_at, r.seq ${seekEach};
 
 ${atomically(`insert into @locked (seq)
 select m.seq
 from @old o
 inner join ${n.message} m with (${keyIndex(n)}, forceseek, ${skipLocked}) on m.source = @source and m.message_id = o.message_id
-where m.seq = o.seq and m.last_seen_at < @before
-${seekEach};
+where m.seq = o.seq and m.last_seen_at < @before ${seekEach};
 
 delete from ${n.state}
 output deleted.seq into @gone (seq)
 from @locked l, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = l.seq and ${abandoned(stateTable(n))}
-${seekEach};
+where ${stateTable(n)}.seq = l.seq and ${abandoned(stateTable(n))} ${seekEach};
 
 delete from ${n.message}
 from @gone g, ${n.message} with (${lockRow})
-where ${m}.seq = g.seq
-${seekEach};`)}
+where ${m}.seq = g.seq ${seekEach};`)}
 
 select count(*) as deleted from @gone g;`;
 }

@@ -38,11 +38,7 @@ where ${condition} and ${isWhole("r")}
 order by ${order};`;
   return `${pickedTable}
 declare @reaped table (
-  seq bigint not null primary key,
-  status tinyint not null,
-  expires_at datetime2(3) null,
-  attempt int not null,
-  keyed bit null
+  seq bigint not null primary key, status tinyint not null, expires_at datetime2(3) null, attempt int not null, keyed bit null
 );
 
 ${atomically(`${pick("_Held", leaseEnded("r"), "r.visible_at, r.seq")}
@@ -57,18 +53,14 @@ update ${n.state}
 set status = case when ${dies} then ${status.dead} else ${status.held} end,
   attempt = ${s}.attempt + ${asInt(lost)},
   crashes = ${s}.crashes + ${asInt(lost)},
-  owner = null,
-  locked_until = null,
+  owner = null, locked_until = null,
   last_error = case when ${s}.expires_at <= @now then ${unicodeLiteral(reasons.expired)} else ${unicodeLiteral(reasons.leaseExpired)} end,
   error_group = case when ${s}.expires_at <= @now then ${literal(reasonGroups.expired)} else ${literal(reasonGroups.leaseExpired)} end,
   last_attempt_at = coalesce(${s}.locked_until, ${s}.last_attempt_at),
-  died_at = case when ${dies} then @now else ${s}.died_at end,
-  passes = null
-output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed
-into @reaped (seq, status, expires_at, attempt, keyed)
+  died_at = case when ${dies} then @now else ${s}.died_at end, passes = null
+output inserted.seq, inserted.status, inserted.expires_at, inserted.attempt, inserted.keyed into @reaped (seq, status, expires_at, attempt, keyed)
 from @picked p, ${n.state} with (${lockRow})
-where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)}))
-${seekEach};
+where ${s}.seq = p.seq and ${s}.status = p.status and ((${leaseEnded(s)}) or (${expired(s)})) ${seekEach};
 
 ${recordLost(n, "@reaped")}
 
@@ -80,14 +72,9 @@ if @blocks = 0 and exists (select 1 from ${partitionQueueTable(n)} q with (${rea
 if ${hasChanges(n)} exec ${n.object("_ApplyPartitionChanges")};
 
 select r.seq as seq, ${columns("m", keyColumns(n))},
-  case
-    when r.status <> ${status.dead} then 'reaped'
-    when r.expires_at <= @now then 'expired'
-    else 'exhausted'
-  end as verdict
+  case when r.status <> ${status.dead} then 'reaped' when r.expires_at <= @now then 'expired' else 'exhausted' end as verdict
 from @reaped r
-inner join ${n.message} m with (forceseek) on m.seq = r.seq
-${seekEach};`;
+inner join ${n.message} m with (forceseek) on m.seq = r.seq ${seekEach};`;
 }
 
 /** Each chosen row is tested again where it is locked: another process may be telling of it by then. */
@@ -102,12 +89,8 @@ export function expireDead(n: QueueNames): string {
 declare @expired table (seq bigint not null primary key);
 
 update ${n.state}
-set owner = @owner,
-  locked_until = @lease_end,
-  last_error = case
-    when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'')
-    else ${s}.last_error
-  end
+set owner = @owner, locked_until = @lease_end,
+  last_error = case when ${saysNothing(s)} then ${expired} + coalesce(${unicodeLiteral(beforeThat)} + ${s}.last_error, N'') else ${s}.last_error end
 output inserted.seq into @expired (seq)
 from (
   select top (@limit) r.seq
@@ -115,13 +98,11 @@ from (
   where ${untold("r")} and ${isWhole("r")}
   order by r.seq
 ) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${untold(s)}
-${seekEach};
+where ${s}.seq = p.seq and ${untold(s)} ${seekEach};
 
 select e.seq as seq, ${columns("m", keyColumns(n))}
 from @expired e
-inner join ${n.message} m with (forceseek) on m.seq = e.seq
-${seekEach};`;
+inner join ${n.message} m with (forceseek) on m.seq = e.seq ${seekEach};`;
 }
 
 /**
@@ -148,23 +129,20 @@ if @@rowcount = @limit set @more = 1;
 
 select @last_seq = max(w.seq) from @scanned w;
 
-if not exists (
-  select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${bornAt(n)} < @before
-) set @more = 0;
+if not exists (select 1 from ${n.message} m with (forceseek, ${readPast}) where m.seq = @last_seq and m.${bornAt(n)} < @before)
+  set @more = 0;
 
 ${atomically(`insert into @old (seq)
 select m.seq
 from @scanned w
 inner join ${n.message} m with (forceseek, ${skipLocked}) on m.seq = w.seq
 inner join ${n.state} s with (forceseek, ${skipLocked}) on s.seq = m.seq
-where w.status = ${status.done} and w.processed_at < @before and s.status = ${status.done} and ${isOld("m")}
-${seekEach};
+where w.status = ${status.done} and w.processed_at < @before and s.status = ${status.done} and ${isOld("m")} ${seekEach};
 
 delete from ${n.message}
 output deleted.seq into @gone (seq)
 from @old o, ${n.message} with (${lockRow})
-where ${m}.seq = o.seq and ${isOld(m)}
-${seekEach};
+where ${m}.seq = o.seq and ${isOld(m)} ${seekEach};
 
 ${deleteStates(n, "@gone")}`)}
 

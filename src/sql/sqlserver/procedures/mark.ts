@@ -11,8 +11,7 @@ const findKey = (n: QueueNames, hash: string, more = "") =>
     `select @seq = m.seq, @old_status = s.status${more}
 from ${n.message} m with (${keyIndex(n)}, ${lockRow})
 inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
-where ${isKeyOf(n)}
-${seekEach};`,
+where ${isKeyOf(n)} ${seekEach};`,
     `if @seq is null
 ${indented(insertKey(n, hash))}`,
   );
@@ -34,18 +33,13 @@ declare @added table (seq bigint not null primary key);
 ${atomically(`${findKey(n, "@hash", `, @content_changed = ${asInt(differs("m.hash", "@hash"))}`)}
 
 if @seq is not null
-begin
   update ${n.message} with (${lockTarget})
   set hash = case when @old_status = ${status.done} then coalesce(hash, @hash) else coalesce(@hash, hash) end,
-    last_seen_at = @now,
-    deliveries = deliveries + 1,
-    content_changed = @content_changed
+    last_seen_at = @now, deliveries = deliveries + 1, content_changed = @content_changed
   where seq = @seq;
-end
 else
   insert into ${n.state} (seq, status, visible_at)
-  select a.seq, ${status.seen}, @now
-  from @added a;`)}
+  select a.seq, ${status.seen}, @now from @added a;`)}
 
 select ${asBit(`@old_status = ${status.done}`)} as processed, @content_changed as content_changed;`;
 
@@ -62,18 +56,11 @@ ${atomically(`${findKey(n, "null", ", @keyed = s.keyed")}
 
 if @seq is not null
 begin
-  update ${n.message} with (${lockTarget})
-  set last_seen_at = @now
-  where seq = @seq;
+  update ${n.message} with (${lockTarget}) set last_seen_at = @now where seq = @seq;
 
   update ${n.state} with (${lockTarget})
-  set status = @status,
-    owner = null,
-    locked_until = null,
-    visible_at = @never,
-    processed_at = @processed_at,
-    last_error = coalesce(@error, last_error),
-    error_group = case when @error is null then error_group else @error_group end,
+  set status = @status, owner = null, locked_until = null, visible_at = @never, processed_at = @processed_at,
+    last_error = coalesce(@error, last_error), error_group = case when @error is null then error_group else @error_group end,
     died_at = coalesce(@died_at, died_at)
   output inserted.seq into @changed (seq)
   where seq = @seq
@@ -82,8 +69,7 @@ end
 else
   insert into ${n.state} (seq, status, visible_at, processed_at, died_at, last_error, error_group)
   output inserted.seq into @changed (seq)
-  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group
-  from @added a;
+  select a.seq, @status, @never, @processed_at, @died_at, @error, @error_group from @added a;
 
 ${leavePartition(n, "@changed", `@keyed = 1 and (@status = ${status.done} or (@status = ${status.dead} and @blocks = 0))`)}`)}
 

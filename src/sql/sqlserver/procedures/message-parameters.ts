@@ -1,12 +1,10 @@
 import type { QueueNames } from "../../names.js";
+import { inLines } from "../in-lines.js";
 import { columnList, type JsonColumns } from "../json-functions.js";
 
 /** Declares @messages and fills it: from @items, or with the one message that the parameters are, which spares the JSON. */
 export const messagesTable = (n: QueueNames, columns: JsonColumns) => `declare @messages table (
-  position int not null primary key,
-  ${Object.entries(columns)
-    .map(([column, type]) => `${column} ${type} null`)
-    .join(",\n  ")}
+  ${inLines(["position int not null primary key", ...Object.entries(columns).map(([column, type]) => `${column} ${type} null`)])}
 );
 
 if @items is null

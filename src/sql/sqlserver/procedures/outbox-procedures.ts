@@ -14,24 +14,17 @@ import { listDone, makeDue, resend } from "./resend.js";
 /** The caller makes the ids. An enqueue whose result was lost can therefore be repeated and adds nothing. */
 const enqueue = (n: QueueNames) => `${messagesTable(n, outboxColumns)}
 declare @added table (
-  seq bigint not null primary key,
-  partition_key nvarchar(255) ${binary} null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null
+  seq bigint not null primary key, partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null
 );
 
 ${atomically(`${lockArrivals(n)}
 
 insert into ${n.message} (${columnList(outboxColumns)}, created_at)
-output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at
-into @added (seq, partition_key, due_at, expires_at)
+output inserted.seq, inserted.partition_key, inserted.due_at, inserted.expires_at into @added (seq, partition_key, due_at, expires_at)
 select ${columnList(outboxColumns, "i.")}, @now
 from @messages i
-where not exists (
-  select 1 from ${n.message} m with (${keyIndex(n)}, forceseek, readcommittedlock) where m.id = i.id
-)
-order by i.position
-${seekEach};
+where not exists (select 1 from ${n.message} m with (${keyIndex(n)}, forceseek, readcommittedlock) where m.id = i.id)
+order by i.position ${seekEach};
 
 insert into ${n.state} (seq, status, visible_at, expires_at, keyed)
 select a.seq, case when a.partition_key is null then ${status.ready} else ${status.blocked} end, coalesce(a.due_at, @now),

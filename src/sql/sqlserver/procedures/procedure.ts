@@ -1,6 +1,7 @@
 import { status } from "../../dialect.js";
 import type { QueueNames } from "../../names.js";
 import { addMs, asInt } from "../expressions.js";
+import { inLines } from "../in-lines.js";
 import { type ParameterName, parameterType } from "../signatures.js";
 
 export interface Procedure {
@@ -21,20 +22,17 @@ export function procedure(
   optional: readonly ParameterName[] = [],
 ): Procedure {
   const name = n.object(`_${suffix}`);
-  const declared = parameters
-    .map((one) => `  @${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`)
-    .join(",\n");
-  const clock = parameters.includes("now") ? "  set @now = coalesce(@now, sysutcdatetime());\n" : "";
+  const declared = parameters.map(
+    (one) => `@${one} ${parameterType(n.kind, one)}${optional.includes(one) ? " = null" : ""}`,
+  );
+  const clock = parameters.includes("now") ? "set @now = coalesce(@now, sysutcdatetime());\n" : "";
   return {
     name,
-    text: `create or alter procedure ${name}${declared === "" ? "" : `\n${declared}`}
+    text: `create or alter procedure ${name}${declared.length === 0 ? "" : `\n  ${inLines(declared)}`}
 as
-begin
-  set nocount on;
-  set xact_abort on;
+set nocount, xact_abort on;
 ${clock}
-${indented(body)}
-end`,
+${body}`,
   };
 }
 
@@ -106,7 +104,6 @@ export const prepareLease = `declare @lease_end datetime2(3) = ${addMs("@now", "
  * For procedures that only look. With READ_COMMITTED_SNAPSHOT they read what is committed, and wait for nobody. Without it
  * they would wait for every open transaction, so they read without locks, and may show what is not committed yet.
  */
-export const readFreely = `if @@trancount = 0 and exists (
-  select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0
-) set transaction isolation level read uncommitted;
+export const readFreely = `if @@trancount = 0 and exists (select 1 from sys.databases d where d.database_id = db_id() and d.is_read_committed_snapshot_on = 0)
+  set transaction isolation level read uncommitted;
 `;

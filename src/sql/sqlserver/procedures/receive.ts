@@ -20,7 +20,7 @@ const isOtherText = (before: string, after: string): string =>
   `${isOther(`${before} ${binary}`, `${after} ${binary}`).slice(0, -1)} or datalength(${before}) <> datalength(${after}))`;
 
 /**
- * Finds and locks the known messages, message before state, and inserts the others. Then it writes what a delivery changes:
+ * Finds and locks the known messages by their keys, then their states by number, and inserts the others. Then it writes what a delivery changes:
  * three small columns of a known message, its contents only where they differ, its state only where it has to.
  */
 export function receive(n: QueueNames): string {
@@ -42,42 +42,39 @@ export function receive(n: QueueNames): string {
       return `(i.hash is not null and (${m}.hash is null or ${differs(`${m}.hash`, "i.hash")}))`;
     return c.endsWith("_at") ? isOther(`${m}.${c}`, `i.${c}`) : isOtherText(`${m}.${c}`, `i.${c}`);
   });
-  const find = `delete from @known;
+  const find = `delete from @found;
+delete from @known;
 
-insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
-select m.seq, i.position, case when ${isFreeKey("s")} then ${status.seen} else s.status end,
-  case when s.status = ${status.dead} then m.partition_key else i.partition_key end, -- a revived message keeps its key
-  m.due_at, m.expires_at, m.first_seen_at
-from (select top (1000000) j.position, j.source, j.message_id, j.partition_key from @messages j order by j.source, j.message_id) i
+insert into @found (seq, position)
+select m.seq, i.position
+from (select top (1000000) j.position, j.source, j.message_id from @messages j order by j.source, j.message_id) i
 inner join ${n.message} m with (${keyIndex(n)}, ${lockRow}) on m.source = i.source and m.message_id = i.message_id
-inner join ${n.state} s with (${lockRow}) on s.seq = m.seq
-${seekEach};`;
+where m.deliveries > 0 -- always; it is in no index, so the row itself is locked ${seekEach};
+
+if @@rowcount > 0
+  insert into @known (seq, position, old_status, partition_key, due_at, expires_at, first_seen_at)
+  select f.seq, i.position, case when ${isFreeKey("s")} then ${status.seen} else s.status end,
+    case when s.status = ${status.dead} then m.partition_key else i.partition_key end, -- a revived message keeps its key
+    m.due_at, m.expires_at, m.first_seen_at
+  from (select top (1000000) j.seq, j.position from @found j order by j.seq) f
+  inner join ${n.state} s with (${lockRow}) on s.seq = f.seq
+  inner join ${n.message} m with (forceseek, readcommittedlock) on m.seq = f.seq
+  inner join @messages i on i.position = f.position ${seekEach};`;
   const insert = `insert into ${n.message} (source, message_id, ${inserts.join(", ")}, first_seen_at, last_seen_at, deliveries, content_changed)
-output ${inserted(newColumns)}
-into @received (${newColumns.join(", ")})
+output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
 select i.source, i.message_id, ${inserts.map((c) => `i.${c}`).join(", ")}, @now, @now, 1, 0
 from @messages i
 where not exists (select 1 from @known k where k.position = i.position)
 order by i.position;`;
   return `${messagesTable(n, inboxColumns)}
+declare @found table (seq bigint not null primary key, position int not null);
 declare @known table (
-  seq bigint not null primary key,
-  position int not null unique,
-  old_status tinyint not null,
-  partition_key nvarchar(255) ${binary} null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  first_seen_at datetime2(3) not null
+  seq bigint not null primary key, position int not null unique, old_status tinyint not null,
+  partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, first_seen_at datetime2(3) not null
 );
 declare @received table (
-  seq bigint not null primary key,
-  source nvarchar(255) ${binary} not null,
-  message_id nvarchar(255) ${binary} not null,
-  partition_key nvarchar(255) ${binary} null,
-  due_at datetime2(3) null,
-  expires_at datetime2(3) null,
-  deliveries int not null,
-  content_changed bit not null
+  seq bigint not null primary key, source nvarchar(255) ${binary} not null, message_id nvarchar(255) ${binary} not null,
+  partition_key nvarchar(255) ${binary} null, due_at datetime2(3) null, expires_at datetime2(3) null, deliveries int not null, content_changed bit not null
 );
 declare @enqueued table (seq bigint not null primary key, keyed bit null);
 
@@ -95,14 +92,10 @@ ${joinPartition(n, "@received", "c.partition_key is not null")}
 if exists (select 1 from @known)
 begin
   update ${n.message}
-  set last_seen_at = @now,
-    deliveries = ${m}.deliveries + 1,
-    content_changed = ${asInt(differs(`${m}.hash`, "i.hash"))}
-  output ${inserted(newColumns)}
-  into @received (${newColumns.join(", ")})
+  set last_seen_at = @now, deliveries = ${m}.deliveries + 1, content_changed = ${asInt(differs(`${m}.hash`, "i.hash"))}
+  output ${inserted(newColumns)} into @received (${newColumns.join(", ")})
   from @known k, @messages i, ${n.message} with (${lockRow})
-  where i.position = k.position and ${m}.seq = k.seq
-  ${seekEach};
+  where i.position = k.position and ${m}.seq = k.seq ${seekEach};
 
   -- messages that were purged between the two statements, on a server that ignores updlock
   delete from @known where seq not in (select a.seq from @received a);
@@ -112,47 +105,33 @@ begin
   set ${contents.map((c) => `${c} = ${c === "hash" ? `coalesce(i.hash, ${m}.hash)` : `i.${c}`}`).join(", ")}
   from @known k, @messages i, ${n.message} with (${lockRow})
   where i.position = k.position and ${m}.seq = k.seq and k.old_status not in (${status.done}, ${status.leased})
-    and (${differences.join("\n      or ")})
-  ${seekEach};
+    and (${differences.join("\n      or ")}) ${seekEach};
 
   update ${n.state}
-  set visible_at = case
-      when ${s}.attempt = 0 then coalesce(i.due_at, k.first_seen_at)
-      when i.due_at > ${s}.visible_at then i.due_at
-      else ${s}.visible_at
-    end,
+  set visible_at = case when ${s}.attempt = 0 then coalesce(i.due_at, k.first_seen_at) when i.due_at > ${s}.visible_at then i.due_at else ${s}.visible_at end,
     -- an expiry that a replay removed is not set again by the same delivery
     expires_at = case when ${isOther("k.expires_at", "i.expires_at")} then i.expires_at else ${s}.expires_at end
   from @known k, @messages i, ${n.state} with (${lockRow})
   where i.position = k.position and ${s}.seq = k.seq and (${s}.status in (${status.ready}, ${status.blocked}, ${status.parked})
       or (${s}.status = ${status.held} and ${s}.locked_until is null and ${s}.visible_at < ${endOfTime}))
-    and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")})
-  ${seekEach};
+    and (${isOther("k.due_at", "i.due_at")} or ${isOther("k.expires_at", "i.expires_at")}) ${seekEach};
 
   update ${n.state}
   set status = case when k.partition_key is null then ${status.ready} else ${status.blocked} end,
     keyed = case when k.partition_key is null then ${s}.keyed else 1 end,
-    attempt = 0,
-    crashes = 0,
-    owner = null,
-    locked_until = null,
-    visible_at = coalesce(i.due_at, @now),
-    expires_at = i.expires_at
+    attempt = 0, crashes = 0, owner = null, locked_until = null, visible_at = coalesce(i.due_at, @now), expires_at = i.expires_at
   output inserted.seq, inserted.keyed into @enqueued (seq, keyed)
   from @known k, @messages i, ${n.state} with (${lockRow})
   where i.position = k.position and ${s}.seq = k.seq
-    and (${s}.status = ${status.seen}
-      or ${isFreeKey(s)}
+    and (${s}.status = ${status.seen} or ${isFreeKey(s)}
       or (${s}.status = ${status.held} and ${s}.visible_at = ${endOfTime}) -- marked Processing by hand
-      or (${s}.status = ${status.dead} and @revive = 1))
-  ${seekEach};
+      or (${s}.status = ${status.dead} and @revive = 1)) ${seekEach};
 
   if exists (select 1 from @enqueued w where w.keyed = 1)
     update ${n.message}
     set partition_key = k.partition_key
     from @enqueued w, @known k, ${n.message} with (${lockRow})
-    where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq
-    ${seekEach};
+    where k.seq = w.seq and w.keyed = 1 and ${m}.seq = w.seq ${seekEach};
 
   ${joinPartition(n, "@enqueued", "c.keyed = 1").replaceAll("\n", "\n  ")}
 end`)}

@@ -11,8 +11,7 @@ export const listDone = (n: QueueNames) => `select top (@limit) s.seq as seq, m.
 from ${n.state} s with (${readPast})
 inner join ${n.message} m with (forceseek) on m.seq = s.seq
 where s.seq > @after_seq and s.status = ${status.done}
-order by s.seq
-${seekEach};`;
+order by s.seq ${seekEach};`;
 
 export const resend = (n: QueueNames): string => {
   const s = stateTable(n);
@@ -42,8 +41,7 @@ from (
   where ${waits("r")} and ${isWhole("r")}
   order by r.visible_at, r.seq
 ) p, ${n.state} with (forceseek, ${skipLocked})
-where ${s}.seq = p.seq and ${waits(s)}
-${seekEach};
+where ${s}.seq = p.seq and ${waits(s)} ${seekEach};
 
 select d.seq as seq from @due d;`;
 }

@@ -11,8 +11,7 @@ export function settle(n: QueueNames, set: string, condition: string, after?: st
 set ${set}
 output inserted.seq, inserted.keyed, inserted.attempt into @changed (seq, keyed, attempt)
 from ${seqs}, ${n.state} with (${lockRow})
-where ${stateTable(n)}.seq = i.seq and ${condition}
-${seekEach};`;
+where ${stateTable(n)}.seq = i.seq and ${condition} ${seekEach};`;
   return `declare @changed table (seq bigint not null primary key, keyed bit null, attempt int not null);
 
 ${after === undefined ? update : atomically(`${update}\n\n${after}`)}
@@ -27,10 +26,7 @@ declare @changed table (seq bigint not null primary key, status tinyint not null
 
 ${atomically(`update ${n.state}
 set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then ${status.dead} else ${status.ready} end,
-  attempt = ${s}.attempt + coalesce(i.attempts, 1),
-  crashes = 0,
-  owner = null,
-  locked_until = null,
+  attempt = ${s}.attempt + coalesce(i.attempts, 1), crashes = 0, owner = null, locked_until = null,
   visible_at = ${addMs("@now", `coalesce(i.delay_ms, ${backoffSql(`(${s}.attempt + 1)`, `${s}.seq`)})`)},
   last_error = coalesce(i.error, ${s}.last_error),
   error_group = case when i.error is null then ${s}.error_group else i.error_group end,
@@ -38,8 +34,7 @@ set status = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts 
   died_at = case when i.attempts is null and ${s}.attempt + 1 >= @max_attempts then @now else ${s}.died_at end
 output inserted.seq, inserted.status, inserted.keyed, inserted.attempt into @changed (seq, status, keyed, attempt)
 from ${n.object("_AbandonedFromJson")}(@items) i, ${n.state} with (${lockRow})
-where ${s}.seq = i.seq and ${owned(s)}
-${seekEach};
+where ${s}.seq = i.seq and ${owned(s)} ${seekEach};
 
 ${recordAttempts(
   n,
