@@ -55,7 +55,7 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
     return {
       url,
       send,
-      async deliver(event, { at = now, secret: by, change = (sent) => sent } = {}) {
+      async deliver(event, { at = now, secret: by, change = unchanged } = {}) {
         const key = by ?? sample.signingSecret ?? sample.secret;
         return send(change(merged(event, await sample.sign(event, { at, url, secret: key }))));
       },
@@ -70,6 +70,8 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
   };
   return { open, close: () => db.close() };
 }
+
+const unchanged = (sent: ProviderEvent): ProviderEvent => sent;
 
 const merged = (event: ProviderEvent, signature: Partial<ProviderEvent>): ProviderEvent => ({
   ...event,
