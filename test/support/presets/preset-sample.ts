@@ -3,7 +3,7 @@ import type { WebhookSource } from "../../../src/webhooks/index.js";
 /** What a provider tells: one event, or a batch. */
 export interface ProviderEvent {
   /** POST by default. */
-  readonly method?: "GET" | "POST";
+  readonly method?: "GET" | "HEAD" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   /** After the `?`. */
   readonly query?: string;
