@@ -13,6 +13,7 @@ import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
 import { limitCommand } from "./limit.js";
 import { listCommand } from "./list.js";
+import { listenCommand } from "./listen.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
@@ -23,6 +24,7 @@ import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 import { traceCommand } from "./trace.js";
+import { verifyCommand } from "./verify.js";
 
 export const commands: readonly Command[] = [
   initCommand,
@@ -45,7 +47,9 @@ export const commands: readonly Command[] = [
   cleanupCommand,
   backupCommand,
   restoreCommand,
+  listenCommand,
   signCommand,
+  verifyCommand,
   completionCommand(() => commands),
 ];
 

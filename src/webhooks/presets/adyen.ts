@@ -3,14 +3,13 @@ import type { PresetAbout } from "./about.js";
 
 const psp = "{item:NotificationRequestItem.pspReference}";
 /** Empty for the first event of a payment. */
-const original = "{item:NotificationRequestItem.originalReference}";
+const original = "{item:NotificationRequestItem.originalReference?}";
 const account = "{item:NotificationRequestItem.merchantAccountCode}";
 /** Empty for reports. */
-const reference = "{item:NotificationRequestItem.merchantReference}";
+const reference = "{item:NotificationRequestItem.merchantReference?}";
 const eventCode = "{item:NotificationRequestItem.eventCode}";
 const success = "{item:NotificationRequestItem.success}";
 const amount = "{item:NotificationRequestItem.amount.value}:{item:NotificationRequestItem.amount.currency}";
-const rest = `${amount}:${eventCode}:${success}` as const;
 
 export const adyen = {
   verify: {
@@ -18,12 +17,7 @@ export const adyen = {
     signatureIn: "{item:NotificationRequestItem.additionalData.hmacSignature}",
     encoding: "base64",
     secretEncoding: "hex",
-    signed: [
-      `${psp}:${original}:${account}:${reference}:${rest}`,
-      `${psp}::${account}:${reference}:${rest}`,
-      `${psp}:${original}:${account}::${rest}`,
-      `${psp}::${account}::${rest}`,
-    ],
+    signed: `${psp}:${original}:${account}:${reference}:${amount}:${eventCode}:${success}`,
     signsPart: true,
   },
   split: "{json:notificationItems}",

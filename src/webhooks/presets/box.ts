@@ -7,7 +7,7 @@ export const box = {
     headers: ["box-signature-primary", "box-signature-secondary"],
     encoding: "base64",
     signed: "{body}{timestamp}",
-    timestamp: { header: "box-delivery-timestamp", unit: "iso" },
+    timestamp: { header: "box-delivery-timestamp", unit: "iso", maxAgeMs: 600_000 },
   },
   // not box-delivery-id, which a retry has anew
   messageId: "{json:id}",

@@ -18,9 +18,10 @@ const cloudEventsPermission = {
 
 export const eventgrid = {
   verify: { kind: "token", token: ["{header:x-webhook-token}", "{query:token}"] },
-  // only for a single CloudEvent; a list of events may be divided differently when it is sent again
-  messageId: "{json:id}",
-  topic: ["{json:type}", "{json:0.eventType}", "{json:0.type}"],
+  split: "{json:}",
+  // a CloudEvent's id is unique for its source, and that of Event Grid's own schema for its topic
+  messageId: ["{item:source}/{item:id}", "{item:topic}/{item:id}", "{item:id}"],
+  topic: ["{item:type}", "{item:eventType}"],
   keepHeaders: ["aeg-subscription-name", "aeg-event-type"],
   handshakes: [eventGridValidation, cloudEventsPermission],
 } as const satisfies WebhookScheme;
@@ -28,10 +29,17 @@ export const eventgrid = {
 export const about = {
   name: "Azure Event Grid",
   batches: true,
-  retries: "Retries for up to 24 hours, except after 400, 401, 403, 404 and 413.",
+  retries:
+    "Retries for 24 hours, up to 30 times, with growing intervals. Not after 400, 401, 403, 404 and 413.",
   answerWithin: "30 s",
-  secret: "A token of your own in the subscription's URL or delivery property.",
+  secret:
+    "A token of your own, as ?token=… in the endpoint's URL or as the delivery property X-Webhook-Token.",
   signs: "Nothing: the token alone proves the sender.",
-  idIsUnique: "An id is unique for its source.",
-  checked: { title: "Event Grid message delivery and retry", date: "2026-11", with: "documentation" },
+  idIsUnique:
+    "The id is unique for the event's source (CloudEvents) or topic (Event Grid's schema), and the same in each retry.",
+  checked: {
+    title: "Event Grid message delivery and retry; CloudEvents v1.0 schema (Azure)",
+    date: "2026-11",
+    with: "documentation",
+  },
 } as const satisfies PresetAbout;

@@ -31,6 +31,7 @@ const loaders = {
   razorpay: async () => (await import("./razorpay.js")).razorpay,
   shopify: async () => (await import("./shopify.js")).shopify,
   slack: async () => (await import("./slack.js")).slack,
+  sns: async () => (await import("./sns.js")).sns,
   square: async () => (await import("./square.js")).square,
   standard: async () => (await import("./standard.js")).standard,
   stripe: async () => (await import("./stripe.js")).stripe,

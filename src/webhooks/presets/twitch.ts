@@ -13,7 +13,7 @@ export const twitch = {
     header: "twitch-eventsub-message-signature",
     prefix: "sha256=",
     signed: "{header:twitch-eventsub-message-id}{timestamp}{body}",
-    timestamp: { header: "twitch-eventsub-message-timestamp", unit: "iso" },
+    timestamp: { header: "twitch-eventsub-message-timestamp", unit: "iso", maxAgeMs: 600_000 },
   },
   messageId: "{header:twitch-eventsub-message-id}",
   topic: "{json:subscription.type}",

@@ -46,6 +46,7 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
     const logs: LogLine[] = [];
     const settings = { scheme: preset, secrets: secret, allowShortSecrets: true, ...sample.source };
     const route = createWebhookRoute({
+      ...sample.route,
       inbox,
       sources: { [source]: settings },
       clock: () => clock,

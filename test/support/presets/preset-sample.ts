@@ -1,9 +1,9 @@
-import type { WebhookSource } from "../../../src/webhooks/index.js";
+import type { SignOptions, WebhookRouteOptions, WebhookSource } from "../../../src/webhooks/index.js";
 
 /** What a provider tells: one event, or a batch. */
 export interface ProviderEvent {
   /** POST by default. */
-  readonly method?: "GET" | "HEAD" | "POST";
+  readonly method?: "GET" | "HEAD" | "OPTIONS" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   /** After the `?`. */
   readonly query?: string;
@@ -59,6 +59,8 @@ export interface PresetSample {
   readonly otherSecret: string;
   /** Other fields of the source, such as `verifyToken`. */
   readonly source?: Partial<WebhookSource>;
+  /** Other options of the route, such as `fetchText`. */
+  readonly route?: Partial<WebhookRouteOptions>;
   readonly sign: ProviderSign;
   readonly event: ProviderEvent;
   /** One for each event of the batch. */
@@ -78,7 +80,7 @@ export interface PresetSample {
   /** The answer to an accepted delivery, where it is not our JSON. */
   readonly answer?: PresetAnswer;
   /** Names what `signWebhook` needs besides the body. False where it cannot sign. */
-  readonly ours?: { readonly messageId?: string; readonly topic?: string } | false;
+  readonly ours?: Partial<SignOptions> | false;
 }
 
 /** An id that the signature does not cover. */
