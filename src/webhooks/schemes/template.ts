@@ -4,7 +4,8 @@ import { webhookPath } from "./webhook-path.js";
 
 /**
  * Text with placeholders that are filled in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
- * `"{json:data.object.id}"`, `"{form:CallSid}"`, `"{query:hub.mode}"`, `"{url}"`, `"{sortedForm}"`.
+ * `"{json:data.object.id}"`, `"{item:id}"`, `"{form:CallSid}"`, `"{query:hub.mode}"`, `"{url}"`, `"{sortedForm}"`. Several
+ * header names have `|` between them, `"{header:webhook-id|svix-id}"`: the first that the request has is used.
  */
 export type Template = string;
 
@@ -20,8 +21,15 @@ export type Placeholder =
   | "query"
   | "json"
   | "form"
+  | "item"
   | "path"
-  | "hmac";
+  | "hmac"
+  | "method"
+  | "secret"
+  | "crc32"
+  | "received"
+  | "window"
+  | "hash";
 
 /** Values that are known before the signature is verified. None of them comes from a parsed body. */
 export const placeholdersInSignedContent: readonly Placeholder[] = [
@@ -31,9 +39,17 @@ export const placeholdersInSignedContent: readonly Placeholder[] = [
   "sortedForm",
   "header",
   "query",
+  "method",
+  "secret",
+  "crc32",
 ];
+/** Values of the body, for signatures that the body itself has. */
+export const placeholdersInSignedBody: readonly Placeholder[] = ["json", "form"];
 export const placeholdersInHead: readonly Placeholder[] = ["header", "query"];
 export const placeholdersInEvent: readonly Placeholder[] = ["header", "query", "json", "form"];
+
+/** Beside the event's values: a new id, a part of the time, and the hash of the content. */
+export const placeholdersOfId: readonly Placeholder[] = ["received", "window", "hash"];
 
 /** The tenant may also be the part of the path after the source: `/webhooks/{source}/{tenant}`. */
 export const placeholdersOfTenant: readonly Placeholder[] = [...placeholdersInEvent, "path"];
@@ -46,7 +62,7 @@ export interface TemplatePart {
 }
 
 const placeholderPattern = /\{([a-zA-Z]+)(?::([^{}]+))?\}/g;
-const named: readonly string[] = ["header", "query", "json", "form"];
+const named: readonly string[] = ["header", "query", "json", "form", "item", "window"];
 
 /** Returns the parts of a template, or what is wrong with it. */
 export function parseTemplate(
