@@ -6,7 +6,6 @@ export const bitbucket = {
   messageId: ["{header:x-request-uuid}", "{header:x-request-id}"],
   topic: "{header:x-event-key}",
   keepHeaders: ["x-event-key", "x-hook-uuid", "x-request-uuid", "x-request-id", "x-attempt-number"],
-  contentTypes: ["application/json"],
 } as const satisfies WebhookScheme;
 
 export const about = {

@@ -19,7 +19,7 @@ export const mandrill = {
 export const about = {
   name: "Mandrill (Mailchimp Transactional)",
   batches: true,
-  retries: "At growing intervals after anything but 200, until the webhook is disabled.",
+  retries: "At growing intervals after anything but 200, until you give the batch up.",
   answerWithin: undefined,
   secret: "The webhook's authentication key, used as text.",
   signs: "The URL and the form's fields.",

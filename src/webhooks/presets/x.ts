@@ -16,20 +16,23 @@ export const x = {
     prefix: "sha256=",
     encoding: "base64",
   },
-  // no id and no type: a delivery has a list of new objects under a name of its own, such as tweet_create_events
-  tenant: "{json:for_user_id}",
+  // only events of the Activity API have an id and a type; older ones are lists under names like tweet_create_events
+  messageId: "{json:data.event_uuid}",
+  topic: "{json:data.event_type}",
+  tenant: ["{json:for_user_id}", "{json:data.filter.user_id}"],
   contentTypes: ["application/json"],
   handshakes: [crc],
+  receiveMs: 2_000,
 } as const satisfies WebhookScheme;
 
 export const about = {
   name: "X",
   batches: true,
-  retries: "For up to 4 hours after anything but 2xx, for customers with the replay of events; else never.",
-  answerWithin: "10 s",
+  retries: "Enterprise customers: 3 times in 5 minutes after anything but 200. Others: never.",
+  answerWithin: "3 s",
   secret: "The app's consumer secret (API key secret), used as text.",
   signs: "The body.",
   idIsUnique:
-    "X gives no id: the hash of the body. A delivery is one message, since the list's name says what it holds.",
-  checked: { title: "Account Activity API: securing webhooks", date: "2026-11", with: "documentation" },
+    "Activity API: event_uuid. Account Activity API: the hash of the body; a delivery is one message, since the list's name says what it holds.",
+  checked: { title: "X API: Webhooks; Activity API event payloads", date: "2026-11", with: "documentation" },
 } as const satisfies PresetAbout;

@@ -1,9 +1,9 @@
-import type { WebhookSource } from "../../../src/webhooks/index.js";
+import type { SignOptions, WebhookSource } from "../../../src/webhooks/index.js";
 
 /** What a provider tells: one event, or a batch. */
 export interface ProviderEvent {
   /** POST by default. */
-  readonly method?: "GET" | "POST";
+  readonly method?: "GET" | "HEAD" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   /** After the `?`. */
   readonly query?: string;
@@ -13,7 +13,7 @@ export interface ProviderEvent {
 export interface StoredEvent {
   /** An id that is not signed is stored with a part of the content's hash: `unsigned("…")`. */
   readonly messageId: string | RegExp;
-  readonly topic: string;
+  readonly topic: string | RegExp;
   readonly tenant?: string;
   /** The payload, where it is not the whole body. */
   readonly payload?: string;
@@ -78,7 +78,7 @@ export interface PresetSample {
   /** The answer to an accepted delivery, where it is not our JSON. */
   readonly answer?: PresetAnswer;
   /** Names what `signWebhook` needs besides the body. False where it cannot sign. */
-  readonly ours?: { readonly messageId?: string; readonly topic?: string } | false;
+  readonly ours?: Partial<SignOptions> | false;
 }
 
 /** An id that the signature does not cover. */
