@@ -18,6 +18,7 @@ import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
 import { partitionsCommand } from "./partitions.js";
 import { pauseCommand, resumeCommand } from "./pause.js";
+import { recoverCommand } from "./recover.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
@@ -46,6 +47,7 @@ export const commands: readonly Command[] = [
   backupCommand,
   restoreCommand,
   signCommand,
+  recoverCommand,
   completionCommand(() => commands),
 ];
 
