@@ -21,7 +21,7 @@ export function registerGithubRecovery(definition: GithubRecoveryDefinition): vo
   const settings = readAzureSettings();
   const recover = githubRecoveryJob(definition, {
     resolveSecret: azureSecrets(processEnv),
-    logger: definition.logger ?? invocationLogger(readLogLevel()),
+    logger: invocationLogger(readLogLevel()),
   });
   const job = timedJobs(async () => ({ recover, close: async () => {} }), runTimeMs(settings));
   functionApp.timer("recoverGithub", {
