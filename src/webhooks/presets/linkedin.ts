@@ -27,7 +27,7 @@ export const about = {
   name: "LinkedIn",
   batches: true,
   retries: "Nothing is documented. An endpoint that fails 3 validations in a row is blocked.",
-  answerWithin: "3 s",
+  answerWithin: undefined,
   secret: "The app's client secret, used as text.",
   signs: "The body, after the text hmacsha256=.",
   idIsUnique: "Each notification has a notificationId. Other events have the hash of the body.",

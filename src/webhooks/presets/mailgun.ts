@@ -18,7 +18,8 @@ export const mailgun = {
 export const about = {
   name: "Mailgun",
   batches: false,
-  retries: "After 5, 10 and 15 minutes, 1, 2 and 4 hours, unless the answer is 200 or 406.",
+  retries:
+    "After 5, 10 and 15 minutes, 1, 2 and 4 hours, unless the answer is 200 or 406. The event delivered: never.",
   answerWithin: undefined,
   secret: "The HTTP webhook signing key, used as text.",
   signs:

@@ -22,7 +22,7 @@ export const about = {
   name: "Meta (Facebook, Instagram, Messenger)",
   batches: true,
   retries: "At once, then less and less often for 36 hours, after anything but 200.",
-  answerWithin: "5 s",
+  answerWithin: undefined,
   secret: "The app secret, used as text.",
   signs: "The body.",
   idIsUnique: "Meta gives no id: the hash of the entry.",

@@ -20,7 +20,7 @@ export const about = {
   name: "SendGrid",
   batches: true,
   retries: "At growing intervals for 24 hours after anything but 2xx.",
-  answerWithin: "10 s",
+  answerWithin: undefined,
   secret: "The verification key of the signed event webhook: an ECDSA public key in base64.",
   signs: "Timestamp and body. The time is not compared with the clock.",
   idIsUnique: "Each event has a sg_event_id, which a retry keeps.",

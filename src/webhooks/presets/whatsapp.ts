@@ -16,7 +16,7 @@ export const about = {
   name: "WhatsApp",
   batches: true,
   retries: "At once, then less and less often for up to 7 days, after anything but 200.",
-  answerWithin: "5 s",
+  answerWithin: undefined,
   secret: "The app secret, used as text.",
   signs: "The body.",
   idIsUnique: "A change may hold several messages and has no id of its own: the hash of the change.",
