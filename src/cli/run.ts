@@ -19,6 +19,7 @@ import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
 import { partitionsCommand } from "./partitions.js";
 import { pauseCommand, resumeCommand } from "./pause.js";
+import { recoverCommand } from "./recover.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
@@ -50,6 +51,7 @@ export const commands: readonly Command[] = [
   listenCommand,
   signCommand,
   verifyCommand,
+  recoverCommand,
   completionCommand(() => commands),
 ];
 

@@ -1,7 +1,7 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
 
-const metaSubscription = {
+export const metaSubscription = {
   method: "GET",
   when: { "{query:hub.mode}": "subscribe" },
   verifyToken: "{query:hub.verify_token}",
@@ -10,20 +10,21 @@ const metaSubscription = {
 
 export const meta = {
   verify: { kind: "signature", header: "x-hub-signature-256", prefix: "sha256=" },
-  // a delivery is a batch without an id
+  split: "{json:entry}",
   topic: "{json:object}",
-  tenant: "{json:entry.0.id}",
+  // the page, the account or the user whom the entry is about
+  tenant: "{item:id}",
   contentTypes: ["application/json"],
   handshakes: [metaSubscription],
 } as const satisfies WebhookScheme;
 
 export const about = {
-  name: "Meta (Facebook, Instagram, WhatsApp)",
+  name: "Meta (Facebook, Instagram, Messenger)",
   batches: true,
-  retries: "Retries for up to 36 hours (WhatsApp: 7 days) after anything but 200.",
+  retries: "At once, then less and less often for 36 hours, after anything but 200.",
   answerWithin: undefined,
   secret: "The app secret, used as text.",
   signs: "The body.",
-  idIsUnique: "Meta gives no id: the hash of the content.",
-  checked: { title: "Webhooks from Meta: getting started", date: "2026-11", with: "documentation" },
+  idIsUnique: "Meta gives no id: the hash of the entry.",
+  checked: { title: "Webhooks: getting started", date: "2026-11", with: "documentation" },
 } as const satisfies PresetAbout;

@@ -12,7 +12,8 @@ export const stripe = {
   },
   messageId: "{json:id}",
   topic: "{json:type}",
-  tenant: "{json:account}",
+  // a snapshot event names the connected account in `account`, a thin event in `context`
+  tenant: ["{json:account}", "{json:context}"],
   // the number of endpoints that have not answered yet, which differs between two attempts
   volatileFields: ["pending_webhooks"],
   contentTypes: ["application/json"],
@@ -21,14 +22,11 @@ export const stripe = {
 export const about = {
   name: "Stripe",
   batches: false,
-  retries: "Retries for up to 3 days in live mode after anything but 2xx.",
+  retries:
+    "For up to 3 days, at growing intervals, after anything but 2xx. In a sandbox 3 times in a few hours.",
   answerWithin: undefined,
   secret: "The endpoint's signing secret, whsec_…, used as text.",
-  signs: "Timestamp and body.",
+  signs: "Timestamp and body. Each retry is signed with its own time.",
   idIsUnique: "Each event has an id evt_…, which a retry keeps.",
-  checked: {
-    title: "Receive Stripe events in your webhook endpoint",
-    date: "2026-11",
-    with: "documentation",
-  },
+  checked: { title: "Receive Stripe events in your webhook endpoint", date: "2026-11", with: "sdk" },
 } as const satisfies PresetAbout;

@@ -1,13 +1,18 @@
-import { type BinaryToTextEncoding, createHmac } from "node:crypto";
+import { createHmac } from "node:crypto";
 
-interface HmacOptions {
-  readonly algorithm?: "sha1" | "sha256";
-  readonly encoding?: BinaryToTextEncoding;
-}
-
-/** The HMAC of a text, as the providers' documentation writes it: SHA-256 in hexadecimal digits, if nothing else is said. */
+/** The HMAC that most providers document. */
 export const hmac = (
   secret: string | Uint8Array,
-  text: string,
-  { algorithm = "sha256", encoding = "hex" }: HmacOptions = {},
-): string => createHmac(algorithm, secret).update(text).digest(encoding);
+  content: string,
+  encoding: "hex" | "base64" = "hex",
+  algorithm: "sha1" | "sha256" = "sha256",
+): string => createHmac(algorithm, secret).update(content).digest(encoding);
+
+export const seconds = (at: Date): string => String(Math.floor(at.getTime() / 1_000));
+
+/** A form's fields in the order of their names, each with its value, without separators. */
+export const sortedFields = (body: string): string =>
+  [...new URLSearchParams(body)]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .flat()
+    .join("");

@@ -41,7 +41,7 @@ export async function openPresetRoutes(name: string, preset: WebhookScheme, samp
   let opened = 0;
 
   const open = (secret = sample.secret, clock = now): PresetRoute => {
-    const source = `${name}-${++opened}`;
+    const source = `${name.replace(/\W+/g, "-")}-${++opened}`;
     const url = `https://hooks.example.com/webhooks/${source}`;
     const logs: LogLine[] = [];
     const settings = { scheme: preset, secrets: secret, allowShortSecrets: true, ...sample.source };

@@ -13,7 +13,7 @@ export interface ProviderEvent {
 export interface StoredEvent {
   /** An id that is not signed is stored with a part of the content's hash: `unsigned("…")`. */
   readonly messageId: string | RegExp;
-  readonly topic: string;
+  readonly topic: string | RegExp;
   readonly tenant?: string;
   /** The payload, where it is not the whole body. */
   readonly payload?: string;

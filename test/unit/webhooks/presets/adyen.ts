@@ -66,7 +66,7 @@ function signed(item: Item, key: string): Item {
     item.eventCode,
     item.success,
   ];
-  const hmacSignature = hmac(Buffer.from(key, "hex"), fields.join(":"), { encoding: "base64" });
+  const hmacSignature = hmac(Buffer.from(key, "hex"), fields.join(":"), "base64");
   return { ...item, additionalData: { hmacSignature } };
 }
 

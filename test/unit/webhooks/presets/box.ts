@@ -14,7 +14,7 @@ describePreset("box", box, {
   otherSecret: "IncorrectKeyOfSomebody",
   sign: ({ body }, { at, secret }) => {
     const time = at.toISOString();
-    const signature = (key: string) => hmac(key, body + time, { encoding: "base64" });
+    const signature = (key: string) => hmac(key, body + time, "base64");
     return {
       headers: {
         "box-delivery-timestamp": time,

@@ -18,8 +18,8 @@ describePreset("docusign", docusign, {
   otherSecret: "EaFlFm8hW5gJ7mH0z4Lw2g==",
   sign: ({ body }, { secret }) => ({
     headers: {
-      "x-docusign-signature-1": hmac("another active key", body, { encoding: "base64" }),
-      "x-docusign-signature-2": hmac(secret, body, { encoding: "base64" }),
+      "x-docusign-signature-1": hmac("another active key", body, "base64"),
+      "x-docusign-signature-2": hmac(secret, body, "base64"),
     },
   }),
   event: { body: JSON.stringify({ ...event, retryCount: 0 }) },

@@ -31,7 +31,7 @@ describePreset("hubspot", hubspot, {
     const text = `POST${target}${body}${at.getTime()}`;
     return {
       headers: {
-        "x-hubspot-signature-v3": hmac(secret, text, { encoding: "base64" }),
+        "x-hubspot-signature-v3": hmac(secret, text, "base64"),
         "x-hubspot-request-timestamp": String(at.getTime()),
       },
     };

@@ -14,7 +14,7 @@ describePreset("intercom", intercom, {
   secret: "9b2ab5a6-0b4c-4a70-a2cc-e4b1a0c6e6a5",
   otherSecret: "00000000-0b4c-4a70-a2cc-e4b1a0c6e6a5",
   sign: ({ body }, { secret }) => ({
-    headers: { "x-hub-signature": `sha1=${hmac(secret, body, { algorithm: "sha1" })}` },
+    headers: { "x-hub-signature": `sha1=${hmac(secret, body, "hex", "sha1")}` },
   }),
   event: { body: JSON.stringify({ ...event, delivery_attempts: 1, first_sent_at: 1893456000 }) },
   retry: { body: JSON.stringify({ ...event, delivery_attempts: 2, first_sent_at: 1893456000 }) },

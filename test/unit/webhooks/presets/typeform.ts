@@ -8,7 +8,7 @@ describePreset("typeform", typeform, {
   secret: "abc123-a-secret-of-mine",
   otherSecret: "abc124-a-secret-of-mine",
   sign: ({ body }, { secret }) => ({
-    headers: { "typeform-signature": `sha256=${hmac(secret, body, { encoding: "base64" })}` },
+    headers: { "typeform-signature": `sha256=${hmac(secret, body, "base64")}` },
   }),
   event: { body: JSON.stringify(event) },
   otherEvent: { body: JSON.stringify({ ...event, event_id: "LtWXD3crgz" }) },

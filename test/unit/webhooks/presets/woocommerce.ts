@@ -14,7 +14,7 @@ describePreset("woocommerce", woocommerce, {
   secret: "H`TS6<1.Bk<DSk9}L[D@y~Zk",
   otherSecret: "I`TS6<1.Bk<DSk9}L[D@y~Zk",
   sign: ({ body }, { secret }) => ({
-    headers: { "x-wc-webhook-signature": hmac(secret, body, { encoding: "base64" }) },
+    headers: { "x-wc-webhook-signature": hmac(secret, body, "base64") },
   }),
   event: { body: JSON.stringify({ id: 727, status: "processing" }), headers },
   // within the same second, and so with the same delivery id

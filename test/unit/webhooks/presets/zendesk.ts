@@ -16,7 +16,7 @@ describePreset("zendesk", zendesk, {
   otherSecret: "b3RoZXJfc2VjcmV0X2lzX2Zvcl90ZXN0aW5nX29ubHk=",
   sign: ({ body }, { at, secret }) => ({
     headers: {
-      "x-zendesk-webhook-signature": hmac(secret, at.toISOString() + body, { encoding: "base64" }),
+      "x-zendesk-webhook-signature": hmac(secret, at.toISOString() + body, "base64"),
       "x-zendesk-webhook-signature-timestamp": at.toISOString(),
     },
   }),

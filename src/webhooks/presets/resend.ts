@@ -1,0 +1,13 @@
+import type { WebhookScheme } from "../schemes/scheme.js";
+import type { PresetAbout } from "./about.js";
+import { svix, about as svixAbout } from "./svix.js";
+
+/** Resend sends by Svix. */
+export const resend = { ...svix, contentTypes: ["application/json"] } as const satisfies WebhookScheme;
+
+export const about = {
+  ...svixAbout,
+  name: "Resend",
+  retries: "After 5 s, 5 and 30 minutes, 2, 5 and 10 hours, after anything but 200.",
+  checked: { title: "Verify webhooks requests; Retries and replays", date: "2026-11", with: "sdk" },
+} as const satisfies PresetAbout;

@@ -1,0 +1,28 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { renderedProviders } from "../../../scripts/rendered-providers.js";
+import type { PresetAbout } from "../../../src/webhooks/presets/about.js";
+import { presetNames } from "../../../src/webhooks/presets/index.js";
+
+const guide = readFileSync(new URL("../../../docs/webhooks.md", import.meta.url), "utf8");
+const folder = new URL("../../../src/webhooks/presets/", import.meta.url);
+
+describe("the presets", () => {
+  it("are in the guide with what they say of themselves: npm run render:providers", async () => {
+    expect(guide).toBe(await renderedProviders(guide));
+  });
+
+  it("are one file each, and all can be named", () => {
+    const files = readdirSync(folder).map((file) => file.replace(/\.ts$/, ""));
+    expect(files.filter((file) => file !== "about" && file !== "index").sort()).toEqual(
+      [...presetNames].sort(),
+    );
+  });
+
+  it.each(presetNames)("%s says what people must know, and when that was checked", async (name) => {
+    const { about } = (await import(new URL(`${name}.ts`, folder).href)) as { about: PresetAbout };
+    for (const text of [about.name, about.secret, about.checked.title]) expect(text).not.toBe("");
+    for (const sentence of [about.retries, about.signs, about.idIsUnique]) expect(sentence).toMatch(/\.$/);
+    expect(about.checked.date).toMatch(/^20\d\d-(0[1-9]|1[0-2])$/);
+  });
+});
