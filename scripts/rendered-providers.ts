@@ -35,7 +35,8 @@ export async function renderedProviders(guide: string): Promise<string> {
 async function allProviders(): Promise<readonly Provider[]> {
   const all = await Promise.all(
     presetNames.map(async (preset) => {
-      const module = (await import(`../src/webhooks/presets/${preset}.js`)) as Record<string, unknown>;
+      const file = new URL(`../src/webhooks/presets/${preset}.ts`, import.meta.url);
+      const module = (await import(file.href)) as Record<string, unknown>;
       return { preset, scheme: module[preset] as WebhookScheme, about: module.about as PresetAbout };
     }),
   );
