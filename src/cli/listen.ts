@@ -31,7 +31,7 @@ export const listenCommand: Command = {
     "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
     url: "the public address of a tunnel to this machine, for providers that sign the URL",
     port: "the port, instead of PORT; 7071 by default, 0 for any free port",
-    json: "print one line of JSON for each request",
+    json: "print JSON: one line for the address, and one for each request",
   },
   examples: [
     "oncebox listen                                    # all providers, for `oncebox sign PROVIDER --send`",
@@ -58,7 +58,10 @@ export const listenCommand: Command = {
     });
     const unshare = await shareDevelopmentKeys(run.port, keys);
     try {
-      if (!values.json) introduce(run.port, [...sources.keys()], terminal.out);
+      const names = [...sources.keys()];
+      const url = `http://${host}:${run.port}`;
+      if (values.json) terminal.out(JSON.stringify({ url, sources: names }));
+      else introduce(url, names, terminal.out);
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
     } finally {
       await unshare();
@@ -69,8 +72,7 @@ export const listenCommand: Command = {
   },
 };
 
-function introduce(port: number, names: readonly string[], out: (line: string) => void): void {
-  const url = `http://${host}:${port}`;
+function introduce(url: string, names: readonly string[], out: (line: string) => void): void {
   const shown = names.length > 5 ? `${names.length} providers` : names.join(", ");
   out(`oncebox listens at ${url}/webhooks/… for ${shown}. Nothing is handled. Ctrl-C stops it.`);
   const [first = "stripe"] = names;

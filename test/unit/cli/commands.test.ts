@@ -12,11 +12,17 @@ import { commandLinesIn, problemOf } from "../../support/command-lines.js";
 let folder: string;
 let database: readonly string[];
 let app: string;
+let request: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "oncebox-commands-"));
   database = ["--database", `sqlite:${join(folder, "app.db")}`];
   app = join(folder, "app.mjs");
   await writeFile(app, "export default { handlers: { t() {} } };\n");
+  request = join(folder, "request.http");
+  await writeFile(
+    request,
+    "POST /webhooks/x HTTP/1.1\nhost: localhost\nx-gitlab-token: a-token-of-the-test\n\n{}",
+  );
   const db = openSqlite({ file: join(folder, "app.db") });
   await migrate(db);
   const inbox = createInbox(db);
@@ -62,11 +68,13 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   cleanup: () => [database],
   backup: () => [["--to", join(folder, "backups"), ...database]],
   restore: () => [["--from", join(folder, "app.db"), "--to", join(folder, "restored.db")]],
+  listen: () => [["stripe", "--port", "0"]],
   sign: () => [["stripe", "--secret", "whsec_x"]],
+  verify: () => [["--source", "gitlab", "--secret", "a-token-of-the-test", request]],
   completion: () => [[]],
 };
 
-/** Runs the command until its first line. `dev` stays until it is stopped. */
+/** Runs the command until its first line. `dev` and `listen` stay until they are stopped. */
 async function firstLines(args: readonly string[]): Promise<{ code: number; lines: readonly string[] }> {
   const stop = new AbortController();
   const lines: string[] = [];
@@ -75,7 +83,7 @@ async function firstLines(args: readonly string[]): Promise<{ code: number; line
     isInteractive: false,
     out: (line) => {
       lines.push(line);
-      if (args[0] === "dev") stop.abort();
+      if (args[0] === "dev" || args[0] === "listen") stop.abort();
     },
     err: () => {},
     signal: stop.signal,
