@@ -22,14 +22,15 @@ const formType = "application/x-www-form-urlencoded";
 /** Makes an event from which the scheme reads this id and topic, and that has all that the provider signs. */
 export function exampleEvent(scheme: WebhookScheme, id: string, topic: string): ExampleEvent {
   const checked = checkScheme(scheme, []);
-  const fields = [
-    ...signedFields(checked),
-    ...fieldsOf(checked.messageId, id),
-    ...fieldsOf(checked.topic, topic),
-  ];
+  const ofTopic = fieldsOf(checked.topic, topic);
+  const isForm = hasForm(checked, ofTopic);
+  // a form has no JSON, unless one of its fields has
+  const ofId = fieldsOf(
+    isForm && !checked.split?.field ? withoutJson(checked.messageId) : checked.messageId,
+    id,
+  );
+  const fields = [...signedFields(checked), ...ofId, ...ofTopic];
   const ofKind = (kind: Field["in"]) => fields.filter((field) => field.in === kind);
-  const hasForm = ofKind("form").length > 0 || checked.split?.field !== undefined;
-  const isForm = hasForm || scheme.contentTypes?.[0] === formType;
   const hasBody = fields.some((field) => field.in !== "header");
   const inBody = hasBody ? fields : [{ in: isForm ? "form" : "json", name: "id", value: id } as const];
   return {
@@ -41,6 +42,16 @@ export function exampleEvent(scheme: WebhookScheme, id: string, topic: string): 
   };
 }
 
+const hasForm = ({ scheme, split }: CheckedScheme, fields: readonly Field[]): boolean =>
+  fields.some((field) => field.in === "form") ||
+  split?.field !== undefined ||
+  scheme.contentTypes?.[0] === formType;
+
+const withoutJson = (templates: Alternatives): Alternatives =>
+  templates.filter((parts) =>
+    parts.every(({ placeholder }) => placeholder !== "json" && placeholder !== "item"),
+  );
+
 /** What is signed besides the body as a whole. Of the alternatives the last is the one that needs the least. */
 function signedFields({ scheme: { verify }, proof }: CheckedScheme): readonly Field[] {
   return verify.kind === "signature" ? (proof.at(-1) ?? []).flatMap((part) => fieldFor(part, "example")) : [];
@@ -48,10 +59,13 @@ function signedFields({ scheme: { verify }, proof }: CheckedScheme): readonly Fi
 
 /** The fields that make one of the templates come out as `text`, or else those that the first one needs. */
 function fieldsOf(templates: Alternatives, text: string): readonly Field[] {
-  for (const parts of templates) {
-    const exact = exactField(parts, text);
-    if (exact !== undefined) return [exact];
-  }
+  const exact = templates.flatMap((parts) => {
+    const field = exactField(parts, text);
+    return field === undefined ? [] : [{ field, literals: parts.length - 1 }];
+  });
+  // `message.{form:MessageStatus}` says more about `message.sent` than `{item:type}` does
+  const [best] = exact.sort((one, other) => other.literals - one.literals);
+  if (best !== undefined) return [best.field];
   const several = templates.find((parts) => parts.filter(({ placeholder }) => placeholder).length > 1);
   return (several ?? []).flatMap((part) => fieldFor(part, text));
 }

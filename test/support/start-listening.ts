@@ -24,8 +24,8 @@ export async function startListen(env: NodeJS.ProcessEnv, ...args: string[]) {
   await isStarted;
   return {
     url: /http:\/\/[\d.:]+/.exec(lines.join("\n"))?.[0] ?? "",
-    /** What it has printed since it started. */
-    lines: (): readonly string[] => lines.slice(1),
+    /** Its reports, one for each request. */
+    lines: (): readonly string[] => lines.filter((line) => /^\d\d:\d\d:\d\d |^\{"method"/.test(line)),
     async stop(): Promise<number> {
       stopping.abort();
       return running;

@@ -1,5 +1,5 @@
+import { defined } from "../../base/defined.js";
 import type { LogFields, Logger } from "../../base/logger.js";
-import type { PublicUrlOptions } from "../../webhooks/public-url.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox } from "../../webhooks/route-options.js";
 import type { FetchText } from "../../webhooks/schemes/remote-documents.js";
@@ -19,7 +19,9 @@ export interface Report extends Explanation {
   readonly signed: readonly string[];
 }
 
-export interface Listening extends PublicUrlOptions {
+export interface Listening {
+  /** The address of a tunnel, without the path. */
+  readonly publicUrl: string | undefined;
   readonly sources: ReadonlyMap<string, ListenSource>;
   readonly inbox: WebhookInbox;
   readonly fetchText: FetchText;
@@ -38,9 +40,11 @@ export async function receiveAndReport(
     fields = given ?? {};
   };
   const logger: Logger = { debug() {}, info: keep, warn: keep, error: keep };
-  const { sources, ...options } = listening;
+  const { sources, inbox, fetchText, publicUrl } = listening;
   const route = createWebhookRoute({
-    ...options,
+    ...defined({ publicUrl }),
+    inbox,
+    fetchText,
     logger,
     // a handshake's token is that of the source: nothing else is at hand
     sources: Object.fromEntries([...sources].map(([name, one]) => [name, routeSource(one)])),
@@ -50,8 +54,8 @@ export async function receiveAndReport(
   const { pathname, search } = new URL(request.url);
   const seen = { method, path: pathname + search, status: response.status, fields };
   if (source === undefined) return { response, report: { ...seen, signed: [] } };
-  const url = options.publicUrl === undefined ? request.url : options.publicUrl + pathname + search;
-  const attempt: Attempt = { ...source, request: { method, url, headers, body }, at: new Date() };
+  const url = publicUrl === undefined ? request.url : publicUrl + pathname + search;
+  const attempt: Attempt = { ...source, request: { method, url, headers, body }, at: new Date(), fetchText };
   const explanation = fields.outcome === "unauthorized" ? await explainRefusal(attempt) : {};
   return { response, report: { ...seen, ...explanation, signed: signedTexts(attempt) } };
 }

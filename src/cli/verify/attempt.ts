@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { webhookDefaults } from "../../webhooks/route-options.js";
 import { createDelivery, type Delivery } from "../../webhooks/schemes/delivery.js";
+import { type FetchText, fetchText as fetched } from "../../webhooks/schemes/remote-documents.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { type ResolvedSource, resolveSources } from "../../webhooks/sources.js";
 import type { CapturedRequest } from "./read-http-request.js";
@@ -13,6 +14,8 @@ export interface Attempt {
   readonly toleranceMs?: number | undefined;
   /** When the request arrives. */
   readonly at: Date;
+  /** Fetches certificates and keys of providers: by https, by default. */
+  readonly fetchText?: FetchText;
 }
 
 /** Returns why the route would refuse the request, by the code that the route itself uses. Undefined when it would not. */
@@ -29,12 +32,13 @@ export async function refusalOfAttempt(attempt: Attempt): Promise<string | undef
 
 export const deliveryOf = ({ request }: Attempt): Delivery => createDelivery(request);
 
-export function sourceOf({ scheme, secrets, toleranceMs, at }: Attempt): ResolvedSource {
+export function sourceOf({ scheme, secrets, toleranceMs, at, fetchText = fetched }: Attempt): ResolvedSource {
   const { handshakes: _, ...rest } = scheme; // they may need a token that is not at hand
   const source = { scheme: rest, secrets, allowShortSecrets: true };
   const sources = resolveSources(
     { source: toleranceMs === undefined ? source : { ...source, toleranceMs } },
-    { ...webhookDefaults, clock: () => at, onStale: () => {} },
+    [],
+    { ...webhookDefaults, clock: () => at, onStale: () => {}, fetchText },
   );
   return sources.get("source")!;
 }

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { exitCodes, type Terminal } from "../../../src/cli/command.js";
-import { newDevelopmentSecret, shareDevelopmentSecret } from "../../../src/cli/development-secrets.js";
+import { newDevelopmentKeys } from "../../../src/cli/development-keys.js";
+import { shareDevelopmentKeys } from "../../../src/cli/development-secrets.js";
 import { withProgress } from "../../../src/cli/progress.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
@@ -339,7 +340,7 @@ describe("the command line", () => {
     );
     expect(JSON.parse(elsewhere).url).toBe("http://127.0.0.1:8080/webhooks/acme"); // where dev listens then
     // Without the variable the local run has a secret of its own, and only there is it known.
-    const unshare = await shareDevelopmentSecret(7071, newDevelopmentSecret());
+    const unshare = await shareDevelopmentKeys(7071, await newDevelopmentKeys([]));
     const local = await cli("sign", "acme", "--app", app, "--id", "1");
     await unshare();
     expect([local.code, local.out]).toEqual([exitCodes.ok, expect.stringContaining("x-acme-signature: ")]);

@@ -18,5 +18,6 @@ describePreset("mailgun", mailgun, {
   event: event("CPgfbmQMTCKtHW6uIWtuVe"),
   otherEvent: event("dpgfbmQMTCKtHW6uIWtuVf"),
   stored: [{ messageId: unsigned("CPgfbmQMTCKtHW6uIWtuVe"), topic: "delivered" }],
+  ours: { body: JSON.stringify({ signature: { timestamp: "1", token: "2" }, "event-data": { id: "1" } }) },
   tamper: (sent) => ({ ...sent, body: sent.body.replace('"token":"', '"token":"x') }),
 });
