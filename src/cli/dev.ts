@@ -6,7 +6,7 @@ import { defined } from "../base/defined.js";
 import type { Environment } from "../config/environment.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import {
   type Command,
   type CommandInput,

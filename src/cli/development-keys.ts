@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPair, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import type { SignOptions } from "../webhooks/schemes/sign-webhook.js";
 import { isDigest, toSigningKey } from "../webhooks/schemes/signing-key.js";
+import type { SignOptions } from "../webhooks/signing/sign-webhook.js";
 
 /** The kinds of key pairs that providers sign with. */
 type KeyType = "ed25519" | "ec" | "rsa";

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { safeReason } from "../base/safe-reason.js";
+import { openDatabase } from "../config/open-database.js";
 import { createInbox } from "../inbox/inbox.js";
 import { migrate } from "../sql/migrate.js";
-import { openSqlite } from "../sql/sqlite/index.js";
 import { type Command, count, exitCodes, text, UsageError } from "./command.js";
 import { developmentDocuments } from "./development-documents.js";
 import { shareDevelopmentKeys } from "./development-secrets.js";
@@ -34,7 +34,7 @@ export const listenCommand: Command = {
     json: "print JSON: one line for the address, and one for each request",
   },
   examples: [
-    "oncebox listen                                    # all providers, for `oncebox sign PROVIDER --send`",
+    "oncebox listen",
     "oncebox listen stripe --secret-env STRIPE_SECRET --url https://example.ngrok.app",
     "oncebox listen --app app.js",
   ],
@@ -44,7 +44,7 @@ export const listenCommand: Command = {
     const publicUrl = text(values, "url")?.replace(/\/+$/, "");
     if (publicUrl !== undefined && !URL.canParse(publicUrl))
       throw new UsageError("--url must be an absolute URL.");
-    const db = openSqlite({ file: ":memory:" }); // to tell duplicates; nothing is handled, and nothing is kept
+    const db = await openDatabase("sqlite::memory:"); // to tell duplicates; nothing is handled, and nothing is kept
     await migrate(db, { outbox: false });
     const run = await startListening({
       sources,

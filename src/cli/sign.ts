@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
-import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { type SignedRequest, signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";

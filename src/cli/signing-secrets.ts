@@ -1,4 +1,4 @@
-import type { SignOptions } from "../webhooks/schemes/sign-webhook.js";
+import type { SignOptions } from "../webhooks/signing/sign-webhook.js";
 import { type CommandInput, UsageError } from "./command.js";
 import {
   type DevelopmentKeys,

@@ -3,7 +3,7 @@ import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
 import { standard } from "../webhooks/presets/standard.js";
-import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { publisherOptionNames } from "./guarded.js";
 import { type Network, postRequest, privateAddress } from "./post-request.js";
 import { isPublicAddress } from "./public-address.js";

@@ -8,7 +8,7 @@ export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route
 export { webhookDefaults } from "./route-options.js";
 export type * from "./schemes/scheme.js";
 export type { Secret, Secrets } from "./schemes/secret-keys.js";
-export type { SignedRequest, SignOptions } from "./schemes/sign-webhook.js";
-export { signWebhook } from "./schemes/sign-webhook.js";
 export type { Template, Templates } from "./schemes/template.js";
+export type { SignedRequest, SignOptions } from "./signing/sign-webhook.js";
+export { signWebhook } from "./signing/sign-webhook.js";
 export type { WebhookSource } from "./sources.js";

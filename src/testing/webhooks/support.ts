@@ -1,7 +1,7 @@
 import { stripe } from "../../webhooks/presets/stripe.js";
 import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
-import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 
 const secrets = "whsec_contract_secret_of_tests";
 

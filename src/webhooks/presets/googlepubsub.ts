@@ -25,8 +25,8 @@ export const about = {
   name: "Google Cloud Pub/Sub push",
   batches: false,
   retries:
-    "Retries until the message expires (7 days by default), after each answer but 102, 200, 201, 202 and 204.",
-  answerWithin: "the acknowledgement deadline: 10 s to 600 s",
+    "Retries until the message expires (7 days by default), after each answer but 102, 200, 201, 202 and 204. The subscription's acknowledgement deadline is how long it waits: 10 s by default, at most 600 s.",
+  answerWithin: "10 s",
   secret:
     "Two texts, both needed: the audience of the push subscription and the e-mail address of its service account.",
   signs: "Nothing of the body. The token proves who sends, for an hour.",

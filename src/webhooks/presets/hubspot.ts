@@ -20,6 +20,7 @@ export const hubspot = {
   tenant: "{item:portalId}",
   volatileFields: ["attemptNumber"],
   contentTypes: ["application/json"],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

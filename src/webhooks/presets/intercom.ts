@@ -12,6 +12,7 @@ export const intercom = {
   volatileFields: ["delivery_attempts", "delivery_status", "delivered_at", "first_sent_at"],
   contentTypes: ["application/json"],
   handshakes: [endpointCheck],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

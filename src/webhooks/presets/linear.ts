@@ -14,6 +14,7 @@ export const linear = {
   // the time of sending, which a retry has anew
   volatileFields: ["webhookTimestamp"],
   contentTypes: ["application/json"],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

@@ -15,6 +15,7 @@ export const paddle = {
   // a replay is a new notification of the same event
   volatileFields: ["notification_id"],
   contentTypes: ["application/json"],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

@@ -8,6 +8,7 @@ export const razorpay = {
   tenant: "{json:account_id}",
   keepHeaders: ["x-razorpay-event-id"],
   contentTypes: ["application/json"],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

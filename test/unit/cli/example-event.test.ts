@@ -3,9 +3,9 @@ import { exampleEvent } from "../../../src/cli/example-event.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
-import { signWebhook } from "../../../src/webhooks/schemes/sign-webhook.js";
 import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
 import { fillFirst } from "../../../src/webhooks/schemes/template.js";
+import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
 import { schemes } from "../../support/presets/schemes.js";
 
 /** The id and the topic that the route would read from the signed example. */

@@ -1,13 +1,13 @@
 import { InvalidArgumentError } from "../../errors.js";
-import { certificateKey, withCertificate } from "../signing/add-certificate.js";
-import { withSignature } from "../signing/add-signature.js";
-import { type Draft, deliveryOf, written } from "../signing/draft.js";
-import { jsonWebToken } from "../signing/json-web-token.js";
-import { writtenToEach } from "../signing/write-items.js";
-import { type CheckedScheme, checkScheme } from "./check-scheme.js";
-import { isHeaderName, isHeaderValue } from "./field-checks.js";
-import type { SignatureRule, WebhookScheme } from "./scheme.js";
-import { type SigningKey, toSigningKey } from "./signing-key.js";
+import { type CheckedScheme, checkScheme } from "../schemes/check-scheme.js";
+import { isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
+import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
+import { type SigningKey, toSigningKey } from "../schemes/signing-key.js";
+import { certificateKey, withCertificate } from "./add-certificate.js";
+import { withSignature } from "./add-signature.js";
+import { type Draft, deliveryOf, written } from "./draft.js";
+import { jsonWebToken } from "./json-web-token.js";
+import { writtenToEach } from "./write-items.js";
 
 export interface SignOptions {
   readonly url: string;
