@@ -1,7 +1,7 @@
 import type { AppDefinition } from "../app/app-definition.js";
 import type { Environment } from "../config/environment.js";
+import { schemeOf } from "../webhooks/load-presets.js";
 import { overridableFields } from "../webhooks/schemes/check-scheme.js";
-import { schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 
@@ -28,23 +28,21 @@ export const devToken = (
 ): string | undefined => printable([definition.service?.tokens].flat()[0], environment, made);
 
 /** Returns the sources, with the secret where it is a development secret and may be printed. */
-export function devSources(
+export async function devSources(
   definition: AppDefinition,
   environment: Environment,
   made: string,
-): readonly DevSource[] {
+): Promise<readonly DevSource[]> {
   const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
-  return Object.entries(sources).map(([source, given]) => {
+  const shown = Object.entries(sources).map(async ([source, given]) => {
     const [first] = [given.secrets].flat();
     const isOverridden = overridableFields.some((field) => given[field] !== undefined);
     return {
       source,
-      scheme: withOverrides(
-        schemeOf(given.scheme, () => {}),
-        given,
-      ) as WebhookScheme,
+      scheme: withOverrides(await schemeOf(given.scheme), given) as WebhookScheme,
       knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
       secret: printable(first, environment, made),
     };
   });
+  return Promise.all(shown);
 }

@@ -84,7 +84,7 @@ export const devCommand: Command = {
     });
     const unshare = await shareDevelopmentSecret(Number(new URL(local.url).port || 80), devSecret);
     try {
-      const sources = devSources(definition, environment, devSecret);
+      const sources = await devSources(definition, environment, devSecret);
       const sample = values.try ? sampleOf(sources) : undefined;
       if (!values.json) {
         introduce(input, local, sources, firstTopic());

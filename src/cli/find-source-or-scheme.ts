@@ -1,5 +1,6 @@
 import type { AppSource } from "../app/app-sources.js";
-import { schemeNames, schemeOf } from "../webhooks/schemes/known-schemes.js";
+import { schemeOf } from "../webhooks/load-presets.js";
+import { isPresetName, presetNames } from "../webhooks/presets/index.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
@@ -22,14 +23,14 @@ export async function findSourceOrScheme(input: CommandInput, name = ""): Promis
   const { definition, environment } = await definitionFor(input);
   const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
   const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-  if (source === undefined && !(schemeNames as readonly string[]).includes(name)) {
-    const all = [...new Set([...Object.keys(sources), ...schemeNames])];
+  if (source === undefined && !isPresetName(name)) {
+    const all = [...new Set([...Object.keys(sources), ...presetNames])];
     throw new UsageError(`sign needs a source or a scheme: one of ${all.join(", ")}.`);
   }
-  const refuse = (problem: string): never => {
-    throw new UsageError(`${name}: ${problem}.`);
-  };
-  const scheme = withOverrides(schemeOf(source?.scheme ?? name, refuse), source ?? {}) as WebhookScheme;
+  const given = await schemeOf(source?.scheme ?? name).catch((error: Error) => {
+    throw new UsageError(`${name}: ${error.message}`);
+  });
+  const scheme = withOverrides(given, source ?? {}) as WebhookScheme;
   const { port, env } = environment;
   const localEnv = async (runPort: number): Promise<NodeJS.ProcessEnv> => {
     const secret = await sharedDevelopmentSecret(runPort);

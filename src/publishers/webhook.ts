@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
+import { standard } from "../webhooks/presets/standard.js";
 import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { publisherOptionNames } from "./guarded.js";
 import { type Network, postRequest, privateAddress } from "./post-request.js";
@@ -52,7 +53,7 @@ export function webhookPublisherOn(
   const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
-    signWebhook("standard", {
+    signWebhook(standard, {
       url,
       secrets,
       body: message.payload,

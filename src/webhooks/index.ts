@@ -1,10 +1,11 @@
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
+export type { PresetAbout } from "./presets/about.js";
+export type { PresetName } from "./presets/index.js";
+export { loadPreset, presetNames } from "./presets/index.js";
 export type { WebhookRoute } from "./route.js";
 export { createWebhookRoute } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
 export { webhookDefaults } from "./route-options.js";
-export type { SchemeName } from "./schemes/known-schemes.js";
-export { schemeNames, schemes } from "./schemes/known-schemes.js";
 export type * from "./schemes/scheme.js";
 export type { Secret, Secrets } from "./schemes/secret-keys.js";
 export type { SignedRequest, SignOptions } from "./schemes/sign-webhook.js";

@@ -2,24 +2,37 @@ import { checkTexts, type Report, refuseFields } from "./field-checks.js";
 import type { SignatureRule } from "./verify-rules.js";
 
 /** At least two labels of the host are written out, so that no pattern fits a host of just anybody. */
-const hostPattern = /^[a-z0-9*-]+(\.[a-z0-9*-]+)*(\.[a-z0-9-]+){2}$/;
+const hostPattern = /^([a-z0-9*-]+\.)*[a-z0-9-]+\.[a-z0-9-]+$/;
+const certified = ["rsa-sha256", "rsa-sha1", "ecdsa-sha256"];
+const name = "verify.certificate";
 
 export function checkCertificate(rule: SignatureRule, report: Report): void {
-  const name = "verify.certificate";
-  refuseFields(rule.certificate as object, ["url", "hosts"], name, report);
-  const hosts = rule.certificate?.hosts ?? [];
-  checkTexts(hosts, `${name}.hosts`, report);
-  if (hosts.length === 0) report(`${name}.hosts is empty`);
-  for (const host of hosts) {
-    if (!hostPattern.test(host))
-      report(`${name}.hosts: ${host} must be a host in lower case whose last two parts have no *`);
+  const { certificate, algorithm, algorithmBy, sender, signed } = rule;
+  const usesSecret = (template: unknown) => String(template).includes("{secret}");
+  if (certificate === undefined) {
+    if (sender !== undefined) report(`verify.sender needs ${name}`);
+    if (algorithmBy !== undefined) report(`verify.algorithmBy needs ${name}`);
+    if ([signed].flat().some(usesSecret)) report(`{secret} in verify.signed needs ${name}`);
+    return;
   }
-  if (!rule.algorithm?.startsWith("rsa-") && !rule.algorithm?.startsWith("ecdsa-"))
-    report(`${name} needs verify.algorithm rsa-sha256, rsa-sha1 or ecdsa-sha256`);
-  const pinsSender =
-    rule.sender !== undefined || [rule.signed].flat().every((one) => one?.includes("{secret}"));
-  if (!pinsSender)
+  refuseFields(certificate, ["url", "hosts"], name, report);
+  checkHosts(certificate?.hosts, report);
+  if (algorithmBy !== undefined) refuseFields(algorithmBy, ["value", "is"], "verify.algorithmBy", report);
+  const algorithms = algorithmBy === undefined ? [algorithm ?? ""] : Object.values(algorithmBy?.is ?? {});
+  if (algorithms.length === 0 || !algorithms.every((one) => certified.includes(String(one))))
+    report(`${name} needs an algorithm: ${certified.join(", ")}`);
+  if (sender === undefined && ![signed].flat().every(usesSecret))
     report(
-      `${name} proves the provider and not the customer; add verify.sender, or {secret} to verify.signed`,
+      `${name} proves the provider and not whose event it is; add verify.sender, or {secret} to verify.signed`,
     );
+}
+
+function checkHosts(hosts: unknown, report: Report): void {
+  checkTexts(hosts, `${name}.hosts`, report);
+  const list: readonly unknown[] = Array.isArray(hosts) ? hosts : [];
+  if (list.length === 0) report(`${name}.hosts is empty`);
+  for (const host of list) {
+    if (!hostPattern.test(String(host)))
+      report(`${name}.hosts: ${String(host)} must be in lower case, and its last two parts without *`);
+  }
 }

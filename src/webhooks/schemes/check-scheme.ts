@@ -11,10 +11,13 @@ import {
   isHeaderName,
   isObject,
   parseAll,
+  type Report,
   refuseFields,
 } from "./field-checks.js";
 import type { WebhookScheme } from "./scheme.js";
+import { hasHmac } from "./signing-key.js";
 import { placeholdersInEvent, placeholdersOfId, placeholdersOfTenant } from "./template.js";
+import { windowMs } from "./time-window.js";
 
 /** A scheme with its templates parsed. */
 export interface CheckedScheme extends CheckedProof {
@@ -48,7 +51,7 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
     problems.push(problem);
   };
   const scheme = (isObject(given) ? given : {}) as unknown as WebhookScheme;
-  if (!isObject(given)) report("scheme must be a known name or an object");
+  if (!isObject(given)) report("scheme must be a preset, the name of one, or an object");
   refuseFields(scheme, schemeFields, "scheme", report);
   checkTexts(scheme.keepHeaders, "keepHeaders", report);
   checkTexts(scheme.volatileFields, "volatileFields", report);
@@ -69,17 +72,32 @@ export function checkScheme(given: unknown, problems: string[]): CheckedScheme {
     checkHandshake(one, `handshakes[${index}]`, report),
   );
   const { verify } = scheme;
-  if (handshakes.some(({ hmac }) => hmac !== undefined) && (verify?.kind !== "signature" || verify.keys))
+  if (handshakes.some(({ hmac }) => hmac !== undefined) && !(verify?.kind === "signature" && hasHmac(verify)))
     report("answer.hmac needs a scheme whose signatures are HMACs: verify.kind signature, without keys");
+  if (
+    handshakes.some(({ confirm }) => confirm !== undefined) &&
+    !(verify?.kind === "signature" && verify.certificate)
+  )
+    report("answer.confirm needs verify.certificate, whose hosts may be called");
+  for (const [index, { confirm, isInHead }] of handshakes.entries())
+    if (confirm !== undefined && isInHead) report(`handshakes[${index}].answer.confirm needs a signed POST`);
   const ofItem = split === undefined ? [] : (["item"] as const);
   const inId = [...placeholdersInEvent, ...placeholdersOfId, ...ofItem];
   return {
     scheme,
     split,
     ...checkVerify(verify, split !== undefined, report),
-    messageId: parseAll(scheme.messageId, inId, "messageId", report),
+    messageId: checkWindows(parseAll(scheme.messageId, inId, "messageId", report), report),
     topic: parseAll(scheme.topic, [...placeholdersInEvent, ...ofItem], "topic", report),
     tenant: parseAll(scheme.tenant, [...placeholdersOfTenant, ...ofItem], "tenant", report),
     handshakes,
   };
+}
+
+function checkWindows(templates: Alternatives, report: Report): Alternatives {
+  for (const { placeholder, text } of templates.flat()) {
+    if (placeholder === "window" && windowMs(text) === undefined)
+      report(`messageId has {window:${text}}; write it as 30s, 5m, 1h or 1d`);
+  }
+  return templates;
 }

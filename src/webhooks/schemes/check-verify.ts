@@ -18,6 +18,7 @@ import {
 } from "./field-checks.js";
 import {
   placeholdersInEvent,
+  placeholdersInHead,
   placeholdersInSignedBody,
   placeholdersInSignedContent,
   type TemplatePart,
@@ -34,6 +35,7 @@ const signatureFields = [
   "signed",
   "signsPart",
   "algorithm",
+  "algorithmBy",
   "encoding",
   "secretEncoding",
   "keys",
@@ -51,6 +53,7 @@ export interface CheckedProof {
   readonly signatureIn?: readonly TemplatePart[] | undefined;
   readonly sender?: readonly TemplatePart[] | undefined;
   readonly certificateUrl?: readonly TemplatePart[] | undefined;
+  readonly algorithmBy?: readonly TemplatePart[] | undefined;
 }
 
 export function checkVerify(verify: VerifyRule | undefined, isSplit: boolean, report: Report): CheckedProof {
@@ -65,7 +68,7 @@ function checkToken(rule: TokenRule, isSplit: boolean, report: Report): CheckedP
   refuseFields(rule, ["kind", "token", "prefix"], "verify", report);
   if (asList(rule.token).length === 0) report("verify.token is missing");
   checkText(rule.prefix, "verify.prefix", report);
-  const allowed = isSplit ? [...placeholdersInEvent, "item" as const] : placeholdersInEvent;
+  const allowed = isSplit ? [...placeholdersInHead, "item" as const] : placeholdersInHead;
   return { proof: parseAll(rule.token, allowed, "verify.token", report) };
 }
 
@@ -78,21 +81,38 @@ function checkSignature(rule: SignatureRule, isSplit: boolean, report: Report): 
   checkTrue(rule.signsPart, "verify.signsPart", report);
   if (rule.keys !== undefined) checkKeys(rule, report);
   if (rule.timestamp !== undefined) checkTimestamp(rule.timestamp, report);
-  if (rule.certificate !== undefined) checkCertificate(rule, report);
+  checkCertificate(rule, report);
   checkText(rule.bodyDigestQuery, "verify.bodyDigestQuery", report);
   const inBody = isSplit ? [...placeholdersInSignedBody, "item" as const] : placeholdersInSignedBody;
+  const anywhere = [...placeholdersInEvent, ...inBody];
   const mayUseBody = rule.signatureIn !== undefined;
   const allowed = mayUseBody ? [...placeholdersInSignedContent, ...inBody] : placeholdersInSignedContent;
   const signed = parseAll(rule.signed ?? "{body}", allowed, "verify.signed", report);
   if (signed.length === 0 && asList(rule.signed).length === 0) report("verify.signed is empty");
   for (const parts of signed) checkSigned(parts, rule, report);
-  const anywhere = [...placeholdersInEvent, ...inBody];
+  const sender = parseOne(rule.sender, anywhere, "verify.sender", report);
+  checkSender(sender, signed, report);
   return {
     proof: signed,
     signatureIn: parseOne(rule.signatureIn, anywhere, "verify.signatureIn", report),
-    sender: parseOne(rule.sender, anywhere, "verify.sender", report),
+    sender,
     certificateUrl: parseOne(rule.certificate?.url, anywhere, "verify.certificate.url", report),
+    algorithmBy: parseOne(rule.algorithmBy?.value, anywhere, "verify.algorithmBy.value", report),
   };
+}
+
+/** A name that is not signed could be anybody's. */
+function checkSender(
+  sender: readonly TemplatePart[] | undefined,
+  signed: Alternatives,
+  report: Report,
+): void {
+  for (const { placeholder, text } of sender ?? []) {
+    const isIn = (parts: readonly TemplatePart[]) =>
+      parts.some((part) => part.placeholder === placeholder && part.text === text);
+    if (placeholder !== undefined && !signed.every(isIn))
+      report(`verify.sender is not signed; add {${placeholder}:${text}} to verify.signed`);
+  }
 }
 
 /** One of three places, and no more. */

@@ -43,6 +43,11 @@ export interface Handshake {
      * the first of the source's secrets.
      */
     readonly hmac?: Template;
+    /**
+     * An address of the verified delivery that is called before the answer, by GET: `{json:SubscribeURL}`. Only with
+     * `verify.certificate`, and only on its hosts.
+     */
+    readonly confirm?: Template;
   };
 }
 
@@ -87,7 +92,8 @@ export interface WebhookScheme {
   readonly keepHeaders?: readonly string[];
   /**
    * Fields of a JSON body that differ between two deliveries of one event, as paths: `attempt`, `data.attempt`,
-   * `events.*.attempt` for the items of a list. In a split delivery the paths start at the item. The hash leaves them out.
+   * `events.*.attempt` for the items of a list. In a split delivery the paths start at the item. The hash leaves them out,
+   * and so does an id that is made of it.
    */
   readonly volatileFields?: readonly string[];
   /** Other content types are refused. Every content type is accepted by default. */

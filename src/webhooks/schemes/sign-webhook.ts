@@ -3,10 +3,10 @@ import { InvalidArgumentError } from "../../errors.js";
 import { checkScheme } from "./check-scheme.js";
 import { createDelivery, type Delivery } from "./delivery.js";
 import { isHeaderName, isHeaderValue } from "./field-checks.js";
-import { type SchemeName, schemeOf } from "./known-schemes.js";
 import type { SignatureRule, WebhookScheme } from "./scheme.js";
-import { signedBytes, sortedForm } from "./signed-content.js";
+import { signedBytes } from "./signed-content.js";
 import { type SigningKey, toSigningKey } from "./signing-key.js";
+import { sortedForm } from "./sorted-form.js";
 import type { TemplatePart } from "./template.js";
 
 export interface SignOptions {
@@ -34,15 +34,12 @@ export interface SignedRequest {
  * Returns a request that is signed as the provider would sign it, for tests and for trying things out.
  *
  * @example
- * const signed = signWebhook("stripe", { url, body: '{"id":"evt_1","type":"ping"}', secrets: "whsec_test" });
+ * const signed = signWebhook(stripe, { url, body: '{"id":"evt_1","type":"ping"}', secrets: "whsec_test" });
  * await fetch(signed.url, signed);
  */
-export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOptions): SignedRequest {
+export function signWebhook(scheme: WebhookScheme, options: SignOptions): SignedRequest {
   const problems: string[] = [];
-  const checked = checkScheme(
-    schemeOf(scheme, (problem) => problems.push(problem)),
-    problems,
-  );
+  const checked = checkScheme(scheme, problems);
   if (!URL.canParse(options.url)) problems.push("url must be absolute, like https://example.com/webhooks/x");
   const texts = { ...options.headers, messageId: options.messageId ?? "", topic: options.topic ?? "" };
   for (const [name, value] of Object.entries(texts)) {
@@ -58,6 +55,7 @@ export function signWebhook(scheme: SchemeName | WebhookScheme, options: SignOpt
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   let { url } = options;
   if (verify.kind === "token") url = withToken(headers, url, checked.proof[0]!, secrets[0]);
+  else if (verify.kind === "jwt") throw new InvalidArgumentError("sign: JSON web tokens are not supported.");
   else {
     const keys = secrets.map((secret, index) => keyOf(verify, secret, index));
     if (keys.length === 0) throw new InvalidArgumentError("sign: secrets is empty.");
@@ -92,13 +90,14 @@ function addSignature(delivery: Delivery, { rule, keys, signed, headers }: Signi
   const entries = (rule.separator === undefined ? keys.slice(0, 1) : keys).map(
     (key) => key.prefix + Buffer.from(key.sign(content)).toString(rule.encoding ?? "hex"),
   );
-  if (rule.timestamp !== undefined) {
+  const header = (rule.header ?? rule.headers?.[0] ?? "").split("|")[0]!;
+  if (rule.timestamp !== undefined && "header" in rule.timestamp) {
     const entry = (rule.timestamp.prefix ?? "") + timestamp;
-    const sameHeader = rule.timestamp.header.toLowerCase() === rule.header.toLowerCase();
-    if (sameHeader) entries.unshift(entry);
-    else headers.set(rule.timestamp.header, entry);
+    const own = rule.timestamp.header.split("|")[0]!;
+    if (own.toLowerCase() === header.toLowerCase()) entries.unshift(entry);
+    else headers.set(own, entry);
   }
-  headers.set(rule.header, entries.join(rule.separator));
+  headers.set(header, entries.join(rule.separator));
 }
 
 function keyOf(rule: SignatureRule, secret: string, index: number): SigningKey {

@@ -33,20 +33,24 @@ export interface KeyRule {
 /** `s` is seconds since 1970, `ms` milliseconds, `iso` a date as in RFC 3339. */
 export type TimestampUnit = "s" | "ms" | "iso";
 
-/** The time in a header, or in the body. */
-export type TimestampRule =
-  | (HeaderPart & { readonly unit?: TimestampUnit })
-  | {
-      /** The path of the value in the body's JSON. The signature must cover it. */
-      readonly json: string;
-      readonly unit?: TimestampUnit;
-    };
+interface TimestampUse {
+  /** `s` by default. */
+  readonly unit?: TimestampUnit;
+  /**
+   * How old a delivery may be, where the provider sends a retry with the first one's signature. The route's tolerance by
+   * default. A source's own `toleranceMs` takes its place.
+   */
+  readonly maxAgeMs?: number;
+}
+
+/** The time in a header, or at a path of the body's JSON, which the signature must then cover. */
+export type TimestampRule = TimestampUse & (HeaderPart | { readonly json: string });
 
 /** The certificate that a delivery names. It is fetched from the provider's own hosts only, and kept. */
 export interface CertificateRule {
   /** Where the delivery has the certificate's address: `{json:SigningCertURL}`, `{header:paypal-cert-url}`. */
   readonly url: Template;
-  /** The hosts that it may be fetched from, by https. A `*` stands for one label or a part of it: `sns.*.amazonaws.com`. */
+  /** The hosts that it may be fetched from, by https. A `*` stands for letters and digits: `sns.*-*-*.amazonaws.com`. */
   readonly hosts: readonly string[];
 }
 
@@ -72,6 +76,14 @@ export interface SignatureRule extends Partial<HeaderPart> {
   readonly signsPart?: true;
   /** `sha256` by default: an HMAC. */
   readonly algorithm?: SignatureAlgorithm;
+  /**
+   * With `certificate`, instead of `algorithm`: a value of the delivery that says which one it is. Each must be a public
+   * key's: `{ value: "{json:SignatureVersion}", is: { "1": "rsa-sha1", "2": "rsa-sha256" } }`.
+   */
+  readonly algorithmBy?: {
+    readonly value: Template;
+    readonly is: Readonly<Record<string, PublicKeyAlgorithm>>;
+  };
   /** `hex` by default. */
   readonly encoding?: SignatureEncoding;
   readonly secretEncoding?: KeyRule["secretEncoding"];
@@ -93,7 +105,7 @@ export interface SignatureRule extends Partial<HeaderPart> {
 /** A secret that is sent with the request, for providers that do not sign. */
 export interface TokenRule {
   readonly kind: "token";
-  /** `{header:…}` or `{query:…}`; `{json:…}` and `{item:…}` only where the provider sends it nowhere else. */
+  /** `{header:…}` or `{query:…}`. With `split`, `{item:…}`, where the provider sends it nowhere else: each item must have it. */
   readonly token: Templates;
   /** The text before the token: `Bearer `, `Basic `. */
   readonly prefix?: string;

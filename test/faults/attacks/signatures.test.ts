@@ -1,8 +1,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { type SchemeName, signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
+import { signWebhook, type WebhookScheme } from "../../../src/webhooks/index.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
 import { resolveSources } from "../../../src/webhooks/sources.js";
+import { schemes } from "../../support/presets/schemes.js";
 import { seededRandom } from "../../support/seeded-random.js";
 
 /** `npm run test:attack` says how many. */
@@ -16,7 +17,7 @@ const random = seededRandom(19);
 const below = (n: number): number => Math.floor(random() * n);
 
 interface Target {
-  readonly scheme: SchemeName | WebhookScheme;
+  readonly scheme: WebhookScheme;
   readonly secrets: string;
   readonly signWith?: string;
   readonly body: string;
@@ -27,15 +28,19 @@ const json = '{"id":"evt_1","type":"paid","amount":100}';
 const form = "AccountSid=AC1&MessageStatus=sent&To=%2B1";
 const own = (verify: object): WebhookScheme => ({ verify: { kind: "signature", header: "x-s", ...verify } });
 const targets: Readonly<Record<string, Target>> = {
-  stripe: { scheme: "stripe", secrets: text, body: json },
-  github: { scheme: "github", secrets: text, body: json },
-  shopify: { scheme: "shopify", secrets: text, body: json },
-  slack: { scheme: "slack", secrets: text, body: json },
-  twilio: { scheme: "twilio", secrets: text, body: form, type: "application/x-www-form-urlencoded" },
-  meta: { scheme: "meta", secrets: text, body: json },
-  standard: { scheme: "standard", secrets: `whsec_${Buffer.alloc(24, 3).toString("base64")}`, body: json },
+  stripe: { scheme: schemes.stripe, secrets: text, body: json },
+  github: { scheme: schemes.github, secrets: text, body: json },
+  shopify: { scheme: schemes.shopify, secrets: text, body: json },
+  slack: { scheme: schemes.slack, secrets: text, body: json },
+  twilio: { scheme: schemes.twilio, secrets: text, body: form, type: "application/x-www-form-urlencoded" },
+  meta: { scheme: schemes.meta, secrets: text, body: json },
+  standard: {
+    scheme: schemes.standard,
+    secrets: `whsec_${Buffer.alloc(24, 3).toString("base64")}`,
+    body: json,
+  },
   ed25519: {
-    scheme: "standard",
+    scheme: schemes.standard,
     secrets: `whpk_${part("x").toString("base64")}`,
     signWith: `whsk_${part("d").toString("base64")}`,
     body: json,
@@ -78,7 +83,8 @@ describe("mutated signatures", () => {
     async (name) => {
       const { scheme, secrets, signWith = secrets, body, type = "application/json" } = targets[name]!;
       const source = resolveSources(
-        { s: { scheme, secrets, ...(scheme === "meta" ? { verifyToken: "token" } : {}) } },
+        { s: { scheme, secrets, ...(scheme === schemes.meta ? { verifyToken: "token" } : {}) } },
+        [],
         {
           toleranceMs: 300_000,
           maxBodyBytes: 1e6,
@@ -86,6 +92,7 @@ describe("mutated signatures", () => {
           receiveMs: 1e6,
           clock: () => now,
           onStale() {},
+          fetchText: () => Promise.reject(new Error("nothing is fetched")),
         },
       ).get("s")!;
       const url = "https://hooks.example.com/webhooks/s";

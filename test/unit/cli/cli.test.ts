@@ -59,7 +59,7 @@ describe("the command line", () => {
     [["dispatch", "--app", "x.js"], /--once/],
     [["dispatch", "--once", "--app", "/nowhere/x.js"], /could not be loaded/],
     [["reap", "--time=-1", "--database", "sqlite::memory:"], /greater than 0/],
-    [["sign", "morse", "--secret", "x"], /stripe, github/],
+    [["sign", "morse", "--secret", "x"], /eventgrid, github/],
     [["sign", "stripe"], /--secret/],
     [["sign", "stripe", "--secret", "x", "--url", "nowhere"], /url must be absolute/],
     [["sign", "twilio", "--secret", "x", "--url", "nowhere", "--send"], /url must be absolute/],

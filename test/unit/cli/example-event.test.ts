@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { exampleEvent } from "../../../src/cli/example-event.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
-import { schemes } from "../../../src/webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
 import { signWebhook } from "../../../src/webhooks/schemes/sign-webhook.js";
 import { fillFirst } from "../../../src/webhooks/schemes/template.js";
+import { schemes } from "../../support/presets/schemes.js";
 
 /** The id and the topic that the route would read from the signed example. */
 function readBack(scheme: WebhookScheme, id: string, topic: string) {

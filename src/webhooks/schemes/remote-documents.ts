@@ -1,0 +1,58 @@
+import { InvalidOperationError } from "../../errors.js";
+
+/** Fetches a text by https. Tests pass one of their own. */
+export type FetchText = (url: string, signal: AbortSignal) => Promise<string>;
+
+const maxBytes = 256 * 1_024;
+
+/** Follows no redirect: the address was checked, and the one behind it was not. */
+export const fetchText: FetchText = async (url, signal) => {
+  const response = await fetch(url, { redirect: "error", signal });
+  if (!response.ok) throw new InvalidOperationError(`${new URL(url).host} answered ${response.status}.`);
+  const text = await response.text();
+  if (text.length > maxBytes) throw new InvalidOperationError(`${new URL(url).host} sent more than a key.`);
+  return text;
+};
+
+export interface RemoteDocumentsOptions<Document> {
+  readonly fetchText: FetchText;
+  readonly parse: (text: string) => Document;
+  readonly maxAgeMs: number;
+  readonly fetchMs: number;
+  readonly clock: () => Date;
+}
+
+/** Deliveries that nothing proves yet name the addresses, so few are kept and few are fetched. */
+const maxKept = 20;
+const maxFetches = 30;
+const perMs = 60_000;
+
+/** Certificates and keys of providers, fetched at their first use and kept for `maxAgeMs`. */
+export function remoteDocuments<Document>(
+  options: RemoteDocumentsOptions<Document>,
+): (url: string) => Promise<Document> {
+  const { parse, maxAgeMs, fetchMs, clock } = options;
+  const kept = new Map<string, { readonly document: Document; readonly until: number }>();
+  const running = new Map<string, Promise<Document>>();
+  let fetchedAt: number[] = [];
+
+  const fetched = async (url: string): Promise<Document> => {
+    const now = clock().getTime();
+    fetchedAt = fetchedAt.filter((at) => at > now - perMs);
+    if (fetchedAt.length >= maxFetches)
+      throw new InvalidOperationError("Too many keys of providers were asked for within a minute.");
+    fetchedAt.push(now);
+    const document = parse(await options.fetchText(url, AbortSignal.timeout(fetchMs)));
+    kept.set(url, { document, until: now + maxAgeMs });
+    if (kept.size > maxKept) kept.delete(kept.keys().next().value!);
+    return document;
+  };
+
+  return async (url) => {
+    const found = kept.get(url);
+    if (found !== undefined && clock().getTime() < found.until) return found.document;
+    const fetching = running.get(url) ?? fetched(url).finally(() => running.delete(url));
+    running.set(url, fetching);
+    return fetching;
+  };
+}
