@@ -97,6 +97,18 @@ describe("the recovery of GitHub's failed deliveries", () => {
     expect(server.redelivered).toEqual([]);
   });
 
+  it("FUN-01 ends with its time where GitHub does not answer, and asks for what it has found", async () => {
+    const many = Array.from({ length: 150 }, (_, index) => attempt(`e${index}`, 500, 1 + index / 10));
+    const server = await started(many);
+    const token = () => {
+      if (server.requests.length === 1) server.refuseNext({ status: 0 }); // the second page
+      return optionsFor(server).token as string;
+    };
+    const report = await recoverGithub(optionsFor(server, { token }), timeBudget(1_000));
+    expect(report).toMatchObject({ seen: 100, failed: 100, isComplete: false });
+    expect(report.asked, "the list may take half of the time").toBeGreaterThan(0);
+  });
+
   it("FUN-01 serves hooks of organizations and apps, each with its own credential", async () => {
     const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 });
     const hooks = {
