@@ -31,6 +31,8 @@ const leastMs = 10;
 const maxAnswerBytes = 4 * 1_048_576;
 /** Without a time in the answer GitHub asks for a minute. */
 const unknownWaitMs = 60_000;
+/** For one request, so that no answer makes a loop. */
+const maxWaits = 5;
 
 export interface GithubApi {
   /** Waits where GitHub asks for it and the time suffices; else it throws OutOfTime. */
@@ -66,11 +68,11 @@ export function createGithubApi({ apiUrl, clock }: GithubApiOptions): GithubApi 
   return {
     async request(method, path, call) {
       const { budget } = call;
-      for (;;) {
+      for (let waits = 0; ; waits++) {
         const answer = await send(method, path, call);
         const waitMs = limitedForMs(answer, clock());
         if (waitMs === undefined) return answer;
-        if (waitMs >= budget.remainingMs()) throw new OutOfTime();
+        if (waits === maxWaits || waitMs >= budget.remainingMs()) throw new OutOfTime();
         await sleep(waitMs, budget.signal).catch(() => {
           throw new OutOfTime();
         });

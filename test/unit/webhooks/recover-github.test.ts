@@ -83,6 +83,9 @@ describe("the recovery of GitHub's failed deliveries", () => {
     server.refuseNext({ status: 403, headers: { "retry-after": "0" } });
     expect(await recoverGithub(optionsFor(server))).toMatchObject({ asked: 1, isComplete: true });
     expect(server.requests).toHaveLength(4);
+    for (let each = 0; each < 10; each++) server.refuseNext({ status: 429, headers: { "retry-after": "0" } });
+    expect(await recoverGithub(optionsFor(server))).toMatchObject({ isComplete: false });
+    expect(server.requests, "no loop").toHaveLength(10);
   });
 
   it("FUN-01 ends where GitHub wants to be left alone for longer than there is time", async () => {
