@@ -24,6 +24,7 @@ const parsedOnly = [
   "listen",
   "sign",
   "verify",
+  "recover",
   "completion",
 ];
 

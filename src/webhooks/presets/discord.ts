@@ -21,8 +21,9 @@ export const discord = {
     header: "x-signature-ed25519",
     algorithm: "ed25519",
     secretEncoding: "hex",
-    // The time is not compared with the clock: nothing says that a retry, up to 10 minutes later, has a new one.
-    signed: "{header:x-signature-timestamp}{body}",
+    signed: "{timestamp}{body}",
+    // nothing says that a retry, up to 10 minutes later, is signed with a new time
+    timestamp: { header: "x-signature-timestamp", maxAgeMs: 15 * 60_000 },
   },
   messageId: "{json:id}",
   topic: ["{json:event.type}", "interaction.{json:type}"],
@@ -39,7 +40,7 @@ export const about = {
   retries: "Events: several times within 10 minutes. Interactions: never; the user sees an error.",
   answerWithin: "3 s",
   secret: "The application's public key: Ed25519 in hexadecimal.",
-  signs: "Timestamp and body. The time is not compared with the clock.",
+  signs: "Timestamp and body. The time may be 15 minutes old, for retries.",
   idIsUnique:
     "An interaction has a unique id. A webhook event has none: the hash of the body, with the event's time in microseconds.",
   checked: { title: "Webhook events; Interactions overview", date: "2026-11", with: "documentation" },

@@ -5,9 +5,10 @@ export const mailgun = {
   verify: {
     kind: "signature",
     signatureIn: "{json:signature.signature}",
-    // The time is not compared with the clock: nothing says that a retry, up to 8 hours later, has a new one.
     signed: "{json:signature.timestamp}{json:signature.token}",
     signsPart: true,
+    // nothing says that a retry, up to 8 hours later, is signed with a new time
+    timestamp: { json: "signature.timestamp", maxAgeMs: 9 * 3_600_000 },
   },
   messageId: "{json:event-data.id}",
   topic: "{json:event-data.event}",
@@ -23,7 +24,7 @@ export const about = {
   answerWithin: undefined,
   secret: "The HTTP webhook signing key, used as text.",
   signs:
-    "A timestamp and a token in the body, and not the event: whoever has a copy of a delivery can change it.",
+    "A timestamp and a token in the body, and not the event: whoever has a copy of a delivery can change it, for 9 hours.",
   idIsUnique: "event-data.id is unique for each event, and a retry keeps it.",
   checked: { title: "Securing webhooks; Automatic retries", date: "2026-11", with: "documentation" },
 } as const satisfies PresetAbout;

@@ -7,8 +7,9 @@ export const sendgrid = {
     header: "x-twilio-email-event-webhook-signature",
     algorithm: "ecdsa-sha256",
     encoding: "base64",
-    // The time is not compared with the clock: nothing says that a retry, up to 24 hours later, has a new one.
-    signed: "{header:x-twilio-email-event-webhook-timestamp}{body}",
+    signed: "{timestamp}{body}",
+    // nothing says that a retry, up to 24 hours later, is signed with a new time
+    timestamp: { header: "x-twilio-email-event-webhook-timestamp", maxAgeMs: 25 * 3_600_000 },
   },
   split: "{json:}",
   messageId: "{item:sg_event_id}",
@@ -22,7 +23,7 @@ export const about = {
   retries: "At growing intervals for 24 hours after anything but 2xx.",
   answerWithin: undefined,
   secret: "The verification key of the signed event webhook: an ECDSA public key in base64.",
-  signs: "Timestamp and body. The time is not compared with the clock.",
+  signs: "Timestamp and body. The time may be 25 hours old, for retries.",
   idIsUnique: "Each event has a sg_event_id, which a retry keeps.",
   checked: {
     title: "Getting started with the Event Webhook security features",

@@ -27,6 +27,7 @@ export const shopify = {
     "shopify-action",
     "shopify-resource-id",
   ],
+  receiveMs: 4_000,
 } as const satisfies WebhookScheme;
 
 export const about = {

@@ -6,8 +6,13 @@ import { InvalidOperationError } from "../../errors.js";
 
 export interface GithubApiOptions {
   readonly apiUrl: string;
-  readonly budget: Budget;
   readonly clock: () => Date;
+}
+
+/** Who asks, and how long that may take. */
+export interface GithubCall {
+  readonly token: string;
+  readonly budget: Budget;
 }
 
 export interface GithubAnswer {
@@ -20,21 +25,26 @@ export interface GithubAnswer {
 export class OutOfTime extends Error {}
 
 const requestMs = 10_000;
+/** A timer may fire a little before its time. */
+const leastMs = 10;
 /** A page of 100 deliveries has about 40 KB. */
 const maxAnswerBytes = 4 * 1_048_576;
 /** Without a time in the answer GitHub asks for a minute. */
 const unknownWaitMs = 60_000;
+/** For one request, so that no answer makes a loop. */
+const maxWaits = 5;
 
 export interface GithubApi {
   /** Waits where GitHub asks for it and the time suffices; else it throws OutOfTime. */
-  request(method: "GET" | "POST", path: string, token: string): Promise<GithubAnswer>;
+  request(method: "GET" | "POST", path: string, call: GithubCall): Promise<GithubAnswer>;
 }
 
-export function createGithubApi({ apiUrl, budget, clock }: GithubApiOptions): GithubApi {
+export function createGithubApi({ apiUrl, clock }: GithubApiOptions): GithubApi {
   const base = apiUrl.replace(/\/+$/, "");
 
-  const send = async (method: string, path: string, token: string): Promise<GithubAnswer> => {
-    if (budget.signal.aborted || budget.remainingMs() < 1) throw new OutOfTime();
+  const send = async (method: string, path: string, { token, budget }: GithubCall): Promise<GithubAnswer> => {
+    const isOver = (): boolean => budget.signal.aborted || budget.remainingMs() < leastMs;
+    if (isOver()) throw new OutOfTime();
     const limit = AbortSignal.timeout(Math.ceil(Math.min(requestMs, budget.remainingMs())));
     const response = await fetch(`${base}${path}`, {
       method,
@@ -47,20 +57,22 @@ export function createGithubApi({ apiUrl, budget, clock }: GithubApiOptions): Gi
       redirect: "manual", // another host must not get the token
       signal: AbortSignal.any([limit, budget.signal]),
     }).catch((error: unknown) => {
-      if (budget.signal.aborted || budget.remainingMs() < 1) throw new OutOfTime();
+      if (isOver()) throw new OutOfTime();
       throw unreachable(base, error);
     });
     const bytes = await readBody(response, { maxBytes: maxAnswerBytes });
+    if (typeof bytes === "string" && isOver()) throw new OutOfTime(); // the end of the time has cut it off
     return { status: response.status, headers: response.headers, text: textOf(base, bytes) };
   };
 
   return {
-    async request(method, path, token) {
-      for (;;) {
-        const answer = await send(method, path, token);
+    async request(method, path, call) {
+      const { budget } = call;
+      for (let waits = 0; ; waits++) {
+        const answer = await send(method, path, call);
         const waitMs = limitedForMs(answer, clock());
         if (waitMs === undefined) return answer;
-        if (waitMs >= budget.remainingMs()) throw new OutOfTime();
+        if (waits === maxWaits || waitMs >= budget.remainingMs()) throw new OutOfTime();
         await sleep(waitMs, budget.signal).catch(() => {
           throw new OutOfTime();
         });

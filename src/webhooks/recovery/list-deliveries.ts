@@ -24,7 +24,9 @@ export async function listDeliveries(
   do {
     if (budget.remainingMs() <= 0) return { deliveries, isComplete: false };
     const query = `?per_page=100${cursor === undefined ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
-    const answer = await api.request("GET", path + query, await token()).catch(unlessOutOfTime);
+    const answer = await api
+      .request("GET", path + query, { token: await token(), budget })
+      .catch(unlessOutOfTime);
     if (answer === undefined) return { deliveries, isComplete: false };
     const page = pageOf(answer, path);
     deliveries.push(...page.filter(({ at }) => at >= since));

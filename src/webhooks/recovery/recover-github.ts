@@ -4,7 +4,7 @@ import { guardedLogger, silentLogger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { InvalidOperationError } from "../../errors.js";
 import { failedDeliveries } from "./failed-deliveries.js";
-import { createGithubApi, type GithubApi, OutOfTime } from "./github-api.js";
+import { createGithubApi, type GithubApi, type GithubCall, OutOfTime } from "./github-api.js";
 import { githubAppToken } from "./github-app-token.js";
 import { deliveriesPath, type GithubHook } from "./github-hook.js";
 import { adviceFor, listDeliveries } from "./list-deliveries.js";
@@ -40,7 +40,7 @@ export async function recoverGithub(
 ): Promise<GithubRecovery> {
   const settings = checkRecoverGithub(options);
   const logger = guardedLogger(options.logger ?? silentLogger);
-  const api = createGithubApi({ apiUrl: settings.apiUrl, budget, clock: settings.clock });
+  const api = createGithubApi(settings);
   let sum: GithubRecovery = { seen: 0, failed: 0, asked: 0, later: 0, refused: 0, isComplete: true };
   const failures: string[] = [];
   for (const [index, hook] of settings.hooks.entries()) {
@@ -80,7 +80,9 @@ async function recoverHook(
   let refused = 0;
   for (const { id } of due) {
     const isInTime = asked + refused === 0 || (await waitedWithin(budget, settings.pauseMs));
-    const answer = isInTime ? await redeliver(api, `${path}/${id}/attempts`, await token()) : "out of time";
+    const answer = isInTime
+      ? await redeliver(api, `${path}/${id}/attempts`, { token: await token(), budget })
+      : "out of time";
     if (answer === "out of time") return { ...found, asked, refused, isComplete: false };
     if (answer === "asked") asked++;
     else refused++;
@@ -91,10 +93,10 @@ async function recoverHook(
 async function redeliver(
   api: GithubApi,
   path: string,
-  token: string,
+  call: GithubCall,
 ): Promise<"asked" | "refused" | "out of time"> {
   try {
-    const { status } = await api.request("POST", path, token);
+    const { status } = await api.request("POST", path, call);
     if (status >= 200 && status < 300) return "asked";
     if (status === 401 || status === 403 || status >= 500)
       throw new InvalidOperationError(`GitHub answered ${status} to POST ${path}. ${adviceFor(status)}`);

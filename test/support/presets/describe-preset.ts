@@ -73,17 +73,15 @@ function describeRefused(preset: WebhookScheme, sample: PresetSample, open: Open
       await expectRefused(route, await route.deliver(event, { change: tamper }));
     });
 
-  const time = preset.verify.kind === "signature" ? preset.verify.timestamp : undefined;
-  if (time !== undefined)
-    it.each([-(time.maxAgeMs ?? 300_000) / 1_000 - 1, 301])(
-      "FUN-02 a delivery that was signed %i s from now is refused",
-      async (seconds) => {
-        const route = open();
-        const at = new Date(now.getTime() + seconds * 1_000);
-        await expectRefused(route, await route.deliver(event, { at }));
-        expect(route.reason()).toBe(seconds < 0 ? "timestamp too old" : "timestamp too new");
-      },
-    );
+  const { timestamp } = preset.verify as { timestamp?: { maxAgeMs?: number } };
+  if (timestamp !== undefined)
+    it.each(["past", "future"])("FUN-02 a delivery that was signed in the %s is refused", async (when) => {
+      const route = open();
+      const { maxAgeMs = 300_000 } = timestamp;
+      const at = new Date(now.getTime() + (when === "past" ? -maxAgeMs - 1_000 : 301_000));
+      await expectRefused(route, await route.deliver(event, { at }));
+      expect(route.reason()).toBe(when === "past" ? "timestamp too old" : "timestamp too new");
+    });
 }
 
 function describeExamples({ handshakes = [], examples = [] }: PresetSample, open: Open): void {

@@ -10,6 +10,7 @@ export interface Attempt {
 }
 
 export interface Refusal {
+  /** 0 does not answer at all. */
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -102,6 +103,7 @@ export async function startGithubApi(state: GithubApiState): Promise<GithubApiSe
 }
 
 const refuse = (response: ServerResponse, { status, headers = {} }: Refusal): void => {
+  if (status === 0) return;
   response.writeHead(status, { ...headers }).end('{"message":"refused"}');
 };
 

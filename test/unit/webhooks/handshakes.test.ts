@@ -141,8 +141,9 @@ describe("handshakes", () => {
 
   it("FUN-01 GitHub's ping is an event like any other", async () => {
     const { route, messages } = await reception({ sources: { github: { scheme: "github", secrets: "s" } } });
-    await route(signed("github", { secrets: "s", body: '{"zen":"x"}', messageId: "d1", topic: "ping" }));
-    expect(await messages()).toMatchObject([{ messageId: expect.stringMatching(/^d1~/), topic: "ping" }]);
+    const headers = { "x-github-hook-id": "7", "x-github-delivery": "d1" };
+    await route(signed("github", { secrets: "s", body: '{"zen":"x"}', headers, topic: "ping" }));
+    expect(await messages()).toMatchObject([{ messageId: expect.stringMatching(/^7\/d1~/), topic: "ping" }]);
   });
 
   it("FUN-01 a custom scheme may have a handshake, and Allow lists its method", async () => {

@@ -83,6 +83,9 @@ describe("the recovery of GitHub's failed deliveries", () => {
     server.refuseNext({ status: 403, headers: { "retry-after": "0" } });
     expect(await recoverGithub(optionsFor(server))).toMatchObject({ asked: 1, isComplete: true });
     expect(server.requests).toHaveLength(4);
+    for (let each = 0; each < 10; each++) server.refuseNext({ status: 429, headers: { "retry-after": "0" } });
+    expect(await recoverGithub(optionsFor(server))).toMatchObject({ isComplete: false });
+    expect(server.requests, "no loop").toHaveLength(10);
   });
 
   it("FUN-01 ends where GitHub wants to be left alone for longer than there is time", async () => {
@@ -95,6 +98,18 @@ describe("the recovery of GitHub's failed deliveries", () => {
     expect(await recoverGithub(optionsFor(server))).toMatchObject({ seen: 0, isComplete: false });
     expect(await recoverGithub(optionsFor(server), timeBudget(0))).toMatchObject({ isComplete: false });
     expect(server.redelivered).toEqual([]);
+  });
+
+  it("FUN-01 ends with its time where GitHub does not answer, and asks for what it has found", async () => {
+    const many = Array.from({ length: 150 }, (_, index) => attempt(`e${index}`, 500, 1 + index / 10));
+    const server = await started(many);
+    const token = () => {
+      if (server.requests.length === 1) server.refuseNext({ status: 0 }); // the second page
+      return optionsFor(server).token as string;
+    };
+    const report = await recoverGithub(optionsFor(server, { token }), timeBudget(1_000));
+    expect(report).toMatchObject({ seen: 100, failed: 100, isComplete: false });
+    expect(report.asked, "the list may take half of the time").toBeGreaterThan(0);
   });
 
   it("FUN-01 serves hooks of organizations and apps, each with its own credential", async () => {

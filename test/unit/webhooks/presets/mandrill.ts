@@ -1,7 +1,9 @@
+import { expect, it, onTestFinished } from "vitest";
 import { mandrill } from "../../../../src/webhooks/presets/mandrill.js";
 import { describePreset } from "../../../support/presets/describe-preset.js";
 import { hmac, sortedFields } from "../../../support/presets/hmac.js";
-import type { ProviderEvent } from "../../../support/presets/preset-sample.js";
+import { openPresetRoutes } from "../../../support/presets/preset-route.js";
+import type { PresetSample, ProviderEvent } from "../../../support/presets/preset-sample.js";
 
 const batch = (...times: readonly number[]): ProviderEvent => ({
   headers: { "content-type": "application/x-www-form-urlencoded" },
@@ -11,7 +13,7 @@ const batch = (...times: readonly number[]): ProviderEvent => ({
 });
 const stored = { messageId: /^body-sha256:/, topic: "click" };
 
-describePreset("mandrill", mandrill, {
+const sample: PresetSample = {
   secret: "mandrill-key",
   otherSecret: "another-key",
   sign: ({ body }, { url, secret }) => ({
@@ -25,4 +27,17 @@ describePreset("mandrill", mandrill, {
     { title: "the URL exists", method: "HEAD", body: "", answer: {} },
     { title: "an empty list", signed: true, ...batch(), answer: {} },
   ],
+};
+
+describePreset("mandrill", mandrill, sample);
+
+it("FUN-01 mandrill's largest batch, 1,000 events, is accepted", async () => {
+  const { open, close } = await openPresetRoutes("mandrill", mandrill, sample);
+  onTestFinished(close);
+  const route = open();
+  const times = Array.from({ length: 1_000 }, (_, index) => index);
+  const largest = batch(...times);
+  const long = { ...largest, body: largest.body.replaceAll("https%3A%2F%2Fa", "x".repeat(400)) };
+  expect((await route.deliver(long)).status, String(route.reason())).toBe(200);
+  expect(await route.messages()).toHaveLength(1_000);
 });

@@ -44,3 +44,16 @@ describePreset("clerk", clerk, sample("svix"));
 describePreset("resend", resend, sample("svix"));
 describePreset("standard", standard, sample("webhook"));
 describePreset("standard, headers svix-…", standard, sample("svix"));
+describePreset("standard, a secret v1,whsec_…", standard, {
+  ...sample("webhook"),
+  secret: `v1,${secret}`,
+  signingSecret: secret,
+  examples: [],
+});
+const padded = Buffer.alloc(25, 7).toString("base64");
+describePreset("standard, a secret without the padding of base64", standard, {
+  ...sample("webhook"),
+  secret: `whsec_${padded.replace(/=+$/, "")}`,
+  signingSecret: `whsec_${padded}`,
+  examples: [],
+});
