@@ -37,7 +37,7 @@ function signatureOf(
   const contents = signedContents(event, { rule, signed: checked.proof }, { timestamp, secret: key.secret });
   if (typeof contents === "string")
     throw new InvalidArgumentError(
-      "sign: a value that is signed is missing. Give messageId, headers, or a body that has it.",
+      "sign: a value that is signed is missing. Give messageId or headers, or a body that has it.",
     );
   return key.prefix + Buffer.from(key.sign(contents[0]!)).toString(rule.encoding ?? "hex");
 }

@@ -1,8 +1,8 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { type CheckedScheme, checkScheme } from "../schemes/check-scheme.js";
-import { isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
+import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
 import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
-import { type SigningKey, toSigningKey } from "../schemes/signing-key.js";
+import { type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
 import { certificateKey, withCertificate } from "./add-certificate.js";
 import { withSignature } from "./add-signature.js";
 import { type Draft, deliveryOf, written } from "./draft.js";
@@ -53,20 +53,26 @@ export function signWebhook(scheme: WebhookScheme, options: SignOptions): Signed
   }
   if (problems.length > 0) throw new InvalidArgumentError(`sign: ${problems.join("; ")}.`);
   const secrets = typeof options.secrets === "string" ? [options.secrets] : options.secrets;
-  if (!secrets[0]) throw new InvalidArgumentError("sign: secrets is empty.");
+  if (secrets.length === 0) throw new InvalidArgumentError("sign: secrets is empty.");
+  for (const [index, secret] of secrets.entries()) {
+    const problem = secretProblem(secret.trim());
+    if (problem !== undefined) throw new InvalidArgumentError(`sign: secrets[${index}] ${problem}.`);
+  }
   const { url, headers, body } = signedDraft(draftOf(checked, options), checked, options, secrets);
   return { url, method: "POST", headers: Object.fromEntries(headers), body };
 }
 
 function draftOf(checked: CheckedScheme, { url, body, headers, messageId, topic }: SignOptions): Draft {
   const draft = { url, body, headers: new Headers({ "content-type": "application/json", ...headers }) };
-  for (const [template, value] of [
-    [checked.messageId[0], messageId],
-    [checked.topic[0], topic],
-  ] as const) {
-    if (value !== undefined && template?.[0]?.placeholder === "header") written(draft, template, value);
-  }
+  setHeader(draft, checked.messageId, messageId);
+  setHeader(draft, checked.topic, topic);
   return draft;
+}
+
+/** Sets the header of the first template that is a header and nothing else. */
+function setHeader(draft: Draft, templates: Alternatives, value: string | undefined): void {
+  const alone = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
+  if (value !== undefined) written(draft, alone, value);
 }
 
 function signedDraft(
