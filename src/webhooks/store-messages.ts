@@ -43,7 +43,7 @@ export function messageStore({ inbox, tracing, announce }: StoringOptions): Stor
   };
 
   return async (source, messages) => {
-    const groups = typeof inbox === "function" ? byTenant(messages) : [messages];
+    const groups = typeof inbox === "function" || messages.length === 0 ? byTenant(messages) : [messages];
     const stored = await Promise.allSettled(groups.map((group) => receive(group, source.receiveMs)));
     const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
     for (const [index, group] of groups.entries()) {

@@ -17,7 +17,8 @@ export const about = {
   retries:
     "Never by itself. Requests of the last days can be resent by hand or by the API. After 4 failures in a row the webhook is disabled for a time, after 40 for good.",
   answerWithin: "10 s",
-  secret: "The webhook's secret token, sent as it is. For a signing token (whsec_…) use the preset standard.",
+  secret:
+    "The webhook's secret token, sent as it is. For a signing token (whsec_…) use the preset standard with the topic `{json:object_kind}`.",
   signs: "Nothing: the token alone proves the sender.",
   idIsUnique:
     "Idempotency-Key is unique for each delivery, and a retry keeps it. Before GitLab 17.4 it is the hash of the body.",

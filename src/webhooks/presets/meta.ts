@@ -1,7 +1,7 @@
 import type { Handshake, WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
 
-export const metaSubscription = {
+const subscription = {
   method: "GET",
   when: { "{query:hub.mode}": "subscribe" },
   verifyToken: "{query:hub.verify_token}",
@@ -15,7 +15,7 @@ export const meta = {
   // the page, the account or the user whom the entry is about
   tenant: "{item:id}",
   contentTypes: ["application/json"],
-  handshakes: [metaSubscription],
+  handshakes: [subscription],
 } as const satisfies WebhookScheme;
 
 export const about = {

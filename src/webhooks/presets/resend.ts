@@ -8,6 +8,5 @@ export const resend = { ...svix, contentTypes: ["application/json"] } as const s
 export const about = {
   ...svixAbout,
   name: "Resend",
-  retries: "After 5 s, 5 and 30 minutes, 2, 5 and 10 hours, after anything but 200.",
   checked: { title: "Verify webhooks requests; Retries and replays", date: "2026-11", with: "sdk" },
 } as const satisfies PresetAbout;

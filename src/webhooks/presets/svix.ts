@@ -1,24 +1,11 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
+import { standard } from "./standard.js";
 
+/** The signature of Standard Webhooks, under headers svix-… or webhook-…, as the sender has chosen. */
 export const svix = {
-  verify: {
-    kind: "signature",
-    header: "svix-signature",
-    separator: " ",
-    encoding: "base64",
-    signed: "{header:svix-id}.{timestamp}.{body}",
-    timestamp: { header: "svix-timestamp" },
-    keys: [
-      { secretPrefix: "whpk_", secretEncoding: "base64", algorithm: "ed25519", prefix: "v1a," },
-      { secretPrefix: "whsk_", secretEncoding: "base64", algorithm: "ed25519", prefix: "v1a," },
-      { secretPrefix: "whsec_", secretEncoding: "base64", algorithm: "sha256", prefix: "v1," },
-      { secretEncoding: "base64", algorithm: "sha256", prefix: "v1," },
-    ],
-  },
-  messageId: "{header:svix-id}",
+  ...standard,
   topic: ["{json:type}", "{json:eventType}"],
-  keepHeaders: ["svix-id", "svix-timestamp"],
 } as const satisfies WebhookScheme;
 
 export const about = {

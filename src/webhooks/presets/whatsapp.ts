@@ -1,15 +1,13 @@
 import type { WebhookScheme } from "../schemes/scheme.js";
 import type { PresetAbout } from "./about.js";
-import { metaSubscription } from "./meta.js";
+import { meta } from "./meta.js";
 
 /** As other webhooks of Meta, with one message for each change: an entry may have those of several phone numbers. */
 export const whatsapp = {
-  verify: { kind: "signature", header: "x-hub-signature-256", prefix: "sha256=" },
+  ...meta,
   split: "{json:entry.*.changes}",
   topic: "{item:field}",
   tenant: "{item:value.metadata.phone_number_id}",
-  contentTypes: ["application/json"],
-  handshakes: [metaSubscription],
 } as const satisfies WebhookScheme;
 
 export const about = {
