@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { ReceivedWebhook } from "../../webhooks/route-options.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
-import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 import { watched } from "../support/watched.js";
 
