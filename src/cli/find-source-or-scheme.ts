@@ -13,6 +13,7 @@ export interface KnownSource {
   readonly scheme: WebhookScheme;
   /** Undefined for a provider that is not a source of the app. */
   readonly secrets: AppSource["secrets"] | undefined;
+  readonly tenantSecrets: AppSource["tenantSecrets"] | undefined;
   readonly toleranceMs: number | undefined;
   /** The other sources, for somebody who looks for a secret. */
   readonly others: readonly { readonly name: string; readonly secrets: AppSource["secrets"] }[];
@@ -42,6 +43,7 @@ export async function findSourceOrScheme(
     name,
     scheme,
     secrets: source?.secrets,
+    tenantSecrets: source?.tenantSecrets,
     toleranceMs: source?.toleranceMs,
     others: Object.entries(sources)
       .filter(([other]) => other !== name)

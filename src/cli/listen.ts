@@ -3,7 +3,7 @@ import { safeReason } from "../base/safe-reason.js";
 import { openDatabase } from "../config/open-database.js";
 import { createInbox } from "../inbox/inbox.js";
 import { migrate } from "../sql/migrate.js";
-import { type Command, count, exitCodes, text, UsageError } from "./command.js";
+import { type Command, count, exitCodes, type Terminal, text, UsageError } from "./command.js";
 import { developmentDocuments } from "./development-documents.js";
 import { shareDevelopmentKeys } from "./development-secrets.js";
 import { listenSources } from "./listen/listen-sources.js";
@@ -61,7 +61,7 @@ export const listenCommand: Command = {
       const names = [...sources.keys()];
       const url = `http://${host}:${run.port}`;
       if (values.json) terminal.out(JSON.stringify({ url, sources: names }));
-      else introduce(url, names, terminal.out);
+      else introduce(url, names, terminal);
       if (!terminal.signal.aborted) await once(terminal.signal, "abort");
     } finally {
       await unshare();
@@ -72,9 +72,9 @@ export const listenCommand: Command = {
   },
 };
 
-function introduce(url: string, names: readonly string[], out: (line: string) => void): void {
+function introduce(url: string, names: readonly string[], { out, self = "npx oncebox" }: Terminal): void {
   const shown = names.length > 5 ? `${names.length} providers` : names.join(", ");
   out(`oncebox listens at ${url}/webhooks/… for ${shown}. Nothing is handled. Ctrl-C stops it.`);
   const [first = "stripe"] = names;
-  out(`  a webhook  npx oncebox sign ${first} --url ${url}/webhooks/${encodeURIComponent(first)} --send`);
+  out(`  a webhook  ${self} sign ${first} --url ${url}/webhooks/${encodeURIComponent(first)} --send`);
 }

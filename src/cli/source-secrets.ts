@@ -1,4 +1,9 @@
 import type { AppSource } from "../app/app-sources.js";
+import { checkScheme } from "../webhooks/schemes/check-scheme.js";
+import type { Delivery } from "../webhooks/schemes/delivery.js";
+import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
+import { fillFirst } from "../webhooks/schemes/template.js";
+import type { TenantSecrets } from "../webhooks/schemes/tenant-verifier.js";
 import { text, UsageError, type Values } from "./command.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -23,4 +28,14 @@ export async function resolvedSecrets(
     }),
   );
   return found.flat().filter((secret) => secret !== "");
+}
+
+/** Returns the secrets of the tenant that the delivery names, and none for an unknown one. */
+export async function secretsOfTenant(
+  scheme: WebhookScheme,
+  tenantSecrets: TenantSecrets,
+  delivery: Delivery,
+): Promise<readonly string[]> {
+  const tenant = fillFirst(checkScheme(scheme, []).tenant, delivery);
+  return [(tenant === undefined ? undefined : await tenantSecrets(tenant)) ?? []].flat();
 }

@@ -1,7 +1,8 @@
 import { readFile } from "node:fs/promises";
+import { createDelivery } from "../webhooks/schemes/delivery.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { findSourceOrScheme, type KnownSource } from "./find-source-or-scheme.js";
-import { givenSecret, resolvedSecrets } from "./source-secrets.js";
+import { givenSecret, resolvedSecrets, secretsOfTenant } from "./source-secrets.js";
 import type { Attempt } from "./verify/attempt.js";
 import { type Explanation, explainRefusal } from "./verify/explain-refusal.js";
 import { readHttpRequest } from "./verify/read-http-request.js";
@@ -45,7 +46,7 @@ export const verifyCommand: Command = {
     const attempt: Attempt = {
       request,
       scheme: found.scheme,
-      secrets: given === undefined ? await resolvedSecrets(found.secrets, terminal.env) : [given],
+      secrets: given === undefined ? await ownSecrets(found, request, terminal.env) : [given],
       toleranceMs: found.toleranceMs,
       at: arrivedAt(values),
     };
@@ -59,6 +60,15 @@ export const verifyCommand: Command = {
     return explanation.refusal === undefined ? exitCodes.ok : exitCodes.failed;
   },
 };
+
+const ownSecrets = (
+  { scheme, secrets, tenantSecrets }: KnownSource,
+  request: Attempt["request"],
+  env: NodeJS.ProcessEnv,
+): Promise<readonly string[]> =>
+  tenantSecrets === undefined
+    ? resolvedSecrets(secrets, env)
+    : secretsOfTenant(scheme, tenantSecrets, createDelivery(request));
 
 async function contentOf(file: string): Promise<Uint8Array> {
   try {

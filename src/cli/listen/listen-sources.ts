@@ -12,7 +12,9 @@ import { givenSecret, resolvedSecrets } from "../source-secrets.js";
 /** A source whose scheme is loaded and whose secrets are at hand. */
 export interface ListenSource {
   readonly scheme: WebhookScheme;
+  /** Empty with `tenantSecrets`. */
   readonly secrets: readonly string[];
+  readonly tenantSecrets?: AppSource["tenantSecrets"] | undefined;
   readonly toleranceMs?: number | undefined;
 }
 
@@ -37,7 +39,10 @@ export async function listenSources(input: CommandInput): Promise<ListenSources>
       const made = given ?? developmentSecretOf(scheme, keys);
       const isUnset = own === undefined || unsetVariables(own.secrets, environment.env).length > 0;
       const secrets = isUnset ? [made] : await resolvedSecrets(own.secrets, environment.env);
-      return [name, { scheme, secrets, toleranceMs: own?.toleranceMs }] as const;
+      return [
+        name,
+        { scheme, secrets, toleranceMs: own?.toleranceMs, tenantSecrets: own?.tenantSecrets },
+      ] as const;
     }),
   );
   return { sources: new Map(sources), keys, port: environment.port };

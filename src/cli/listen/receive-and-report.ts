@@ -2,7 +2,9 @@ import { defined } from "../../base/defined.js";
 import type { LogFields, Logger } from "../../base/logger.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox } from "../../webhooks/route-options.js";
+import { createDelivery } from "../../webhooks/schemes/delivery.js";
 import type { FetchText } from "../../webhooks/schemes/remote-documents.js";
+import { secretsOfTenant } from "../source-secrets.js";
 import type { Attempt } from "../verify/attempt.js";
 import { type Explanation, explainRefusal } from "../verify/explain-refusal.js";
 import { signedTexts } from "../verify/signed-texts.js";
@@ -55,16 +57,27 @@ export async function receiveAndReport(
   const seen = { method, path: pathname + search, status: response.status, fields };
   if (source === undefined) return { response, report: { ...seen, signed: [] } };
   const url = publicUrl === undefined ? request.url : publicUrl + pathname + search;
-  const attempt: Attempt = { ...source, request: { method, url, headers, body }, at: new Date(), fetchText };
-  const explanation = fields.outcome === "unauthorized" ? await explainRefusal(attempt) : {};
+  const captured = { method, url, headers, body };
+  const { scheme, toleranceMs } = source;
+  const secrets = await secretsFor(source, captured);
+  const attempt: Attempt = { request: captured, scheme, secrets, toleranceMs, at: new Date(), fetchText };
+  // a tenant without secrets is unknown, which the route has said
+  const isToExplain = fields.outcome === "unauthorized" && secrets.length > 0;
+  const explanation = isToExplain ? await explainRefusal(attempt) : {};
   return { response, report: { ...seen, ...explanation, signed: signedTexts(attempt) } };
 }
 
-const routeSource = ({ scheme, secrets, toleranceMs }: ListenSource) => {
+const secretsFor = async (
+  { scheme, secrets, tenantSecrets }: ListenSource,
+  request: Attempt["request"],
+): Promise<readonly string[]> =>
+  tenantSecrets === undefined ? secrets : secretsOfTenant(scheme, tenantSecrets, createDelivery(request));
+
+const routeSource = ({ scheme, secrets, tenantSecrets, toleranceMs }: ListenSource) => {
   const asksForToken = scheme.handshakes?.some(({ verifyToken }) => verifyToken !== undefined) ?? false;
   return {
     scheme,
-    secrets,
+    ...(tenantSecrets === undefined ? { secrets } : { tenantSecrets }),
     allowShortSecrets: true,
     ...(asksForToken ? { verifyToken: secrets } : {}),
     ...(toleranceMs === undefined ? {} : { toleranceMs }),

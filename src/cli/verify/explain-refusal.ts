@@ -1,4 +1,5 @@
 import { readTimestamp } from "../../webhooks/schemes/read-timestamp.js";
+import { type FetchText, fetchText } from "../../webhooks/schemes/remote-documents.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { adviceFor } from "./advice.js";
 import { type Attempt, deliveryOf, refusalOfAttempt } from "./attempt.js";
@@ -30,9 +31,10 @@ interface Change {
 
 /** Says why a request is refused: tries the likely changes, and names the one that would make it right. */
 export async function explainRefusal(
-  given: Attempt,
+  attempted: Attempt,
   others: readonly OtherSecret[] = [],
 ): Promise<Explanation> {
+  const given = { ...attempted, fetchText: fetchedOnce(attempted.fetchText) };
   const refusal = await refusalOfAttempt(given);
   if (refusal === undefined) return {};
   const onTime = atItsOwnTime(given);
@@ -42,6 +44,16 @@ export async function explainRefusal(
     if ((await refusalOfAttempt(attempt)) === undefined) return { refusal, reason, advice };
   }
   return { refusal, ...adviceFor(refusal, given) };
+}
+
+/** Each change is verified anew, and a provider is asked for its key once. */
+function fetchedOnce(fetch: FetchText = fetchText): FetchText {
+  const known = new Map<string, Promise<string>>();
+  return (url, signal) => {
+    const text = known.get(url) ?? fetch(url, signal);
+    known.set(url, text);
+    return text;
+  };
 }
 
 /** The changes are tried as if the request had arrived when it was signed: the time is a question of its own. */

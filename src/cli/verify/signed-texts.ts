@@ -8,6 +8,7 @@ import { type Attempt, deliveryOf, sourceOf } from "./attempt.js";
  * own. It holds the payload, so only a local run on the developer's machine may show it.
  */
 export function signedTexts(attempt: Attempt): readonly string[] {
+  if (attempt.secrets.length === 0) return [];
   const source = sourceOf(attempt);
   const { verify } = source.scheme;
   if (verify.kind !== "signature") return [];
@@ -16,7 +17,8 @@ export function signedTexts(attempt: Attempt): readonly string[] {
   const events = isPerItem ? splitDelivery(whole, source.split) : [whole];
   return events.flatMap((event) => {
     const timestamp = (verify.timestamp && readTimestamp(event, verify.timestamp)?.text) ?? "";
-    const [secret] = attempt.secrets;
+    // a name, where a certificate has the key; elsewhere it is not to be shown
+    const secret = verify.certificate === undefined ? "[the secret]" : attempt.secrets[0];
     const contents = signedContents(event, { rule: verify, signed: source.proof }, { timestamp, secret });
     return typeof contents === "string"
       ? []

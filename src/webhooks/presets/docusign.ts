@@ -23,7 +23,8 @@ export const docusign = {
 export const about = {
   name: "Docusign Connect",
   batches: false,
-  retries: "Retries for up to 15 days, with growing intervals, after each answer but 2xx (SIM delivery).",
+  retries:
+    "Retries with growing intervals for days, if Require Acknowledgement is on. Without it every answer counts as received.",
   answerWithin: "100 s",
   secret: "An HMAC key of Connect, used as text.",
   signs: "The body.",

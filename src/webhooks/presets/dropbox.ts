@@ -19,8 +19,7 @@ export const dropbox = {
 export const about = {
   name: "Dropbox",
   batches: false,
-  retries:
-    "Retries with growing intervals, for at most an hour or two. An endpoint that fails too often is disabled.",
+  retries: "Retries with growing intervals. Where most notifications fail, the webhook is disabled.",
   answerWithin: "10 s",
   secret: "The app secret, used as text.",
   signs: "The body.",

@@ -12,7 +12,7 @@ export const about = {
   name: "Typeform",
   batches: false,
   retries:
-    "Retries with growing intervals for about 10 hours. After 404 and 410 never, and the webhook is disabled.",
+    "After 408, 423, 429 and 503 every 2 to 3 minutes for 10 hours. After other answers at growing intervals, up to 4 hours. After 404 and 410 never, and the webhook is disabled.",
   answerWithin: "30 s",
   secret: "The secret that you gave to the webhook, used as text.",
   signs: "The body.",

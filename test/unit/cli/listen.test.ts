@@ -103,6 +103,35 @@ describe("oncebox listen", () => {
     });
   });
 
+  it("ADD-07 FUN-02 knows the secrets of tenants, and so does verify", async () => {
+    const app = join(folder, "tenants.mjs");
+    await writeFile(
+      app,
+      `export default { sources: { shop: {
+        scheme: { verify: { kind: "signature", header: "x-signature" } },
+        tenant: "{path}",
+        tenantSecrets: (tenant) => (tenant === "acme" ? ${JSON.stringify(secret)} : undefined),
+      } } };\n`,
+    );
+    const listening = await startListen({}, "--app", app);
+    const signature = createHmac("sha256", secret).update("a=1").digest("hex");
+    const statusOf = async (tenant: string, body: string) => {
+      const headers = { "x-signature": signature, "content-type": "text/plain" };
+      return (await fetch(`${listening.url}/webhooks/shop/${tenant}`, { method: "POST", body, headers }))
+        .status;
+    };
+    expect(await Promise.all([statusOf("acme", "a=1"), statusOf("other", "a=1")])).toEqual([200, 401]);
+    expect(await statusOf("acme", "a=1\n")).toBe(401);
+    expect(listening.lines().at(-1)).toContain("without the line break at its end");
+    await listening.stop();
+    const file = join(folder, "request.http");
+    await writeFile(
+      file,
+      `POST /webhooks/shop/acme HTTP/1.1\nhost: localhost\nx-signature: ${signature}\n\na=1`,
+    );
+    expect(await cli("verify", "--app", app, "--source", "shop", file)).toMatchObject({ code: exitCodes.ok });
+  });
+
   it("ADD-07 FUN-02 a page of another origin cannot send to it", async () => {
     const listening = await startListen({}, "github", "--secret", secret);
     const headers = { origin: "https://evil.example.com" };
