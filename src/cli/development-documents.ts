@@ -1,4 +1,4 @@
-import { type FetchText, fetchText } from "../webhooks/schemes/remote-documents.js";
+import { type FetchText, fetchText } from "../webhooks/schemes/fetch-text.js";
 import { type DevelopmentKeys, publishedKeys } from "./development-keys.js";
 import { selfSignedCertificate } from "./self-signed-certificate.js";
 

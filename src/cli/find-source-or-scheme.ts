@@ -1,6 +1,6 @@
 import type { AppSource } from "../app/app-sources.js";
 import { schemeOf } from "../webhooks/load-presets.js";
-import { presetNames } from "../webhooks/presets/index.js";
+import { isPresetName, presetNames } from "../webhooks/preset-names.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
@@ -32,7 +32,7 @@ export async function findSourceOrScheme(
   const { definition, environment } = await definitionFor(input);
   const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
   const source = Object.hasOwn(sources, name) ? sources[name] : undefined;
-  if (source === undefined && !(presetNames as readonly string[]).includes(name)) {
+  if (source === undefined && !isPresetName(name)) {
     const all = [...new Set([...Object.keys(sources), ...presetNames])];
     throw new UsageError(`${command} needs a source or a provider: one of ${all.join(", ")}.`);
   }

@@ -3,7 +3,7 @@ import type { LogFields, Logger } from "../../base/logger.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox } from "../../webhooks/route-options.js";
 import { createDelivery } from "../../webhooks/schemes/delivery.js";
-import type { FetchText } from "../../webhooks/schemes/remote-documents.js";
+import type { FetchText } from "../../webhooks/schemes/fetch-text.js";
 import { secretsOfTenant } from "../source-secrets.js";
 import type { Attempt } from "../verify/attempt.js";
 import { type Explanation, explainRefusal } from "../verify/explain-refusal.js";

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "../../errors.js";
 import { webhookDefaults } from "../../webhooks/route-options.js";
 import { createDelivery, type Delivery } from "../../webhooks/schemes/delivery.js";
-import { type FetchText, fetchText as fetched } from "../../webhooks/schemes/remote-documents.js";
+import { type FetchText, fetchText as fetched } from "../../webhooks/schemes/fetch-text.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { type ResolvedSource, resolveSources } from "../../webhooks/sources.js";
 import type { CapturedRequest } from "./read-http-request.js";

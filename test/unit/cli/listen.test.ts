@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
-import { loadPreset, presetNames } from "../../../src/webhooks/presets/index.js";
+import { loadPreset, presetNames } from "../../../src/webhooks/preset-names.js";
 import { cli, cliWith } from "../../support/cli.js";
 import { startListen } from "../../support/start-listening.js";
 
