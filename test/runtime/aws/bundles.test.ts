@@ -80,6 +80,20 @@ describe("bundles for Lambda", () => {
     expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(80 * kilobyte);
   });
 
+  it("FUN-09 the function that recovers GitHub's deliveries has no database, no route, and at most 40 KB", async () => {
+    const metafile = await bundle({
+      database: "postgres",
+      entryPoints: [join(root, "test/runtime/aws/recover.ts")],
+      external: clouds.aws.external,
+      outFolder: join(folder, "recover"),
+    });
+    const contents = contentsOf(metafile, "recover");
+    expect(
+      contents.filter((file) => /src\/(sql|inbox|outbox|webhooks\/schemes)\/|node_modules\/pg/.test(file)),
+    ).toEqual([]);
+    expect(outputOf(metafile, "recover").bytes).toBeLessThanOrEqual(40 * kilobyte);
+  });
+
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
