@@ -1,5 +1,5 @@
-import { readTimestamp } from "../../webhooks/schemes/read-timestamp.js";
 import { type FetchText, fetchText } from "../../webhooks/schemes/fetch-text.js";
+import { readTimestamp } from "../../webhooks/schemes/read-timestamp.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
 import { adviceFor } from "./advice.js";
 import { type Attempt, deliveryOf, refusalOfAttempt } from "./attempt.js";
