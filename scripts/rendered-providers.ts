@@ -1,5 +1,5 @@
+import { presetNames } from "../src/webhooks/preset-names.js";
 import type { PresetAbout } from "../src/webhooks/presets/about.js";
-import { presetNames } from "../src/webhooks/presets/index.js";
 import type { WebhookScheme } from "../src/webhooks/schemes/scheme.js";
 
 interface Provider {

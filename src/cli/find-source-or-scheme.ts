@@ -1,6 +1,6 @@
 import type { AppSource } from "../app/app-sources.js";
 import { schemeOf } from "../webhooks/load-presets.js";
-import { isPresetName, presetNames } from "../webhooks/presets/index.js";
+import { isPresetName, presetNames } from "../webhooks/preset-names.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";

@@ -1,7 +1,7 @@
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
+export type { PresetName } from "./preset-names.js";
+export { loadPreset, presetNames } from "./preset-names.js";
 export type { PresetAbout } from "./presets/about.js";
-export type { PresetName } from "./presets/index.js";
-export { loadPreset, presetNames } from "./presets/index.js";
 export type { WebhookRoute } from "./route.js";
 export { createWebhookRoute } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";

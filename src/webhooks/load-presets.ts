@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../errors.js";
-import { isPresetName, loadPreset, presetNames } from "./presets/index.js";
+import { isPresetName, loadPreset, presetNames } from "./preset-names.js";
 import type { WebhookScheme } from "./schemes/scheme.js";
 import type { LoadedSource, WebhookSource } from "./sources.js";
 

@@ -33,13 +33,10 @@ export function acceptedResponse({ answer }: WebhookScheme, accepted: AcceptedDe
 /** An answer that the scheme has written out. */
 function fixedResponse(usual: number, answer: Answer, headers: Record<string, string> = {}): PlainResponse {
   const { status = usual, contentType, body = "", json } = answer;
-  if (json !== undefined)
-    return jsonResponse(status, json, {
-      ...(contentType ? { "content-type": contentType } : {}),
-      ...headers,
-    });
   const type: Record<string, string> = contentType === undefined ? {} : { "content-type": contentType };
-  return { status, headers: { ...quiet, ...type, ...headers }, body };
+  const text = json === undefined ? body : JSON.stringify(json);
+  const isBare = status === 204 || status === 205; // they have no body, whatever the scheme says
+  return { status, headers: { ...quiet, ...type, ...headers }, body: isBare ? "" : text };
 }
 
 export const textResponse = (

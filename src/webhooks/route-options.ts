@@ -4,7 +4,7 @@ import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
-import type { FetchText } from "./schemes/remote-documents.js";
+import type { FetchText } from "./schemes/fetch-text.js";
 import type { WebhookSource } from "./sources.js";
 
 /** The part of an inbox that receives webhooks. */

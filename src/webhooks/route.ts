@@ -16,7 +16,7 @@ import { publicUrlOf } from "./public-url.js";
 import { refusedResponse } from "./responses.js";
 import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
 import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
-import { fetchText } from "./schemes/remote-documents.js";
+import type { FetchText } from "./schemes/fetch-text.js";
 import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
 import { messageStore } from "./store-messages.js";
 import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
@@ -81,8 +81,8 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     if (refusal !== undefined) return refuse("unauthorized", refusal);
     const handshake = findHandshake(source, delivery, false);
     if (handshake !== undefined) return endHandshake(handshake, delivery);
-    if (isJsonType(delivery.contentType) && delivery.json() === undefined && !isEncoded(delivery))
-      return refuse("bad request", "the body is not JSON");
+    const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
+    if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
     const messages = extractMessages(formOfQuery(delivery), source, clock());
     if (messages === undefined) return refuse("bad request", "the request has neither an id nor a body");
     return store(source, messages);
@@ -142,6 +142,10 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
 
   return Object.assign(receive, { prepare: async () => void (await ready()) });
 }
+
+/** Loaded when it is used: most providers publish nothing to fetch. */
+const fetchText: FetchText = async (url, signal) =>
+  (await import("./schemes/fetch-text.js")).fetchText(url, signal);
 
 /** Some providers expect other answers to refused requests than the usual ones. */
 const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending): Ending => {

@@ -1,14 +1,14 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import type { PresetName } from "./presets/index.js";
+import type { PresetName } from "./preset-names.js";
 import type { ChallengeSigner } from "./schemes/challenge.js";
 import type { CheckedHandshake } from "./schemes/check-handshake.js";
 import { type CheckedScheme, checkScheme, overridableFields } from "./schemes/check-scheme.js";
 import { createChallengeSigner, createVerifier, toKeyOf } from "./schemes/create-verifier.js";
+import type { FetchText } from "./schemes/fetch-text.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
 import { isPinned } from "./schemes/pinned-hosts.js";
-import type { FetchText } from "./schemes/remote-documents.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
 import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import { fill } from "./schemes/template.js";

@@ -72,8 +72,8 @@ function endingOf(
   outcomes: ReadonlyMap<WebhookMessage, ReceiveOutcome>,
 ): Ending {
   const each = messages.map((message) => ({
-    messageId: message.messageId,
     outcome: outcomes.get(message)!,
+    messageId: message.messageId,
   }));
   const [only] = each;
   if (source.split === undefined && only !== undefined) {

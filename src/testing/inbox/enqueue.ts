@@ -161,7 +161,7 @@ export function enqueueTests(context: InboxContext): void {
 
     it("IBX-014 a message of a batch that cannot be handled is dead with its reason, and the others are enqueued", async () => {
       const died: unknown[] = [];
-      const { inbox, owner } = await freshInbox({ onDead: (dead) => died.push(dead) });
+      const { inbox, owner } = await freshInbox({ onDead: (dead) => void died.push(dead) });
       const [good, bad, known, done] = messages(4);
       await inbox.enqueue([known!, done!]);
       await inbox.markProcessed(done!);

@@ -2,9 +2,9 @@ import type { WebhookScheme } from "../schemes/scheme.js";
 
 /**
  * Loads a preset by its name. Each is a module of its own, so that a cold start holds only those that the app names. In
- * alphabetical order.
+ * alphabetical order. The names are also in preset-names.ts.
  */
-const loaders = {
+export const loaders = {
   asana: async () => (await import("./asana.js")).asana,
   bitbucket: async () => (await import("./bitbucket.js")).bitbucket,
   clerk: async () => (await import("./clerk.js")).clerk,
@@ -30,13 +30,3 @@ const loaders = {
   x: async () => (await import("./x.js")).x,
   zoom: async () => (await import("./zoom.js")).zoom,
 } satisfies Record<string, () => Promise<WebhookScheme>>;
-
-/** The name of a provider that a source may give instead of a scheme. */
-export type PresetName = keyof typeof loaders;
-
-export const presetNames = Object.keys(loaders) as readonly PresetName[];
-
-export const isPresetName = (name: unknown): name is PresetName =>
-  typeof name === "string" && Object.hasOwn(loaders, name);
-
-export const loadPreset = (name: PresetName): Promise<WebhookScheme> => loaders[name]();

@@ -1,10 +1,11 @@
 import { X509Certificate } from "node:crypto";
 import type { CheckedProof } from "./check-verify.js";
 import type { Delivery } from "./delivery.js";
+import type { FetchText } from "./fetch-text.js";
 import { verifyingKey } from "./key-pair.js";
 import { isPinned } from "./pinned-hosts.js";
 import type { Refusal } from "./refusal.js";
-import { type FetchText, remoteDocuments } from "./remote-documents.js";
+import { remoteDocuments } from "./remote-documents.js";
 import type { SecretKeys } from "./secret-keys.js";
 import type { SigningKey } from "./signing-key.js";
 import { fill } from "./template.js";

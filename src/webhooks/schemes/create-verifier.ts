@@ -1,7 +1,9 @@
-import { certificateKeys, type KeysOf } from "./certificate-keys.js";
+import { memoisePromise } from "../../base/memoise-promise.js";
+import type { KeysOf } from "./certificate-keys.js";
 import { type ChallengeSigner, challengeSigner } from "./challenge.js";
 import type { CheckedScheme } from "./check-scheme.js";
-import type { FetchText } from "./remote-documents.js";
+import type { Delivery } from "./delivery.js";
+import type { FetchText } from "./fetch-text.js";
 import { createSecretKeys, type SecretKeys, type Secrets } from "./secret-keys.js";
 import { createSignatureVerifier } from "./signature-verifier.js";
 import { type SigningKey, secretProblem, toVerifyingKey } from "./signing-key.js";
@@ -35,8 +37,11 @@ function signatureKeys(
 ): { readonly keysOf: KeysOf; readonly prepare: Verifier["prepare"] } {
   if (rule.certificate !== undefined) {
     const pinned = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-    const keysOf = certificateKeys(checked, { ...rule, certificate: rule.certificate }, pinned, settings);
-    return { keysOf, prepare: () => pinned.get() };
+    const withCertificate = { ...rule, certificate: rule.certificate };
+    const made = memoisePromise(async () =>
+      (await import("./certificate-keys.js")).certificateKeys(checked, withCertificate, pinned, settings),
+    );
+    return { keysOf: async (delivery) => (await made())(delivery), prepare: () => pinned.get() };
   }
   const keys = hmacOrPublicKeys(rule, secrets, settings);
   return { keysOf: () => keys.get(), prepare: () => keys.get() };
@@ -49,7 +54,7 @@ const hmacOrPublicKeys = (
 ): SecretKeys<SigningKey> =>
   createSecretKeys(secrets, { ...settings, toKey: (one) => toVerifyingKey(rule, one, settings.allowShort) });
 
-/** The code for JSON web tokens is loaded by the first delivery: few apps have one. */
+/** The code for JSON web tokens, and that for certificates, is loaded by the first delivery: few apps have one. */
 function jwtVerifier(
   checked: CheckedScheme,
   rule: JwtRule,
@@ -57,15 +62,11 @@ function jwtVerifier(
   settings: VerifierSettings,
 ): Verifier {
   const keys = createSecretKeys(secrets, { ...settings, toKey: toPinned });
-  const verify: Verifier = Object.assign(
-    async (delivery: Parameters<Verifier>[0]) => {
-      made ??= (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, keys, settings);
-      return made(delivery);
-    },
-    { prepare: () => keys.get() },
+  const made = memoisePromise(async () =>
+    (await import("./jwt-verifier.js")).createJwtVerifier(checked, rule, keys, settings),
   );
-  let made: Verifier | undefined;
-  return verify;
+  const verify = async (delivery: Delivery) => (await made())(delivery);
+  return Object.assign(verify, { prepare: () => keys.get() });
 }
 
 /** Signs challenges of handshakes, where the scheme's signatures are HMACs. */

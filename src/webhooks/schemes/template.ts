@@ -64,7 +64,7 @@ export interface TemplatePart {
   readonly isOptional?: true;
 }
 
-const placeholderPattern = /\{([a-zA-Z]+)(?::([^{}]+))?\}/g;
+const placeholderPattern = /\{([a-zA-Z][a-zA-Z0-9]*)(?::([^{}]+))?\}/g;
 const named: readonly string[] = ["header", "query", "json", "form", "item", "window"];
 
 /** Returns the parts of a template, or what is wrong with it. */

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { renderedProviders } from "../../../scripts/rendered-providers.js";
 import { type WebhookScheme, webhookDefaults } from "../../../src/webhooks/index.js";
+import { presetNames } from "../../../src/webhooks/preset-names.js";
 import type { PresetAbout } from "../../../src/webhooks/presets/about.js";
-import { presetNames } from "../../../src/webhooks/presets/index.js";
 
 const guide = readFileSync(new URL("../../../docs/webhooks.md", import.meta.url), "utf8");
 const folder = new URL("../../../src/webhooks/presets/", import.meta.url);
