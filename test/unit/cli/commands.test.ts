@@ -1,7 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { closeServer, listening } from "../../../src/base/node-server.js";
 import { type Command, exitCodes } from "../../../src/cli/command.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
@@ -13,7 +16,14 @@ let folder: string;
 let database: readonly string[];
 let app: string;
 let request: string;
+let github: string;
+/** GitHub's API, for a webhook without deliveries. */
+const githubApi = createServer((_incoming, outgoing) => {
+  outgoing.writeHead(200, { "content-type": "application/json" }).end("[]");
+});
 beforeAll(async () => {
+  await listening(githubApi, { port: 0, host: "127.0.0.1" });
+  github = `http://127.0.0.1:${(githubApi.address() as AddressInfo).port}`;
   folder = await mkdtemp(join(tmpdir(), "oncebox-commands-"));
   database = ["--database", `sqlite:${join(folder, "app.db")}`];
   app = join(folder, "app.mjs");
@@ -31,7 +41,10 @@ beforeAll(async () => {
   await inbox.fail(owner, await inbox.claim({ owner }), "no");
   await db.close();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await closeServer(githubApi, 1_000);
+  await rm(folder, { recursive: true, force: true });
+});
 
 const deadArguments: Readonly<Record<string, readonly string[]>> = {
   list: [],
@@ -70,6 +83,7 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   restore: () => [["--from", join(folder, "app.db"), "--to", join(folder, "restored.db")]],
   listen: () => [["stripe", "--port", "0"]],
   sign: () => [["stripe", "--secret", "whsec_x"]],
+  recover: () => [["github", "--repository", "acme/shop", "--hook", "1", "--api-url", github]],
   verify: () => [["--source", "gitlab", "--secret", "a-token-of-the-test", request]],
   completion: () => [[]],
 };
@@ -79,7 +93,7 @@ async function firstLines(args: readonly string[]): Promise<{ code: number; line
   const stop = new AbortController();
   const lines: string[] = [];
   const code = await runCli(args, {
-    env: {},
+    env: { GITHUB_TOKEN: "a-token-of-the-test" },
     isInteractive: false,
     out: (line) => {
       lines.push(line);
