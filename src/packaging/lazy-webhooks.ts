@@ -11,10 +11,11 @@ const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only:
   ...presetNames.map((name) => [name, { folder: "presets", only: name }] as const),
   ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
   ["certificate-keys", { folder: "schemes", only: "certificateKeys" }],
+  ["confirm-address", { folder: "schemes", only: "confirmAddress" }],
   ["fetch-text", { folder: "schemes", only: "fetchText" }],
 ]);
 
-const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route)\.[jt]s$/;
+const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route|sources)\.[jt]s$/;
 const nameIn = (path: string): string => basename(path, ".js");
 const webhooks = join(code, "webhooks");
 

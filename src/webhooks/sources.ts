@@ -8,7 +8,6 @@ import { type CheckedScheme, checkScheme, overridableFields } from "./schemes/ch
 import { createChallengeSigner, createVerifier, toKeyOf } from "./schemes/create-verifier.js";
 import type { FetchText } from "./schemes/fetch-text.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
-import { isPinned } from "./schemes/pinned-hosts.js";
 import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
 import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
 import { fill } from "./schemes/template.js";
@@ -147,11 +146,10 @@ function resolveSource(
     return createTokenVerifier((delivery) => [fill(at, delivery)], verifyToken, settings);
   };
   const signChallenge = createChallengeSigner(checked, secrets, settings);
-  const confirmAt = async (address: string | undefined): Promise<boolean> => {
-    if (address === undefined || !isPinned(address, hostsOf(checked))) return false;
-    await fetchText(address, AbortSignal.timeout(receiveMs));
-    return true;
-  };
+  const confirmAt = async (address: string | undefined) =>
+    (await import("./schemes/confirm-address.js")).confirmAddress(
+      ...([address, hostsOf(checked), fetchText, receiveMs] as const),
+    );
   const ofHandshake = { signChallenge, confirmAt };
   return {
     ...checked,

@@ -22,9 +22,7 @@ export function checkCertificate(rule: SignatureRule, report: Report): void {
   if (algorithms.length === 0 || !algorithms.every((one) => certified.includes(String(one))))
     report(`${name} needs an algorithm: ${certified.join(", ")}`);
   if (sender === undefined && ![signed].flat().every(usesSecret))
-    report(
-      `${name} proves the provider and not whose event it is; add verify.sender, or {secret} to verify.signed`,
-    );
+    report(`${name} does not prove whose event it is; add verify.sender, or {secret} to verify.signed`);
 }
 
 function checkHosts(hosts: unknown, report: Report): void {

@@ -1,5 +1,5 @@
 import { createHash, createPublicKey, type JsonWebKey } from "node:crypto";
-import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from "jose";
+import type { JWTPayload, JWTVerifyOptions } from "jose";
 import { loadPackage } from "../../base/load-package.js";
 import type { CheckedScheme } from "./check-scheme.js";
 import type { Delivery } from "./delivery.js";
@@ -36,17 +36,36 @@ export function createJwtVerifier(
   });
 
   const verify = async (delivery: Delivery): Promise<Refusal | undefined> => {
-    const [given, { createLocalJWKSet, jwtVerify }] = await Promise.all([secrets.get(), jose()]);
+    const [given, { createLocalJWKSet, decodeProtectedHeader, importJWK, jwtVerify }] = await Promise.all([
+      secrets.get(),
+      jose(),
+    ]);
     const token = withoutPrefix(fillFirst(proof, delivery), rule.prefix ?? "");
     if (token === undefined) return "token missing";
     if (token.length > maxTokenLength) return "token wrong";
-    const keys =
-      rule.jwksUrl === undefined
-        ? given.map(({ secret }) => toJwk(secret))
-        : (await published(rule.jwksUrl)).keys;
-    const claims = await claimsOf(() =>
-      jwtVerify(token, createLocalJWKSet({ keys } as never) as JWTVerifyGetKey, optionsOf(rule, settings)),
-    );
+    const options = optionsOf(rule, settings);
+    /** Of the provider's keys, the one that the token names. It may have been published since they were fetched. */
+    const byProvider = async (url: string, isFresh: boolean): Promise<JWTPayload | undefined> => {
+      const keys = createLocalJWKSet((await published(url, isFresh)) as never);
+      try {
+        return (await jwtVerify(token, keys, options)).payload;
+      } catch (error) {
+        const isUnknown = (error as { code?: unknown }).code === "ERR_JWKS_NO_MATCHING_KEY";
+        return isUnknown && !isFresh ? byProvider(url, true) : undefined;
+      }
+    };
+    /** Each of the source's own keys is tried: one in PEM has no name. */
+    const byGiven = async (): Promise<JWTPayload | undefined> => {
+      for (const { secret } of given) {
+        const claims = await payloadOf(async () => {
+          const { alg = "" } = decodeProtectedHeader(token);
+          return jwtVerify(token, await importJWK(toJwk(secret) as never, alg), options);
+        });
+        if (claims !== undefined) return claims;
+      }
+      return undefined;
+    };
+    const claims = await (rule.jwksUrl === undefined ? byGiven() : byProvider(rule.jwksUrl, false));
     return claims === undefined ? "token wrong" : claimsRefusal(claims, delivery, given, rule, settings);
   };
   return Object.assign(verify, { prepare: () => secrets.get() });
@@ -62,7 +81,7 @@ function optionsOf(rule: JwtRule, { clock, futureMs }: Settings): JWTVerifyOptio
 }
 
 /** A wrong token is an expected outcome, whatever is wrong with it. */
-const claimsOf = (verified: () => Promise<{ payload: JWTPayload }>): Promise<JWTPayload | undefined> =>
+const payloadOf = (verified: () => Promise<{ payload: JWTPayload }>): Promise<JWTPayload | undefined> =>
   verified().then(
     ({ payload }) => payload,
     () => undefined,

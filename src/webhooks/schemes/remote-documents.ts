@@ -14,10 +14,10 @@ const maxKept = 20;
 const maxFetches = 30;
 const perMs = 60_000;
 
-/** Certificates and keys of providers, fetched at their first use and kept for `maxAgeMs`. */
+/** Certificates and keys of providers, fetched at their first use and kept for `maxAgeMs`. `isFresh` fetches them again. */
 export function remoteDocuments<Document>(
   options: RemoteDocumentsOptions<Document>,
-): (url: string) => Promise<Document> {
+): (url: string, isFresh?: boolean) => Promise<Document> {
   const { parse, maxAgeMs, fetchMs, clock } = options;
   const kept = new Map<string, { readonly document: Document; readonly until: number }>();
   const running = new Map<string, Promise<Document>>();
@@ -35,8 +35,8 @@ export function remoteDocuments<Document>(
     return document;
   };
 
-  return async (url) => {
-    const found = kept.get(url);
+  return async (url, isFresh = false) => {
+    const found = isFresh ? undefined : kept.get(url);
     if (found !== undefined && clock().getTime() < found.until) return found.document;
     const fetching = running.get(url) ?? fetched(url).finally(() => running.delete(url));
     running.set(url, fetching);

@@ -54,7 +54,9 @@ describe("bundles for Lambda", () => {
     expect(files.sort()).toEqual([...own, "webhooks"].sort());
     const lazy = await readdir(join(folder, "postgres/webhooks"));
     expect(lazy.filter((file) => file.endsWith(".mjs")).sort()).toEqual(
-      ["certificate-keys", "fetch-text", "jwt-verifier", ...presetNames].map((name) => `${name}.mjs`).sort(),
+      ["certificate-keys", "confirm-address", "fetch-text", "jwt-verifier", ...presetNames]
+        .map((name) => `${name}.mjs`)
+        .sort(),
     );
     for (const name of ["stripe", "github"]) {
       const preset = await readFile(join(folder, `postgres/webhooks/${name}.mjs`), "utf8");
