@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
+import { defined } from "../base/defined.js";
 import { type SignedRequest, signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
@@ -60,9 +61,11 @@ export const signCommand: Command = {
       url,
       body: body ?? example.body,
       ...(await signingSecrets(input, source, localPort)),
-      messageId: id,
-      topic,
-      headers: { ...(body === undefined ? example.headers : {}), ...headersOf(values) },
+      ...defined({ messageId: text(values, "id"), topic: text(values, "topic") }),
+      headers: {
+        ...(body === undefined ? example.headers : withoutType(example.headers)),
+        ...headersOf(values),
+      },
     });
     if (!values.send) {
       terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request, text(values, "file")));
@@ -90,13 +93,16 @@ async function givenBody(values: Values): Promise<string | Uint8Array | undefine
   }
 }
 
+/** Id and topic of an example are of use beside a body of the user's own, and its type is not. */
+const withoutType = ({ "content-type": _, ...headers }: Readonly<Record<string, string>>) => headers;
+
 function headersOf(values: Values): Record<string, string> {
   const lines = (values.header as readonly string[] | undefined) ?? [];
   return Object.fromEntries(
     lines.map((line) => {
       const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
       if (name === undefined) throw new UsageError('--header must look like "name: value".');
-      return [name, value!];
+      return [name.toLowerCase(), value!];
     }),
   );
 }

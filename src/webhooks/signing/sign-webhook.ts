@@ -3,7 +3,6 @@ import { type CheckedScheme, checkScheme } from "../schemes/check-scheme.js";
 import { type Alternatives, isHeaderName, isHeaderValue } from "../schemes/field-checks.js";
 import type { SignatureRule, WebhookScheme } from "../schemes/scheme.js";
 import { type SigningKey, secretProblem, toSigningKey } from "../schemes/signing-key.js";
-import { firstHeader } from "../schemes/template.js";
 import { certificateKey, withCertificate } from "./add-certificate.js";
 import { withSignature } from "./add-signature.js";
 import { type Draft, deliveryOf, written } from "./draft.js";
@@ -70,11 +69,10 @@ function draftOf(checked: CheckedScheme, { url, body, headers, messageId, topic 
   return draft;
 }
 
-/** Sets the header of the first template that is a header and nothing else, unless `headers` has it. */
+/** Sets the header of the first template that is a header and nothing else. It replaces one of `headers`. */
 function setHeader(draft: Draft, templates: Alternatives, value: string | undefined): void {
   const alone = templates.find((parts) => parts.length === 1 && parts[0]!.placeholder === "header");
-  const isGiven = alone !== undefined && firstHeader(draft.headers, alone[0]!.text) !== null;
-  if (value !== undefined && !isGiven) written(draft, alone, value);
+  if (value !== undefined) written(draft, alone, value);
 }
 
 function signedDraft(
