@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import {
   createWebhookRoute,
@@ -126,8 +127,14 @@ describe("keys and signed content", () => {
     const { route, logs } = await reception({
       sources: { standard: { scheme: "standard", secrets: standardSecret } },
     });
-    const request = signed("standard", { secrets: standardSecret, body: "{}", messageId: "evt.1" });
-    expect((await route(request)).status).toBe(401);
+    const seconds = String(now.getTime() / 1_000);
+    const hmac = createHmac("sha256", Buffer.alloc(24, 7)).update(`evt.1.${seconds}.{}`).digest("base64");
+    const headers = {
+      "webhook-id": "evt.1",
+      "webhook-timestamp": seconds,
+      "webhook-signature": `v1,${hmac}`,
+    };
+    expect((await route(post("standard", { body: "{}", headers }))).status).toBe(401);
     expect(logs.at(-1)!.fields.reason).toBe("signed header ambiguous");
   });
 
