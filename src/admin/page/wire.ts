@@ -46,7 +46,8 @@ export interface ListedMessage {
   /** Of a dead message. */
   readonly diedAt: string | null;
   readonly errorGroup: string | null;
-  readonly nextAttemptAt: string;
+  /** Null when it is done or dead. */
+  readonly nextAttemptAt: string | null;
   readonly dueAt: string | null;
   readonly expiresAt: string | null;
   readonly lockedUntil: string | null;

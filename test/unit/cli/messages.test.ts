@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
 import { runCli } from "../../../src/cli/run.js";
 import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { operatorsOf } from "../../../src/operators/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { cli } from "../../support/cli.js";
 
@@ -97,6 +98,10 @@ describe("commands on messages", () => {
     expect(whole).toMatch(/^header trace +t-1$/m);
     expect(whole).toMatch(/\n\nthe\nsecret$/);
     const { out: listed } = await cli("list", "--json", "--database", url);
+    expect(JSON.parse((await show("erp/2", "--json")).out)).toMatchObject({
+      phase: "dead",
+      nextAttemptAt: null, // no attempt follows
+    });
     for (const json of [listed, (await show("erp/2", "--json")).out]) {
       expect(json).toContain('"headerNames":["trace"]');
       for (const hidden of ["secret", "t-1"]) expect(json).not.toContain(hidden);
@@ -222,7 +227,11 @@ describe("commands on messages", () => {
       '{"matched":1,"replayed":0}',
     );
     const { out } = await dead("replay", "--error", "timed", "--rate", "1000", "--json");
-    expect(JSON.parse(out)).toEqual({ replayed: 1, operations: [expect.stringMatching(/^[0-9a-f-]{36}$/)] });
+    expect(JSON.parse(out)).toEqual({
+      replayed: 1,
+      now: 1,
+      operations: [expect.stringMatching(/^[0-9a-f-]{36}$/)],
+    });
     expect((await dead("replay", "--all", "--dry-run")).out).toBe("2 would be replayed.");
     expect((await dead("replay", "--queue", "outbox", "--all")).out).toBe("Replayed 1.");
     expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
@@ -399,8 +408,25 @@ describe("commands on messages", () => {
     expect((await dead("replay", "--resume", ids[1]!)).out).toBe("Replayed 1.");
     const [first, second] = jsonLines((await dead("operations", "--json")).out);
     expect([first.id, first.endedAt, second.id]).toEqual([ids[0], null, ids[1]]); // unfinished first, though it is older
-    expect((await dead("replay", "--resume", ids[0]!.toUpperCase())).out).toBe("Replayed 2.");
+    expect((await dead("replay", "--resume", ids[0]!.toUpperCase())).out).toBe("Replayed 1 now, 2 in all.");
+    expect((await dead("replay", "--resume", ids[0]!)).out).toBe("Replayed 0 now, 2 in all.");
+    const again = await dead("replay", "--resume", ids[0]!, "--json");
+    expect(JSON.parse(again.out)).toEqual({ replayed: 2, now: 0, operations: [ids[0]] });
     expect((await dead("replay", "--all", "--dry-run")).out).toMatch(/^0 /);
+  });
+
+  it("ADD-02 ADD-07 a resumed operation says how many messages others changed meanwhile", async () => {
+    const { url } = await filled();
+    const db = openSqlite({ file: url.slice("sqlite:".length) });
+    const operators = operatorsOf(createInbox(db));
+    const { id } = await operators.startOperation("replay", {}, { by: "alice" });
+    await operators.discard([{ source: "erp", messageId: "2" }], { by: "bob" });
+    await db.close();
+    expect(await cli("dead", "replay", "--resume", id, "--database", url)).toMatchObject({
+      code: exitCodes.ok,
+      out: "Replayed 1.",
+      err: "1 of 2 was not replayed: others changed it meanwhile.",
+    });
   });
 
   it("ADD-07 FUN-07 of an app with tenants the commands show one tenant's messages", async () => {
