@@ -287,6 +287,65 @@ describe("commands on messages", () => {
     ]);
   });
 
+  it("ADD-02 ADD-07 dead edit enqueues a new message, archives the dead one, and records who did it", async () => {
+    const { url, failed } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    const [payload, headers] = [join(folder, "payload.txt"), join(folder, "headers.json")];
+    await writeFile(payload, "corrected\n");
+    await writeFile(headers, '{"trace":"t-2"}');
+    const { code, out, err } = await dead("edit", "erp/2", "--payload-file", payload, "--by", "alice");
+    const key = /^Replayed erp\/2 as (erp\/\S+)\. The dead message is archived\.$/.exec(out)?.[1];
+    expect({ code, err }).toEqual({ code: exitCodes.ok, err: "" });
+    const made = await cli("show", key!, "--payload", "--json", "--database", url);
+    expect(JSON.parse(made.out)).toMatchObject({
+      phase: "waiting",
+      topic: "moved",
+      payload: "corrected\n",
+      headers: { trace: "t-1", "oncebox-edited-from": "2" },
+    });
+    const other = ["--headers-file", headers, "--new-topic", "letter", "--json"];
+    const id = JSON.parse((await dead("edit", String(failed), ...other)).out).key;
+    expect((await cli("show", id, "--payload", "--json", "--database", url)).out).toMatch(
+      /"topic":"letter".*"payload":"the secret".*"trace":"t-2"/,
+    );
+    expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
+      { action: "edit", queue: "outbox:Outbox", by: userInfo().username, done: 1 },
+      { action: "edit", queue: "inbox:Inbox", by: "alice", done: 1 },
+    ]);
+    expect(await dead("edit", "erp/2", "--payload-file", payload)).toMatchObject({
+      code: exitCodes.failed,
+      err: "erp/2 was not edited. It is not dead but done.",
+    });
+  });
+
+  it("ADD-02 ADD-07 dead edit changes nothing when the change cannot be read, and quotes none of it", async () => {
+    const { url } = await filled();
+    const bad = join(folder, "bad.json");
+    await writeFile(bad, Buffer.from([0x73, 0x33, 0x63, 0xff]));
+    const text = join(folder, "text.json");
+    await writeFile(text, "s3c");
+    const list = join(folder, "list.json");
+    await writeFile(list, '{"trace":["s3c"]}');
+    for (const [args, problem] of [
+      [[], /needs --payload-file, --headers-file or --new-topic/],
+      [["--new-topic", ""], /--new-topic is empty/],
+      [["--payload-file", join(folder, "none")], /cannot be read: ENOENT/],
+      [["--payload-file", bad], /is not UTF-8 text/],
+      [["--headers-file", text], /JSON object of texts/],
+      [["--headers-file", list], /headers/],
+      [["--topic", "t"], /dead edit has no option --topic/],
+    ] as const) {
+      const { code, err } = await cli("dead", "edit", "erp/2", ...args, "--database", url);
+      expect({ args, code, err }).toEqual({
+        args,
+        code: exitCodes.usage,
+        err: expect.stringMatching(problem),
+      });
+      expect(err).not.toContain("s3c");
+    }
+    expect((await cli("dead", "show", "erp/2", "--database", url)).out).toMatch(/^state +Dead$/m);
+  });
+
   it("MSG-14 ADD-07 trace shows the way of an event, found by any of its ids", async () => {
     const file = join(folder, `${crypto.randomUUID()}.db`);
     const db = openSqlite({ file });
@@ -466,7 +525,12 @@ describe("commands on messages", () => {
     [["list", "--tenant", "a"], /an app with tenants/],
     [["show"], /KEY is missing/],
     [["show", "nokey"], /"nokey" is not a key/],
-    [["dead"], /must be list or groups or show or replay or discard or archive or operations/],
+    [["list", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "list", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "groups", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "operations", "--limit", "0"], /--limit must be 1 or more/],
+    [["partitions", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead"], /must be list or groups or show or replay or discard or archive or edit or operations/],
     [["dead", "list", "erp/2"], /takes no KEY/],
     [["dead", "list", "--dry-run"], /dead list has no option --dry-run/],
     [["dead", "replay", "--limit", "5"], /dead replay has no option --limit/],
