@@ -152,6 +152,7 @@ export interface WayStep {
 export interface QueueReport {
   readonly backlog: number;
   readonly oldestAgeMs: number | null;
+  readonly pausedMessages: number;
   readonly dead: number;
 }
 /** The reports are there when the tenant's database could be read. */
