@@ -20,7 +20,7 @@ export function messageLines(
 ): readonly string[] {
   const { headers, headerNames, payload, ...fields } = shown;
   const lines = Object.entries(fields)
-    .filter(([name, value]) => value !== null)
+    .filter(([, value]) => value !== null)
     .map(([name, value]) => line(name, value));
   if (headers === undefined && headerNames.length > 0)
     lines.push(line("headers", `${headerNames.join(", ")} (values: --payload)`));
