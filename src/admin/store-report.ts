@@ -9,6 +9,8 @@ export interface QueueReport {
   /** Messages that could be claimed now. */
   readonly backlog: number;
   readonly oldestAgeMs: number | null;
+  /** Messages that wait for the end of a pause: the backlog is without them. */
+  readonly pausedMessages: number;
   readonly dead: number;
   /** Whether the whole queue is paused. */
   readonly paused: boolean;
@@ -41,11 +43,12 @@ async function queueReport(
   call: CallOptions,
 ): Promise<QueueReport> {
   const store = queueOf(stores, queue);
-  const { due, oldestDueAgeMs, counts } = await store.stats(call);
+  const { due, oldestDueAgeMs, counts, phases } = await store.stats(call);
   const controls = await store.controls(call);
   return {
     backlog: due,
     oldestAgeMs: oldestDueAgeMs,
+    pausedMessages: phases.paused,
     dead: counts[deadState[queue]] ?? 0,
     paused: controls.some(({ scope, paused }) => scope === "queue" && paused),
   };

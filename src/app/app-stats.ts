@@ -23,6 +23,9 @@ export interface AppStats {
   readonly failed?: readonly string[];
 }
 
+/** An app, or the stores of one tenant. */
+export type MeasuredStores = Pick<App, "inbox" | "outbox"> & Partial<Pick<App, "tenants">>;
+
 /** Tenants that are read at once. */
 const atOnce = 8;
 
@@ -36,7 +39,7 @@ async function statsOf({ inbox, outbox }: Pick<App, "inbox" | "outbox">, tenant?
 }
 
 /** The numbers of both queues; for an app with many tenants, their sums. */
-export async function appStats({ inbox, outbox, tenants }: App): Promise<AppStats> {
+export async function appStats({ inbox, outbox, tenants }: MeasuredStores): Promise<AppStats> {
   if (tenants === undefined) return statsOf({ inbox, outbox });
   const all: AppStats[] = [];
   const failures = new Map<string, unknown>();

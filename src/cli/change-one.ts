@@ -21,19 +21,22 @@ export async function changeOne(
     terminal.out(values.json ? JSON.stringify(result) : `${sentenceOf[change]} ${keyText(key.key)}.`);
     return exitCodes.ok;
   }
-  const why = isDead ? "is not dead any more" : await whyNotDead(stores, key, message);
-  terminal.err(`${keyText(key.key)} was not ${pastOf[change]}. It ${why}.`);
+  terminal.err(await notDead(pastOf[change], stores, key, message));
   return exitCodes.failed;
 }
 
-async function whyNotDead(
+/** Says why nothing was done. `message` is what was read before. */
+export async function notDead(
+  past: string,
   stores: QueueStores,
-  { queue }: MessageKey,
+  { queue, key }: MessageKey,
   message: AnyMessage | null,
 ): Promise<string> {
-  if (message === null) return `is not in the ${queue}`;
+  const not = `${keyText(key)} was not ${past}.`;
+  if (message === null) return `${not} It is not in the ${queue}.`;
+  if (message.state === deadState[queue]) return `${not} It is not dead any more.`;
   const [phased] = await withPhases(queueOf(stores, queue), [message]);
-  return `is not dead but ${phased!.phase}`;
+  return `${not} It is not dead but ${phased!.phase}.`;
 }
 
 async function settle(change: Change, store: AnyQueue, key: AnyKey, by: string): Promise<boolean> {

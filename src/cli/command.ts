@@ -101,6 +101,13 @@ export function count(values: Values, name: string): number | undefined {
   return Number(value);
 }
 
+/** How many lines are printed: 50 by default. A page of none would say that there is more, for ever. */
+export function pageSize(values: Values): number {
+  const limit = count(values, "limit") ?? 50;
+  if (limit === 0) throw new UsageError("--limit must be 1 or more.");
+  return limit;
+}
+
 export function oneOf<Name extends string>(
   known: readonly Name[],
   value: string | undefined,

@@ -1,7 +1,7 @@
 import { keyText } from "../admin/page/key-text.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { DeadGroup } from "../queue/dead-letters.js";
-import { type CommandInput, count, exitCodes } from "./command.js";
+import { type CommandInput, exitCodes, pageSize } from "./command.js";
 import { deadFilterOf, groupName, queuesOf } from "./message-filter.js";
 import { type QueueStores, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -20,7 +20,7 @@ async function printGroups(
   stores: QueueStores,
   queue: QueueKind,
 ): Promise<void> {
-  const limit = count(values, "limit") ?? 50;
+  const limit = pageSize(values);
   const filter = { ...deadFilterOf(values), limit, signal: terminal.signal };
   const groups = await queueOf(stores, queue).deadGroups(filter);
   if (values.json) for (const group of groups) terminal.out(JSON.stringify(shown(queue, group)));

@@ -1,6 +1,6 @@
 import { queueOf } from "../queue/any-queue.js";
 import type { Operation } from "../queue/dead-letters.js";
-import { type CommandInput, count, exitCodes } from "./command.js";
+import { type CommandInput, exitCodes, pageSize } from "./command.js";
 import { queuesOf } from "./message-filter.js";
 import { withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -11,7 +11,7 @@ const mostRecords = 1_000;
 /** Prints the records of operations: the unfinished ones, then the newest. */
 export const listOperations = ({ values, ...input }: CommandInput): Promise<number> => {
   const queues = queuesOf(values);
-  const limit = count(values, "limit") ?? 50;
+  const limit = pageSize(values);
   const { terminal } = input;
   return withStores({ values, ...input }, async (stores) => {
     const all: Operation[] = [];

@@ -2,6 +2,7 @@ import { changeDead, changeHelp, changeOptions } from "./change-dead.js";
 import { type Command, type CommandInput, databaseHelp, oneOf, UsageError, type Values } from "./command.js";
 import { listDeadGroups } from "./dead-groups.js";
 import { listOperations } from "./dead-operations.js";
+import { editDead, editHelp, editOptions } from "./edit-dead.js";
 import { listMessages, pageHelp, pageOptions } from "./list.js";
 import { filterHelp, filterOptions, groupHelp, groupOptions, queuesOf } from "./message-filter.js";
 import { storeHelp, storeOptions } from "./queue-stores.js";
@@ -9,6 +10,8 @@ import { showHelp, showMessage, showOptions } from "./show.js";
 
 const { queue } = filterOptions;
 const { limit } = pageOptions;
+const { by } = changeOptions;
+const { source } = showOptions;
 const deadOptions = { ...filterOptions, ...groupOptions };
 
 /** What `oncebox dead` does, and the options that each takes besides those of the database. */
@@ -31,6 +34,7 @@ const actions = {
     takesKey: true,
     run: (input) => changeDead("archive", input),
   },
+  edit: { options: { ...editOptions, by, source }, takesKey: true, run: editDead },
   operations: { options: { queue, limit }, takesKey: false, run: listOperations },
 } as const satisfies Record<string, Action>;
 
@@ -45,14 +49,22 @@ const actionNames = Object.keys(actions) as readonly ActionName[];
 
 export const deadCommand: Command = {
   name: "dead",
-  summary: "list, group, show, replay, discard and archive dead messages",
+  summary: "list, group, show, replay, discard, archive and edit dead messages",
   usage: `dead ${actionNames.join("|")} [KEY] [options]`,
-  options: { ...deadOptions, ...pageOptions, ...showOptions, ...changeOptions, ...storeOptions },
+  options: {
+    ...deadOptions,
+    ...pageOptions,
+    ...showOptions,
+    ...changeOptions,
+    ...editOptions,
+    ...storeOptions,
+  },
   help: {
     ...filterHelp,
     ...groupHelp,
     ...pageHelp,
     ...changeHelp,
+    ...editHelp,
     ...storeHelp,
     limit: "the most lines of each queue, or of operations; 50 by default, 1000 at most",
     payload: `${showHelp.payload} (show)`,
@@ -68,6 +80,7 @@ export const deadCommand: Command = {
     'oncebox dead replay --error "timed out" --rate 20',
     "oncebox dead discard --group 7a1c09be55d2f310 --by alice",
     "oncebox dead archive --older-than 30d",
+    "oncebox dead edit stripe/evt_1 --payload-file corrected.json",
     "oncebox dead operations",
     "oncebox dead replay --resume 0190a5c2-7d3e-7b1a-9c4f-2e8d6a1b3c5d",
   ],

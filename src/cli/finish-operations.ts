@@ -35,9 +35,13 @@ export async function finishOperations(
     progress.end();
   }
   const done = progress.done();
+  const now = done - begun.reduce((total, { operation }) => total + operation.done, 0);
   const operations = begun.map(({ operation }) => operation.id);
+  const counted = now === done ? `${done}` : `${now} now, ${done} in all`; // a resumed one did some before
   terminal.out(
-    values.json ? JSON.stringify({ [pastOf[change]]: done, operations }) : `${sentenceOf[change]} ${done}.`,
+    values.json
+      ? JSON.stringify({ [pastOf[change]]: done, now, operations })
+      : `${sentenceOf[change]} ${counted}.`,
   );
   return progress.isComplete() ? exitCodes.ok : exitCodes.more;
 }
@@ -63,8 +67,16 @@ function followed(change: Change, begun: readonly Begun[], terminal: Terminal) {
     /** Also after an error: the commands are needed most then. */
     end(): void {
       bar.end();
+      for (const { endedAt, ...counts } of latest.values())
+        if (endedAt !== null && counts.done < counts.matched) terminal.err(leftOut(change, counts));
       for (const { id } of unfinished())
         terminal.err(`Stopped before the end. Go on with: oncebox dead ${change} --resume ${id}`);
     },
   };
+}
+
+/** Another operator, or another operation, was faster. */
+function leftOut(change: Change, { matched, done }: Pick<Operation, "matched" | "done">): string {
+  const [verb, them] = matched - done === 1 ? ["was", "it"] : ["were", "them"];
+  return `${matched - done} of ${matched} ${verb} not ${pastOf[change]}: others changed ${them} meanwhile.`;
 }

@@ -1,7 +1,7 @@
 import { listPhased, type PhasedMessage } from "../admin/list-phased.js";
 import { keyText } from "../admin/page/key-text.js";
 import { queueOf } from "../queue/any-queue.js";
-import { type Command, type CommandInput, count, exitCodes, UsageError } from "./command.js";
+import { type Command, type CommandInput, count, exitCodes, pageSize, UsageError } from "./command.js";
 import {
   deadFilterOf,
   filterHelp,
@@ -44,7 +44,7 @@ export const listCommand: Command = {
 /** Prints one page of each queue. */
 export async function listMessages(input: CommandInput, queues: readonly QueueState[]): Promise<number> {
   const { values } = input;
-  const limit = count(values, "limit") ?? 50;
+  const limit = pageSize(values);
   const after = count(values, "after") ?? 0;
   if (values.after !== undefined && queues.length > 1)
     throw new UsageError("--after needs --queue: a row number is of one queue.");

@@ -19,9 +19,8 @@ export function messageLines(
   width: number | undefined,
 ): readonly string[] {
   const { headers, headerNames, payload, ...fields } = shown;
-  const isOver = shown.phase === "done" || shown.phase === "dead";
   const lines = Object.entries(fields)
-    .filter(([name, value]) => value !== null && !(isOver && name === "nextAttemptAt"))
+    .filter(([, value]) => value !== null)
     .map(([name, value]) => line(name, value));
   if (headers === undefined && headerNames.length > 0)
     lines.push(line("headers", `${headerNames.join(", ")} (values: --payload)`));

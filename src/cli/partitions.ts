@@ -1,7 +1,7 @@
 import { keyText } from "../admin/page/key-text.js";
 import { type AnyKey, type QueueKind, queueOf } from "../queue/any-queue.js";
 import type { BlockedPartition } from "../queue/operator-reads.js";
-import { type Command, type CommandInput, count, exitCodes } from "./command.js";
+import { type Command, type CommandInput, exitCodes, pageSize } from "./command.js";
 import { filterHelp, filterOptions, queuesOf } from "./message-filter.js";
 import { type QueueStores, storeHelp, storeOptions, withStores } from "./queue-stores.js";
 import { tableLines } from "./table.js";
@@ -32,7 +32,7 @@ async function printBlocked(
   stores: QueueStores,
   kind: QueueKind,
 ): Promise<void> {
-  const limit = count(values, "limit") ?? 50;
+  const limit = pageSize(values);
   const found = await queueOf(stores, kind).blockedPartitions({ limit, signal: terminal.signal });
   if (values.json)
     for (const one of found) terminal.out(JSON.stringify({ queue: kind, ...one, head: keyText(one.head) }));

@@ -16,17 +16,24 @@ export const storeHelp = { tenant: "the tenant's id, for an app with tenants", .
 export const withStores = (
   input: CommandInput,
   work: (stores: QueueStores) => Promise<number>,
-): Promise<number> => withExistingDatabase(input, async (app) => work(await chosenStores(input, app)));
+): Promise<number> =>
+  withExistingDatabase(input, async (app) => {
+    const stores = await chosenStores(input, app);
+    return work({ db: stores.db, ...withOperators(stores) });
+  });
 
-async function chosenStores({ values }: CommandInput, app: App): Promise<QueueStores> {
+export async function chosenStores(
+  { values }: CommandInput,
+  app: App,
+): Promise<Pick<App, "db" | "inbox" | "outbox">> {
   const tenant = text(values, "tenant");
   if (app.tenants === undefined) {
     if (tenant !== undefined) throw new UsageError("--tenant is for an app with tenants; this one has none.");
-    return { db: app.db, ...withOperators(app) };
+    return app;
   }
   if (tenant === undefined) throw new UsageError("This app has tenants. Name one with --tenant ID.");
   const stores = await app.tenants.find(tenant);
   if (stores === undefined) throw new InvalidArgumentError(`There is no tenant "${tenant}".`);
   requireDatabaseFile(stores.db);
-  return { db: stores.db, ...withOperators(stores) };
+  return stores;
 }

@@ -1,6 +1,5 @@
 import { appDatabases } from "../app/app-databases.js";
-import { type AppStats, appStats } from "../app/app-stats.js";
-import type { App } from "../app/create-app.js";
+import { type AppStats, appStats, type MeasuredStores } from "../app/app-stats.js";
 import { sleep } from "../base/wait.js";
 import type { QueueKind } from "../queue/any-queue.js";
 import type { QueueStats } from "../queue/work-store.js";
@@ -8,8 +7,6 @@ import {
   type Command,
   type CommandInput,
   count,
-  databaseHelp,
-  databaseOptions,
   duration,
   exitCodes,
   seconds,
@@ -18,6 +15,7 @@ import {
 import { controlLine, shownControl } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
 import { phaseLine } from "./phase-line.js";
+import { chosenStores, storeHelp, storeOptions } from "./queue-stores.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -25,7 +23,7 @@ export const statusCommand: Command = {
     "count the messages that wait, run, are paused, done or dead; show the age of the oldest due message, pauses and limits",
   usage: "status [--max-age SECONDS] [--max-dead N] [--watch] [options]",
   options: {
-    ...databaseOptions,
+    ...storeOptions,
     "max-age": { type: "string" },
     "max-dead": { type: "string" },
     watch: { type: "boolean" },
@@ -36,12 +34,14 @@ export const statusCommand: Command = {
     "max-dead": `exit with ${exitCodes.exceeded} when there are more dead messages than this`,
     watch: "repeat until Ctrl-C; the exit code is that of the last time",
     every: "the time between two repeats, such as 10s or 1m; 2s by default",
-    ...databaseHelp,
+    ...storeHelp,
+    tenant: "the numbers of one tenant; the sums of all tenants by default",
   },
   examples: [
     "oncebox status --database sqlite:app.db",
     "oncebox status --max-age 300 --max-dead 0 --json",
     "oncebox status --watch --every 10s --app dist/app.js",
+    "oncebox status --app dist/app.js --tenant acme",
   ],
   async run(input) {
     const { values } = input;
@@ -49,8 +49,10 @@ export const statusCommand: Command = {
     const everyMs = duration(values, "every", "2s");
     const limits = limitsOf(input);
     return withExistingDatabase(input, async (app) => {
-      for (const db of await appDatabases(app)) requireDatabaseFile(db);
-      const once = () => printStatus(input, app, limits);
+      const isOne = values.tenant !== undefined;
+      if (!isOne) for (const db of await appDatabases(app)) requireDatabaseFile(db);
+      const stores = isOne ? await chosenStores(input, app) : app;
+      const once = () => printStatus(input, stores, limits);
       return values.watch ? repeat(input, everyMs, once) : once();
     });
   },
@@ -86,8 +88,12 @@ async function repeat(
   }
 }
 
-async function printStatus({ values, terminal }: CommandInput, app: App, limits: Limits): Promise<number> {
-  const stats = await appStats(app);
+async function printStatus(
+  { values, terminal }: CommandInput,
+  stores: MeasuredStores,
+  limits: Limits,
+): Promise<number> {
+  const stats = await appStats(stores);
   const { inbox, outbox, controls, failed } = stats;
   const at = values.watch ? { at: new Date().toISOString() } : {};
   if (values.json)

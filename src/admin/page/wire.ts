@@ -46,7 +46,8 @@ export interface ListedMessage {
   /** Of a dead message. */
   readonly diedAt: string | null;
   readonly errorGroup: string | null;
-  readonly nextAttemptAt: string;
+  /** Null when it is done or dead. */
+  readonly nextAttemptAt: string | null;
   readonly dueAt: string | null;
   readonly expiresAt: string | null;
   readonly lockedUntil: string | null;
@@ -151,6 +152,7 @@ export interface WayStep {
 export interface QueueReport {
   readonly backlog: number;
   readonly oldestAgeMs: number | null;
+  readonly pausedMessages: number;
   readonly dead: number;
 }
 /** The reports are there when the tenant's database could be read. */

@@ -288,7 +288,7 @@ export function describeAdmin(harness: ContractHarness): void {
     it("MSG-14 health: alive without a token; with one the version, backlog and age of each store, and 503 when one is away", async () => {
       const { get, as, db, inbox } = await opened();
       await inbox.receive({ source: "a", messageId: "1", topic: "t", payload: secret });
-      const queue = { backlog: 0, oldestAgeMs: null, dead: 0, paused: false };
+      const queue = { backlog: 0, oldestAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
       const well = await get("health");
       expect([well.status, well.json]).toEqual([
         200,

@@ -51,7 +51,7 @@ describe("the diagnostics API of an app with tenants", () => {
     await all.get("a")!.outbox.enqueue({ topic: "t", payload: "" });
     await all.get("b")!.db.close();
     const { json } = await get("tenants?limit=2");
-    const empty = { backlog: 0, oldestAgeMs: null, dead: 0, paused: false };
+    const empty = { backlog: 0, oldestAgeMs: null, pausedMessages: 0, dead: 0, paused: false };
     expect(json).toEqual({
       tenants: [
         {
@@ -59,15 +59,21 @@ describe("the diagnostics API of an app with tenants", () => {
           state: "active",
           reachable: true,
           inbox: empty,
-          outbox: { backlog: 1, oldestAgeMs: expect.any(Number), dead: 0, paused: false },
+          outbox: { backlog: 1, oldestAgeMs: expect.any(Number), pausedMessages: 0, dead: 0, paused: false },
         },
         { tenant: "b", state: "unreachable", reachable: false, reason: expect.any(String) },
       ],
       cursor: "b",
     });
+    await all.get("a")!.inbox.receive({ source: "s", messageId: "1", topic: "t", payload: "" });
     await post("inbox/pause?tenant=a", { all: true });
     expect((await get("tenants?limit=1")).json.tenants).toMatchObject([
-      { tenant: "a", state: "paused", inbox: { paused: true }, outbox: { paused: false } },
+      {
+        tenant: "a",
+        state: "paused",
+        inbox: { backlog: 0, pausedMessages: 1, paused: true },
+        outbox: { paused: false },
+      },
     ]);
     const rest = await get("tenants?after=b");
     expect(rest.json).toMatchObject({ tenants: [{ tenant: "c", state: "quarantined" }], cursor: null });

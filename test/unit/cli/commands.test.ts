@@ -50,6 +50,7 @@ const deadArguments: Readonly<Record<string, readonly string[]>> = {
   list: [],
   groups: [],
   show: ["s/1"],
+  edit: ["s/1", "--new-topic", "t2"], // the last one that needs it dead
   operations: [],
 };
 const { words: deadActions = [] } = commands.find(({ name }) => name === "dead")!;

@@ -169,5 +169,16 @@ describe("pause, resume and limit", () => {
     const status = await cli("status", "--app", app);
     expect(status.out).toMatch(/^inbox {3}tenant beta, all messages: paused, by alice since /m);
     expect(status.out).not.toContain("tenant acme");
+
+    const statusOf = (id: string) => cli("status", "--app", app, "--tenant", id);
+    expect((await statusOf("beta")).out).toContain("all messages: paused, by alice");
+    expect(await statusOf("acme")).toMatchObject({
+      code: exitCodes.ok,
+      out: expect.not.stringContaining("paused, by"),
+    });
+    expect(await statusOf("gone")).toMatchObject({
+      code: exitCodes.usage,
+      err: expect.stringContaining('There is no tenant "gone"'),
+    });
   });
 });

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exitCodes } from "../../../src/cli/command.js";
 import { runCli } from "../../../src/cli/run.js";
 import { createInbox, createOutbox, migrate, newOwnerToken } from "../../../src/index.js";
+import { operatorsOf } from "../../../src/operators/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { cli } from "../../support/cli.js";
 
@@ -97,6 +98,10 @@ describe("commands on messages", () => {
     expect(whole).toMatch(/^header trace +t-1$/m);
     expect(whole).toMatch(/\n\nthe\nsecret$/);
     const { out: listed } = await cli("list", "--json", "--database", url);
+    expect(JSON.parse((await show("erp/2", "--json")).out)).toMatchObject({
+      phase: "dead",
+      nextAttemptAt: null, // no attempt follows
+    });
     for (const json of [listed, (await show("erp/2", "--json")).out]) {
       expect(json).toContain('"headerNames":["trace"]');
       for (const hidden of ["secret", "t-1"]) expect(json).not.toContain(hidden);
@@ -222,7 +227,11 @@ describe("commands on messages", () => {
       '{"matched":1,"replayed":0}',
     );
     const { out } = await dead("replay", "--error", "timed", "--rate", "1000", "--json");
-    expect(JSON.parse(out)).toEqual({ replayed: 1, operations: [expect.stringMatching(/^[0-9a-f-]{36}$/)] });
+    expect(JSON.parse(out)).toEqual({
+      replayed: 1,
+      now: 1,
+      operations: [expect.stringMatching(/^[0-9a-f-]{36}$/)],
+    });
     expect((await dead("replay", "--all", "--dry-run")).out).toBe("2 would be replayed.");
     expect((await dead("replay", "--queue", "outbox", "--all")).out).toBe("Replayed 1.");
     expect((await dead("replay", "--all")).out).toBe("Replayed 1.");
@@ -276,6 +285,65 @@ describe("commands on messages", () => {
       { action: "archive", done: 1 },
       { action: "archive", by: "alice" },
     ]);
+  });
+
+  it("ADD-02 ADD-07 dead edit enqueues a new message, archives the dead one, and records who did it", async () => {
+    const { url, failed } = await filled();
+    const dead = (...args: string[]) => cli("dead", ...args, "--database", url);
+    const [payload, headers] = [join(folder, "payload.txt"), join(folder, "headers.json")];
+    await writeFile(payload, "corrected\n");
+    await writeFile(headers, '{"trace":"t-2"}');
+    const { code, out, err } = await dead("edit", "erp/2", "--payload-file", payload, "--by", "alice");
+    const key = /^Replayed erp\/2 as (erp\/\S+)\. The dead message is archived\.$/.exec(out)?.[1];
+    expect({ code, err }).toEqual({ code: exitCodes.ok, err: "" });
+    const made = await cli("show", key!, "--payload", "--json", "--database", url);
+    expect(JSON.parse(made.out)).toMatchObject({
+      phase: "waiting",
+      topic: "moved",
+      payload: "corrected\n",
+      headers: { trace: "t-1", "oncebox-edited-from": "2" },
+    });
+    const other = ["--headers-file", headers, "--new-topic", "letter", "--json"];
+    const id = JSON.parse((await dead("edit", String(failed), ...other)).out).key;
+    expect((await cli("show", id, "--payload", "--json", "--database", url)).out).toMatch(
+      /"topic":"letter".*"payload":"the secret".*"trace":"t-2"/,
+    );
+    expect(jsonLines((await dead("operations", "--json")).out)).toMatchObject([
+      { action: "edit", queue: "outbox:Outbox", by: userInfo().username, done: 1 },
+      { action: "edit", queue: "inbox:Inbox", by: "alice", done: 1 },
+    ]);
+    expect(await dead("edit", "erp/2", "--payload-file", payload)).toMatchObject({
+      code: exitCodes.failed,
+      err: "erp/2 was not edited. It is not dead but done.",
+    });
+  });
+
+  it("ADD-02 ADD-07 dead edit changes nothing when the change cannot be read, and quotes none of it", async () => {
+    const { url } = await filled();
+    const bad = join(folder, "bad.json");
+    await writeFile(bad, Buffer.from([0x73, 0x33, 0x63, 0xff]));
+    const text = join(folder, "text.json");
+    await writeFile(text, "s3c");
+    const list = join(folder, "list.json");
+    await writeFile(list, '{"trace":["s3c"]}');
+    for (const [args, problem] of [
+      [[], /needs --payload-file, --headers-file or --new-topic/],
+      [["--new-topic", ""], /--new-topic is empty/],
+      [["--payload-file", join(folder, "none")], /cannot be read: ENOENT/],
+      [["--payload-file", bad], /is not UTF-8 text/],
+      [["--headers-file", text], /JSON object of texts/],
+      [["--headers-file", list], /headers/],
+      [["--topic", "t"], /dead edit has no option --topic/],
+    ] as const) {
+      const { code, err } = await cli("dead", "edit", "erp/2", ...args, "--database", url);
+      expect({ args, code, err }).toEqual({
+        args,
+        code: exitCodes.usage,
+        err: expect.stringMatching(problem),
+      });
+      expect(err).not.toContain("s3c");
+    }
+    expect((await cli("dead", "show", "erp/2", "--database", url)).out).toMatch(/^state +Dead$/m);
   });
 
   it("MSG-14 ADD-07 trace shows the way of an event, found by any of its ids", async () => {
@@ -399,8 +467,25 @@ describe("commands on messages", () => {
     expect((await dead("replay", "--resume", ids[1]!)).out).toBe("Replayed 1.");
     const [first, second] = jsonLines((await dead("operations", "--json")).out);
     expect([first.id, first.endedAt, second.id]).toEqual([ids[0], null, ids[1]]); // unfinished first, though it is older
-    expect((await dead("replay", "--resume", ids[0]!.toUpperCase())).out).toBe("Replayed 2.");
+    expect((await dead("replay", "--resume", ids[0]!.toUpperCase())).out).toBe("Replayed 1 now, 2 in all.");
+    expect((await dead("replay", "--resume", ids[0]!)).out).toBe("Replayed 0 now, 2 in all.");
+    const again = await dead("replay", "--resume", ids[0]!, "--json");
+    expect(JSON.parse(again.out)).toEqual({ replayed: 2, now: 0, operations: [ids[0]] });
     expect((await dead("replay", "--all", "--dry-run")).out).toMatch(/^0 /);
+  });
+
+  it("ADD-02 ADD-07 a resumed operation says how many messages others changed meanwhile", async () => {
+    const { url } = await filled();
+    const db = openSqlite({ file: url.slice("sqlite:".length) });
+    const operators = operatorsOf(createInbox(db));
+    const { id } = await operators.startOperation("replay", {}, { by: "alice" });
+    await operators.discard([{ source: "erp", messageId: "2" }], { by: "bob" });
+    await db.close();
+    expect(await cli("dead", "replay", "--resume", id, "--database", url)).toMatchObject({
+      code: exitCodes.ok,
+      out: "Replayed 1.",
+      err: "1 of 2 was not replayed: others changed it meanwhile.",
+    });
   });
 
   it("ADD-07 FUN-07 of an app with tenants the commands show one tenant's messages", async () => {
@@ -440,7 +525,12 @@ describe("commands on messages", () => {
     [["list", "--tenant", "a"], /an app with tenants/],
     [["show"], /KEY is missing/],
     [["show", "nokey"], /"nokey" is not a key/],
-    [["dead"], /must be list or groups or show or replay or discard or archive or operations/],
+    [["list", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "list", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "groups", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead", "operations", "--limit", "0"], /--limit must be 1 or more/],
+    [["partitions", "--limit", "0"], /--limit must be 1 or more/],
+    [["dead"], /must be list or groups or show or replay or discard or archive or edit or operations/],
     [["dead", "list", "erp/2"], /takes no KEY/],
     [["dead", "list", "--dry-run"], /dead list has no option --dry-run/],
     [["dead", "replay", "--limit", "5"], /dead replay has no option --limit/],

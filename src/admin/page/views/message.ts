@@ -119,7 +119,7 @@ function fields({ route: { queue } }: ViewContext, shown: ListedMessage): HTMLEl
     ["Enqueued", time(shown.createdAt)],
     ["Due", time(shown.dueAt)],
     ["Expires", time(shown.expiresAt)],
-    ["Next attempt", !isOver(shown) && time(shown.nextAttemptAt)],
+    ["Next attempt", time(shown.nextAttemptAt)],
     ["Leased until", time(shown.lockedUntil)],
     ["Leased by", shown.owner],
     ["Last attempt", time(shown.lastAttemptAt)],

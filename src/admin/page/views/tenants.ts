@@ -50,9 +50,10 @@ const queueColumn = (queue: Queue) => ({
 
 function reportText(report: QueueReport | undefined): string {
   if (report === undefined) return "–";
-  const { backlog, oldestAgeMs, dead } = report;
+  const { backlog, oldestAgeMs, pausedMessages, dead } = report;
   const age = oldestAgeMs === null ? "" : `, the oldest for ${duration(oldestAgeMs)}`;
-  return `${number(backlog)} due${age}; ${number(dead)} dead`;
+  const paused = pausedMessages === 0 ? "" : `; ${number(pausedMessages)} paused`;
+  return `${number(backlog)} due${age}${paused}; ${number(dead)} dead`;
 }
 
 const openButton = ({ tenant }: Tenant): HTMLElement =>
