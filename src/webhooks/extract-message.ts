@@ -101,12 +101,20 @@ function messageIdOf(
   for (const template of source.messageId) {
     const found = fill(template, event, own);
     if (found === undefined) continue;
-    const id = coveredByProof(source, template) ? found : withContent(found, hash);
-    return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
+    return storable(coveredByProof(source, template) ? found : withContent(found, hash), event, source);
   }
   if (event.body.length === 0) return undefined; // all such deliveries would have the same id
-  return `body-sha256:${namedHash(source.name, content)}`;
+  return storable(`body-sha256:${namedHash(source.name, content)}`, event, source);
 }
+
+function storable(own: string, event: Delivery, source: ResolvedSource): string {
+  const id = source.hasTenantSecrets ? withTenant(own, fillFirst(source.tenant, event) ?? "") : own;
+  return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
+}
+
+/** A tenant signs what it likes. With its name as a part of the id that is never the id of another tenant's message. */
+const withTenant = (id: string, tenant: string): string =>
+  `${encodeURIComponent(tenant.toWellFormed())}/${id}`;
 
 /**
  * Whoever has a copy of a signed delivery can send it with any id that is not signed. With the content as a part of the id

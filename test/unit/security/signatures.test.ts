@@ -111,6 +111,31 @@ describe("what a captured delivery can do", () => {
     expect((await messages()).map(({ headers }) => headers?.["oncebox-tenant"])).toEqual(["ann", "bob"]);
   });
 
+  it("FUN-07 one tenant cannot take the id of another's message, nor make its event a duplicate", async () => {
+    const known: Record<string, string> = { ann: "the secret of ann 1", bob: "the secret of bob 1" };
+    const scheme: WebhookScheme = {
+      verify: { kind: "signature", header: "x-s" },
+      messageId: "{json:id}",
+      tenant: "{query:tenant}",
+    };
+    const { route, messages } = await reception({
+      sources: { shop: { scheme, tenantSecrets: async (tenant) => known[tenant] } },
+    });
+    const send = async (tenant: string, body: string) => {
+      const url = `${address("shop")}?tenant=${tenant}`;
+      const { headers } = signWebhook(scheme, { url, body, secrets: known[tenant]!, timestamp: now });
+      const answer = await route(post("shop", { url, headers: { ...headers }, body }));
+      return ((await answer.json()) as { outcome: string }).outcome;
+    };
+    expect(await send("ann", '{"id":"1","amount":5}')).toBe("enqueued");
+    expect(await send("bob", '{"id":"1","amount":5000}')).toBe("enqueued");
+    expect(await send("ann", '{"note":"no id"}')).toBe("enqueued");
+    expect(await send("bob", '{"note":"no id"}')).toBe("enqueued");
+    expect(await send("ann", '{"id":"1","amount":5}')).toBe("duplicate");
+    const ids = (await messages()).map(({ messageId }) => messageId.replace(/[0-9a-f]{64}/, "…"));
+    expect(ids.sort()).toEqual(["ann/1", "ann/body-sha256:…", "bob/1", "bob/body-sha256:…"]);
+  });
+
   it.each([
     [{ secrets, tenantSecrets: (): string => secrets, tenant: "{path}" }, /not both/],
     [{ tenantSecrets: (): string => secrets, tenant: "{json:account}" }, /header, the query or the path/],
