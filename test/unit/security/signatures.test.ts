@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import {
   createWebhookRoute,
@@ -10,7 +11,7 @@ import type { SigningKey } from "../../../src/webhooks/schemes/signing-key.js";
 import { sortedForm } from "../../../src/webhooks/schemes/sorted-form.js";
 import { refusalOf } from "../../../src/webhooks/schemes/verify-signature.js";
 import { anyInbox, schemes } from "../../support/presets/schemes.js";
-import { address, now, post, reception, signed } from "../webhooks/support.js";
+import { address, now, post, reception, secondsOf, signed } from "../webhooks/support.js";
 
 const secrets = "a secret of many bytes";
 const standardSecret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
@@ -151,9 +152,20 @@ describe("keys and signed content", () => {
     const { route, logs } = await reception({
       sources: { standard: { scheme: "standard", secrets: standardSecret } },
     });
-    const request = signed("standard", { secrets: standardSecret, body: "{}", messageId: "evt.1" });
-    expect((await route(request)).status).toBe(401);
+    const headers = (id: string) => {
+      const content = `${id}.${secondsOf(now)}.{}`;
+      const signature = createHmac("sha256", Buffer.alloc(24, 7)).update(content).digest("base64");
+      return {
+        "webhook-id": id,
+        "webhook-timestamp": String(secondsOf(now)),
+        "webhook-signature": `v1,${signature}`,
+      };
+    };
+    expect((await route(post("standard", { body: "{}", headers: headers("evt-1") }))).status).toBe(200);
+    expect((await route(post("standard", { body: "{}", headers: headers("evt.1") }))).status).toBe(401);
     expect(logs.at(-1)!.fields.reason).toBe("signed header ambiguous");
+    const dotted = { secrets: standardSecret, body: "{}", messageId: "evt.1" };
+    expect(() => signed("standard", dotted)).toThrow(/has the sign that ends it/);
   });
 
   it("FUN-02 a key of fewer than 16 bytes is refused, when the route is created and when it is fetched", async () => {
