@@ -25,19 +25,23 @@ export const tenantHeader = "oncebox-tenant";
 const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
 const maxKeptLength = 1_024;
 
-/** Returns the messages of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
+/** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
+const maxEvents = 10_000;
+
+/** Returns the messages of a verified delivery, or why it has none: it has neither an id nor a body to derive one from. */
 export function extractMessages(
   delivery: Delivery,
   source: ResolvedSource,
   now: Date,
-): readonly WebhookMessage[] | undefined {
+): readonly WebhookMessage[] | "no id" | "too many events" {
   const events = splitDelivery(delivery, source.split);
+  if (events.length > maxEvents) return "too many events";
   const messages = events.flatMap((event) => {
     const message = extractMessage(event, source, now);
     if (message === undefined) return [];
     return event === delivery || isObject(event.item()) ? message : { ...message, dead: noEvent };
   });
-  return messages.length < events.length ? undefined : messages;
+  return messages.length < events.length ? "no id" : messages;
 }
 
 function extractMessage(event: Delivery, source: ResolvedSource, now: Date): WebhookMessage | undefined {

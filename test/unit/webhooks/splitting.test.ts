@@ -99,4 +99,13 @@ describe("deliveries of several events", () => {
     for (const split of ["entry", "{header:x}", "{form:}", "{json:a}{json:b}", 5])
       await expect(of(split)).rejects.toThrow(/split must be/);
   });
+
+  it("FUN-01 more events than a database stores while a provider waits are refused, and none is stored", async () => {
+    const scheme: WebhookScheme = { verify, split: "{json:}" };
+    const { route, messages, logs } = await reception({ sources: { custom: { scheme, secrets } } });
+    const body = `[${"1,".repeat(10_000)}1]`;
+    expect((await route(signed(scheme, { secrets, body }))).status).toBe(413);
+    expect(logs.at(-1)!.fields.reason).toBe("too many events");
+    expect(await messages()).toEqual([]);
+  });
 });
