@@ -34,7 +34,7 @@ export function extractMessages(
   source: ResolvedSource,
   now: Date,
 ): readonly WebhookMessage[] | "no id" | "too many events" {
-  const events = splitDelivery(delivery, source.split);
+  const events = splitDelivery(delivery, source.split, maxEvents);
   if (events.length > maxEvents) return "too many events";
   const messages = events.flatMap((event) => {
     const message = extractMessage(event, source, now);

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
+import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
+import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
 import { post, reception, signed } from "./support.js";
 
 const secrets = "secret";
@@ -107,5 +109,12 @@ describe("deliveries of several events", () => {
     expect((await route(signed(scheme, { secrets, body }))).status).toBe(413);
     expect(logs.at(-1)!.fields.reason).toBe("too many events");
     expect(await messages()).toEqual([]);
+  });
+
+  it("FUN-02 of the items of an unproven delivery only as many are made as may be verified", () => {
+    const body = Buffer.from(`[${"{},".repeat(5_000)}{}]`);
+    const delivery = createDelivery({ method: "POST", url: "https://e.com/", headers: new Headers(), body });
+    expect(splitDelivery(delivery, { field: undefined, path: [] }, 1_000)).toHaveLength(1_001);
+    expect(splitDelivery(delivery, { field: undefined, path: [] })).toHaveLength(5_001);
   });
 });
