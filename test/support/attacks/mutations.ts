@@ -118,7 +118,7 @@ export function isSameMessage(attack: SignedDelivery, genuine: SignedDelivery, t
       : attack.headers[time]?.trim() === genuine.headers[time]);
   return (
     attack.body.equals(genuine.body) &&
-    withoutPort(attack.url) === withoutPort(genuine.url) &&
+    sameSpelling(attack.url) === sameSpelling(genuine.url) &&
     others.every(same) &&
     isSameTime &&
     entriesIn(attack, rule).some((entry) => entriesIn(genuine, rule).includes(entry))
@@ -134,6 +134,9 @@ const entriesIn = ({ headers }: SignedDelivery, rule: SignatureRule) => {
 
 const timesIn = (delivery: SignedDelivery, rule: SignatureRule) =>
   entriesIn(delivery, rule).filter((entry) => entry.startsWith(timePart(rule)?.prefix ?? ""));
+
+/** A URL is tried as it was received and as the URL standard writes it, without white space around it. */
+const sameSpelling = (url: string): string => withoutPort(URL.canParse(url) ? new URL(url).href : url);
 
 /** Twilio signs the URL with its port, or without it: its own libraries accept both. */
 export const withoutPort = (url: string): string =>
