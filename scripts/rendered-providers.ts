@@ -18,6 +18,9 @@ const checkedWith: Readonly<Record<PresetAbout["checked"]["with"], string>> = {
   documentation: "its documentation only",
 };
 
+const retryNote = `Only the rows that name a page were compared with it. The others say what is commonly known of the provider, and nobody has
+checked it: ask the provider's documentation before you rely on a number. Providers change these numbers without notice.`;
+
 /** Returns the guide with the tables of all presets between the two comments. */
 export async function renderedProviders(guide: string): Promise<string> {
   const start = guide.indexOf(providersStart);
@@ -26,7 +29,7 @@ export async function renderedProviders(guide: string): Promise<string> {
   const providers = await allProviders();
   const sections = [
     eventTable(providers),
-    `### Retries and time limits\n\n${retryTable(providers)}`,
+    `### Retries and time limits\n\n${retryNote}\n\n${retryTable(providers)}`,
     `### What a signature covers\n\n${signatureTable(providers)}`,
   ];
   return [guide.slice(0, start) + providersStart, ...sections, guide.slice(end)].join("\n\n");
@@ -57,12 +60,13 @@ const eventTable = (providers: readonly Provider[]): string =>
 
 const retryTable = (providers: readonly Provider[]): string =>
   table(
-    ["provider", "sends again", "waits for an answer", "several events in a request"],
+    ["provider", "sends again", "waits for an answer", "several events in a request", "read in"],
     providers.map(({ about }) => [
       about.name,
       about.retries,
       about.answerWithin ?? "–",
       about.batches ? "yes" : "no",
+      about.checked.delivery ?? "not checked",
     ]),
   );
 

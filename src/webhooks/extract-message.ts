@@ -25,19 +25,23 @@ export const tenantHeader = "oncebox-tenant";
 const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
 const maxKeptLength = 1_024;
 
-/** Returns the messages of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
+/** Far more than any provider sends at once. A database would not store so many within the time that a provider waits. */
+const maxEvents = 10_000;
+
+/** Returns the messages of a verified delivery, or why it has none: it has neither an id nor a body to derive one from. */
 export function extractMessages(
   delivery: Delivery,
   source: ResolvedSource,
   now: Date,
-): readonly WebhookMessage[] | undefined {
-  const events = splitDelivery(delivery, source.split);
+): readonly WebhookMessage[] | "no id" | "too many events" {
+  const events = splitDelivery(delivery, source.split, maxEvents);
+  if (events.length > maxEvents) return "too many events";
   const messages = events.flatMap((event) => {
     const message = extractMessage(event, source, now);
     if (message === undefined) return [];
     return event === delivery || isObject(event.item()) ? message : { ...message, dead: noEvent };
   });
-  return messages.length < events.length ? undefined : messages;
+  return messages.length < events.length ? "no id" : messages;
 }
 
 function extractMessage(event: Delivery, source: ResolvedSource, now: Date): WebhookMessage | undefined {
@@ -101,12 +105,20 @@ function messageIdOf(
   for (const template of source.messageId) {
     const found = fill(template, event, own);
     if (found === undefined) continue;
-    const id = coveredByProof(source, template) ? found : withContent(found, hash);
-    return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
+    return storable(coveredByProof(source, template) ? found : withContent(found, hash), event, source);
   }
   if (event.body.length === 0) return undefined; // all such deliveries would have the same id
-  return `body-sha256:${namedHash(source.name, content)}`;
+  return storable(`body-sha256:${namedHash(source.name, content)}`, event, source);
 }
+
+function storable(own: string, event: Delivery, source: ResolvedSource): string {
+  const id = source.hasTenantSecrets ? withTenant(own, fillFirst(source.tenant, event) ?? "") : own;
+  return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
+}
+
+/** A tenant signs what it likes. With its name as a part of the id that is never the id of another tenant's message. */
+const withTenant = (id: string, tenant: string): string =>
+  `${encodeURIComponent(tenant.toWellFormed())}/${id}`;
 
 /**
  * Whoever has a copy of a signed delivery can send it with any id that is not signed. With the content as a part of the id

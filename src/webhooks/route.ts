@@ -84,7 +84,8 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
     if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
     const messages = extractMessages(formOfQuery(delivery), source, clock());
-    if (messages === undefined) return refuse("bad request", "the request has neither an id nor a body");
+    if (messages === "no id") return refuse("bad request", "the request has neither an id nor a body");
+    if (messages === "too many events") return refuse("too large", messages);
     return store(source, messages);
   };
 

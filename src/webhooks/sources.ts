@@ -44,6 +44,8 @@ export interface ResolvedSource extends CheckedScheme {
   /** How long the database may take. */
   readonly receiveMs: number;
   readonly verify: Verifier;
+  /** Whether each tenant signs for itself: an id is then unique within its tenant only. */
+  readonly hasTenantSecrets: boolean;
   readonly handshakes: readonly ResolvedHandshake[];
 }
 
@@ -153,7 +155,7 @@ function resolveSource(
   const ofHandshake = { signChallenge, confirmAt };
   return {
     ...checked,
-    ...{ name, maxBodyBytes, receiveMs, verify },
+    ...{ name, maxBodyBytes, receiveMs, verify, hasTenantSecrets: given.tenantSecrets !== undefined },
     handshakes: checked.handshakes.map((one) => ({ ...one, ...ofHandshake, verify: verifierOf(one) })),
   };
 }

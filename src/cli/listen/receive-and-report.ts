@@ -1,7 +1,7 @@
 import { defined } from "../../base/defined.js";
 import type { LogFields, Logger } from "../../base/logger.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
-import type { WebhookInbox } from "../../webhooks/route-options.js";
+import type { ReceivedWebhook, WebhookInbox } from "../../webhooks/route-options.js";
 import { createDelivery } from "../../webhooks/schemes/delivery.js";
 import type { FetchText } from "../../webhooks/schemes/fetch-text.js";
 import { secretsOfTenant } from "../source-secrets.js";
@@ -17,6 +17,8 @@ export interface Report extends Explanation {
   readonly status: number;
   /** The fields of the route's log line: source, outcome, id, topic, tenant, reason. */
   readonly fields: LogFields;
+  /** The new messages: of a batch there may be several. */
+  readonly events: readonly ReceivedWebhook[];
   /** The exact texts that the signatures must cover. */
   readonly signed: readonly string[];
 }
@@ -38,6 +40,7 @@ export async function receiveAndReport(
   const { method, headers } = request;
   const hasBody = method !== "GET" && method !== "HEAD";
   let fields: LogFields = {};
+  const events: ReceivedWebhook[] = [];
   const keep = (_message: string, given?: LogFields): void => {
     fields = given ?? {};
   };
@@ -48,13 +51,14 @@ export async function receiveAndReport(
     inbox,
     fetchText,
     logger,
+    afterEnqueue: (webhook) => events.push(webhook),
     // a handshake's token is that of the source: nothing else is at hand
     sources: Object.fromEntries([...sources].map(([name, one]) => [name, routeSource(one)])),
   });
   const response = await route(new Request(request.url, { method, headers, ...(hasBody ? { body } : {}) }));
   const source = sources.get(String(fields.source));
   const { pathname, search } = new URL(request.url);
-  const seen = { method, path: pathname + search, status: response.status, fields };
+  const seen = { method, path: pathname + search, status: response.status, fields, events };
   if (source === undefined) return { response, report: { ...seen, signed: [] } };
   const url = publicUrl === undefined ? request.url : publicUrl + pathname + search;
   const captured = { method, url, headers, body };

@@ -30,6 +30,11 @@ export function adviceFor(refusal: string, attempt: Attempt): Advice {
         reason: "no likely change of the body, the URL or the secret makes the signature right",
         advice: `The secret is probably that of another webhook, or of another environment. ${size}: compare it with the length at the provider.`,
       };
+    case "body not signed":
+      return {
+        reason: `the body is no form, and the URL does not end with ${digestOf(attempt)}, which would cover it`,
+        advice: "Let the proxy pass on the query as it is. --url gives the address that the provider called.",
+      };
     case "token wrong":
       return {
         reason: "the token is not one of the source's secrets",
@@ -44,6 +49,9 @@ function placeOf({ scheme: { verify } }: Attempt): string {
   if (verify.kind !== "signature") return [verify.token].flat().join(" or ");
   return verify.header ?? verify.headers?.join(" or ") ?? verify.signatureIn ?? "signature";
 }
+
+const digestOf = ({ scheme: { verify } }: Attempt): string =>
+  (verify.kind === "signature" ? verify.bodyDigestQuery : undefined) ?? "a digest of the body";
 
 /** The names of headers that look like a signature. Their values are not shown. */
 const similarHeaders = (headers: Headers): string =>

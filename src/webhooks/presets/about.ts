@@ -21,5 +21,10 @@ export interface PresetAbout {
     readonly date: string;
     /** What the test's genuine delivery was made with: the provider's own SDK, its published vector, or its documentation alone. */
     readonly with: "sdk" | "vector" | "documentation";
+    /**
+     * The provider's page on which `retries` and `answerWithin` were read. Undefined where nobody has compared them with one:
+     * they are then what is commonly known, and may be wrong.
+     */
+    readonly delivery?: string;
   };
 }

@@ -30,7 +30,7 @@ export const about = {
   name: "Azure Event Grid",
   batches: true,
   retries:
-    "Retries for 24 hours, up to 30 times, with growing intervals. Not after 400, 401, 403, 404 and 413.",
+    "Retries for up to 24 hours, with growing intervals. Not after 400, 401, 403 and 413: the event is then lost, unless the subscription has a dead-letter destination.",
   answerWithin: "30 s",
   secret:
     "A token of your own, as ?token=… in the endpoint's URL or as the delivery property X-Webhook-Token.",
@@ -41,5 +41,6 @@ export const about = {
     title: "Event Grid message delivery and retry; CloudEvents v1.0 schema (Azure)",
     date: "2026-11",
     with: "documentation",
+    delivery: "Event Grid message delivery and retry",
   },
 } as const satisfies PresetAbout;

@@ -21,5 +21,10 @@ export const about = {
   signs: "The body. Not the headers, and so neither id nor event name.",
   idIsUnique:
     "X-GitHub-Delivery is unique for each event, with X-GitHub-Hook-ID for each hook. A redelivery keeps both.",
-  checked: { title: "Validating webhook deliveries", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Validating webhook deliveries",
+    date: "2026-11",
+    with: "sdk",
+    delivery: "Handling failed webhook deliveries",
+  },
 } as const satisfies PresetAbout;

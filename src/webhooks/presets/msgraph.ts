@@ -35,5 +35,6 @@ export const about = {
     title: "Receive change notifications through webhooks (Microsoft Graph)",
     date: "2026-11",
     with: "documentation",
+    delivery: "Receive change notifications through webhooks",
   },
 } as const satisfies PresetAbout;

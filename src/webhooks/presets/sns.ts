@@ -43,7 +43,7 @@ export const about = {
   name: "Amazon SNS",
   batches: false,
   retries:
-    "3 retries at once, then 2, 10 and 100,000 with growing intervals, for up to 23 days. Not after a 4xx, except 429.",
+    "3 retries, 20 s apart. The subscription's delivery policy may ask for more, within an hour. Then the message is lost, unless the subscription has a dead-letter queue.",
   answerWithin: "15 s",
   secret:
     "The ARNs of the topics that you subscribed to. They are not secret. SNS signs with a key of its own.",
@@ -55,5 +55,6 @@ export const about = {
       "Verifying the signatures of Amazon SNS messages; Amazon SNS message delivery retries; aws-js-sns-message-validator",
     date: "2026-11",
     with: "documentation",
+    delivery: "Amazon SNS message delivery retries; not the 15 s",
   },
 } as const satisfies PresetAbout;

@@ -17,5 +17,10 @@ export const about = {
   secret: "The endpoint's signing secret: whsec_ and base64.",
   signs: "Id, timestamp and body. Each retry is signed with its own time.",
   idIsUnique: "svix-id is unique for each message, and a retry keeps it.",
-  checked: { title: "Verifying payloads; Retry schedule", date: "2026-11", with: "sdk" },
+  checked: {
+    title: "Verifying payloads; Retry schedule",
+    date: "2026-11",
+    with: "sdk",
+    delivery: "Retry schedule",
+  },
 } as const satisfies PresetAbout;

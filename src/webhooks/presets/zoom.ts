@@ -35,5 +35,10 @@ export const about = {
   secret: "The app's secret token, used as text.",
   signs: "Timestamp and body. The time may be 2 hours old, for retries.",
   idIsUnique: "Zoom gives no id: the hash of the body, which has the event's time in milliseconds.",
-  checked: { title: "Using webhooks", date: "2026-11", with: "documentation" },
+  checked: {
+    title: "Using webhooks",
+    date: "2026-11",
+    with: "documentation",
+    delivery: "Resolving webhook delays",
+  },
 } as const satisfies PresetAbout;

@@ -3,7 +3,7 @@ import type { CheckedProof } from "./check-verify.js";
 import type { Delivery } from "./delivery.js";
 import type { FetchText } from "./fetch-text.js";
 import { verifyingKey } from "./key-pair.js";
-import { isPinned } from "./pinned-hosts.js";
+import { isPinnedFile } from "./pinned-hosts.js";
 import type { Refusal } from "./refusal.js";
 import { remoteDocuments } from "./remote-documents.js";
 import type { SecretKeys } from "./secret-keys.js";
@@ -42,7 +42,8 @@ export function certificateKeys(
   return async (delivery) => {
     const pinned = await secrets.get();
     const url = fill(certificateUrl ?? [], delivery);
-    if (url === undefined || !isPinned(url, rule.certificate.hosts)) return "certificate not of the provider";
+    if (url === undefined || !isPinnedFile(url, rule.certificate.hosts))
+      return "certificate not of the provider";
     const certificate = await certificateAt(url);
     const now = options.clock().getTime();
     const isValid = Date.parse(certificate.validFrom) <= now && now <= Date.parse(certificate.validTo);

@@ -9,3 +9,7 @@ export function isPinned(url: string, hosts: readonly string[]): boolean {
 /** A `*` stands for letters and digits. */
 const toRegExp = (pattern: string): RegExp =>
   new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[a-z0-9]+")}$`);
+
+/** A certificate has one address. With a query of its own each unproven delivery could name a new one, and so have it fetched. */
+export const isPinnedFile = (url: string, hosts: readonly string[]): boolean =>
+  isPinned(url, hosts) && new URL(url).href === url && !/[?#]/.test(url);

@@ -16,6 +16,6 @@ export function provenEvents(
   if (!isPerItem && signatureIn === undefined) return [delivery];
   if (delivery.body.length > maxParsedBytes) return "body too long to verify";
   if (!isPerItem) return [delivery];
-  const events = splitDelivery(delivery, split);
+  const events = splitDelivery(delivery, split, maxItems);
   return events.length > maxItems ? "too many items to verify" : events;
 }

@@ -26,7 +26,9 @@ export function remoteDocuments<Document>(
   const fetched = async (url: string): Promise<Document> => {
     const now = clock().getTime();
     fetchedAt = fetchedAt.filter((at) => at > now - perMs);
-    if (fetchedAt.length >= maxFetches)
+    // those that are made up do not use up the fetches of one that was there before, and has grown old
+    const isKnown = (kept.get(url)?.until ?? Infinity) <= now;
+    if (fetchedAt.length >= (isKnown ? 2 * maxFetches : maxFetches))
       throw new InvalidOperationError("Too many keys of providers were asked for within a minute.");
     fetchedAt.push(now);
     const document = parse(await options.fetchText(url, AbortSignal.timeout(fetchMs)));

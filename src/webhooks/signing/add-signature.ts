@@ -35,6 +35,10 @@ function signatureOf(
   timestamp: string,
 ): string {
   const contents = signedContents(event, { rule, signed: checked.proof }, { timestamp, secret: key.secret });
+  if (contents === "signed header ambiguous")
+    throw new InvalidArgumentError(
+      "sign: a value that is signed, such as the id, has the sign that ends it. The route would refuse it.",
+    );
   if (typeof contents === "string")
     throw new InvalidArgumentError(
       "sign: a value that is signed is missing. Give messageId or headers, or a body that has it.",

@@ -55,6 +55,25 @@ describe("oncebox listen", () => {
       },
     });
 
+  it("ADD-07 FUN-01 shows of a batch each new event, and how many were known", async () => {
+    const listening = await startListen({}, "xero", "--secret", secret);
+    const event = (id: number) =>
+      `{"tenantId":"t${id}","eventCategory":"INVOICE","eventType":"UPDATE","resourceId":"r","eventDateUtc":"d"}`;
+    const sendBatch = async (items: string) => {
+      const body = `{"events":[${items}]}`;
+      const signature = createHmac("sha256", secret).update(body).digest("base64");
+      const headers = { "content-type": "application/json", "x-xero-signature": signature };
+      const answer = await fetch(`${listening.url}/webhooks/xero`, { method: "POST", body, headers });
+      expect(answer.status).toBe(200);
+    };
+    await sendBatch(event(1));
+    await sendBatch(`${event(1)},5,${event(2)}`);
+    expect(listening.lines().at(-1)).toMatch(
+      /200 enqueued\n {2}events: 1 enqueued, 1 dead, 1 duplicate\n {2}id t2\/\S+, topic INVOICE.UPDATE, tenant t2\n {2}signed/,
+    );
+    await listening.stop();
+  });
+
   it("ADD-07 FUN-02 shows what came, whether it is genuine, why not, and the exact text that was signed", async () => {
     const listening = await startListen({}, "github", "--secret", secret);
     expect((await send(listening, '{"a":1}')).status).toBe(200);

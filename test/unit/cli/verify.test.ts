@@ -258,4 +258,10 @@ describe("oncebox verify", () => {
     );
     expect((await cli(...base, "--url", "x", await saved({ headers: {} }))).err).toContain("--url must be");
   });
+
+  it("ADD-07 names the digest that a proxy took out of the URL", async () => {
+    const { out } = await verified("twilio", { headers: { "x-twilio-signature": "c2lnbmF0dXJl" } });
+    expect(out).toContain("why: the body is no form, and the URL does not end with bodySHA256");
+    expect(out).toContain("do: Let the proxy pass on the query as it is.");
+  });
 });

@@ -11,7 +11,7 @@ import type { SigningKey } from "../../../src/webhooks/schemes/signing-key.js";
 import { sortedForm } from "../../../src/webhooks/schemes/sorted-form.js";
 import { refusalOf } from "../../../src/webhooks/schemes/verify-signature.js";
 import { anyInbox, schemes } from "../../support/presets/schemes.js";
-import { address, now, post, reception, signed } from "../webhooks/support.js";
+import { address, now, post, reception, secondsOf, signed } from "../webhooks/support.js";
 
 const secrets = "a secret of many bytes";
 const standardSecret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
@@ -112,6 +112,31 @@ describe("what a captured delivery can do", () => {
     expect((await messages()).map(({ headers }) => headers?.["oncebox-tenant"])).toEqual(["ann", "bob"]);
   });
 
+  it("FUN-07 one tenant cannot take the id of another's message, nor make its event a duplicate", async () => {
+    const known: Record<string, string> = { ann: "the secret of ann 1", bob: "the secret of bob 1" };
+    const scheme: WebhookScheme = {
+      verify: { kind: "signature", header: "x-s" },
+      messageId: "{json:id}",
+      tenant: "{query:tenant}",
+    };
+    const { route, messages } = await reception({
+      sources: { shop: { scheme, tenantSecrets: async (tenant) => known[tenant] } },
+    });
+    const send = async (tenant: string, body: string) => {
+      const url = `${address("shop")}?tenant=${tenant}`;
+      const { headers } = signWebhook(scheme, { url, body, secrets: known[tenant]!, timestamp: now });
+      const answer = await route(post("shop", { url, headers: { ...headers }, body }));
+      return ((await answer.json()) as { outcome: string }).outcome;
+    };
+    expect(await send("ann", '{"id":"1","amount":5}')).toBe("enqueued");
+    expect(await send("bob", '{"id":"1","amount":5000}')).toBe("enqueued");
+    expect(await send("ann", '{"note":"no id"}')).toBe("enqueued");
+    expect(await send("bob", '{"note":"no id"}')).toBe("enqueued");
+    expect(await send("ann", '{"id":"1","amount":5}')).toBe("duplicate");
+    const ids = (await messages()).map(({ messageId }) => messageId.replace(/[0-9a-f]{64}/, "…"));
+    expect(ids.sort()).toEqual(["ann/1", "ann/body-sha256:…", "bob/1", "bob/body-sha256:…"]);
+  });
+
   it.each([
     [{ secrets, tenantSecrets: (): string => secrets, tenant: "{path}" }, /not both/],
     [{ tenantSecrets: (): string => secrets, tenant: "{json:account}" }, /header, the query or the path/],
@@ -127,15 +152,20 @@ describe("keys and signed content", () => {
     const { route, logs } = await reception({
       sources: { standard: { scheme: "standard", secrets: standardSecret } },
     });
-    const seconds = String(now.getTime() / 1_000);
-    const hmac = createHmac("sha256", Buffer.alloc(24, 7)).update(`evt.1.${seconds}.{}`).digest("base64");
-    const headers = {
-      "webhook-id": "evt.1",
-      "webhook-timestamp": seconds,
-      "webhook-signature": `v1,${hmac}`,
+    const headers = (id: string) => {
+      const content = `${id}.${secondsOf(now)}.{}`;
+      const signature = createHmac("sha256", Buffer.alloc(24, 7)).update(content).digest("base64");
+      return {
+        "webhook-id": id,
+        "webhook-timestamp": String(secondsOf(now)),
+        "webhook-signature": `v1,${signature}`,
+      };
     };
-    expect((await route(post("standard", { body: "{}", headers }))).status).toBe(401);
+    expect((await route(post("standard", { body: "{}", headers: headers("evt-1") }))).status).toBe(200);
+    expect((await route(post("standard", { body: "{}", headers: headers("evt.1") }))).status).toBe(401);
     expect(logs.at(-1)!.fields.reason).toBe("signed header ambiguous");
+    const dotted = { secrets: standardSecret, body: "{}", messageId: "evt.1" };
+    expect(() => signed("standard", dotted)).toThrow(/has the sign that ends it/);
   });
 
   it("FUN-02 a key of fewer than 16 bytes is refused, when the route is created and when it is fetched", async () => {

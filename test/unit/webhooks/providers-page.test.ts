@@ -33,4 +33,12 @@ describe("the presets", () => {
     expect(receiveMs, "our 503 comes before the provider gives up").toBeLessThan(waitsMs(about));
     expect(about.checked.date).toMatch(/^20\d\d-(0[1-9]|1[0-2])$/);
   });
+
+  it.each(presetNames)("%s claims no page for its retries that was not read", async (name) => {
+    const { about } = (await import(new URL(`${name}.ts`, folder).href)) as { about: PresetAbout };
+    const [, rows = ""] = guide.split("### Retries and time limits");
+    const row = rows.split("\n").find((line) => line.startsWith(`| ${about.name} |`));
+    expect(row?.endsWith(`| ${about.checked.delivery ?? "not checked"} |`)).toBe(true);
+    expect(about.checked.delivery).not.toBe("");
+  });
 });

@@ -52,8 +52,8 @@ describe("keys that providers publish", () => {
     const Signature = sign(digest, Buffer.from(content), privateKey).toString("base64");
     return { TopicArn, SigningCertURL: certificateUrl, SignatureVersion, Signature, ...own };
   };
-  const routeWith = async (fetchText: WebhookRouteOptions["fetchText"]) => {
-    const made = await reception({ sources: { x: { scheme, secrets: ours } }, fetchText: fetchText! });
+  const routeWith = async (fetchText: WebhookRouteOptions["fetchText"], clock = () => now) => {
+    const made = await reception({ sources: { x: { scheme, secrets: ours } }, fetchText: fetchText!, clock });
     const send = async (content: object) =>
       (await made.route(post("x", { body: JSON.stringify(content) }))).status;
     return { ...made, send };
@@ -84,6 +84,9 @@ describe("keys that providers publish", () => {
       "https://sns.eu-west-1.amazonaws.com@example.com/a.pem",
       "http://sns.eu-west-1.amazonaws.com/a.pem",
       "file:///etc/hosts",
+      `${certificateUrl}?again=1`,
+      `${certificateUrl}#again`,
+      certificateUrl.replace("/Simple", "/a/../Simple"),
     ];
     for (const SigningCertURL of foreign)
       expect(await send(notification({ Message: "c", SigningCertURL })), SigningCertURL).toBe(401);
@@ -101,6 +104,24 @@ describe("keys that providers publish", () => {
     for (let index = 0; index < 40; index++)
       expect(await send(notification({ Message: `m${index}` }))).toBe(503);
     expect(fetches).toBe(30);
+  });
+
+  it("FUN-02 deliveries that name other certificates do not keep a known one from being fetched again", async () => {
+    let time = now.getTime();
+    const { send } = await routeWith(
+      async (url) => {
+        if (url !== certificateUrl) throw new Error("no such file");
+        return certificate;
+      },
+      () => new Date(time),
+    );
+    expect(await send(notification({ Message: "a" }))).toBe(200);
+    time += 86_400_000;
+    for (let index = 0; index < 40; index++) {
+      const SigningCertURL = certificateUrl.replace("-1.pem", `-x${index}.pem`);
+      expect(await send(notification({ Message: "b", SigningCertURL }))).toBe(503);
+    }
+    expect(await send(notification({ Message: "c" }))).toBe(200);
   });
 
   it("FUN-02 a subscription is confirmed at the provider's address, and at no other", async () => {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { WebhookScheme } from "../../../src/webhooks/index.js";
+import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
+import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
 import { post, reception, signed } from "./support.js";
 
 const secrets = "secret";
@@ -98,5 +100,21 @@ describe("deliveries of several events", () => {
       reception({ sources: { custom: { scheme: { verify, split } as never, secrets } } });
     for (const split of ["entry", "{header:x}", "{form:}", "{json:a}{json:b}", 5])
       await expect(of(split)).rejects.toThrow(/split must be/);
+  });
+
+  it("FUN-01 more events than a database stores while a provider waits are refused, and none is stored", async () => {
+    const scheme: WebhookScheme = { verify, split: "{json:}" };
+    const { route, messages, logs } = await reception({ sources: { custom: { scheme, secrets } } });
+    const body = `[${"1,".repeat(10_000)}1]`;
+    expect((await route(signed(scheme, { secrets, body }))).status).toBe(413);
+    expect(logs.at(-1)!.fields.reason).toBe("too many events");
+    expect(await messages()).toEqual([]);
+  });
+
+  it("FUN-02 of the items of an unproven delivery only as many are made as may be verified", () => {
+    const body = Buffer.from(`[${"{},".repeat(5_000)}{}]`);
+    const delivery = createDelivery({ method: "POST", url: "https://e.com/", headers: new Headers(), body });
+    expect(splitDelivery(delivery, { field: undefined, path: [] }, 1_000)).toHaveLength(1_001);
+    expect(splitDelivery(delivery, { field: undefined, path: [] })).toHaveLength(5_001);
   });
 });
