@@ -38,3 +38,9 @@ export class SchemaMissingError extends InvalidOperationError {
   override readonly code = "ONCEBOX_SCHEMA_MISSING";
   override readonly name = "SchemaMissingError";
 }
+
+/** `data` was read of a message whose payload is not JSON. No retry can help. */
+export class PayloadNotJsonError extends InvalidOperationError {
+  override readonly code = "ONCEBOX_PAYLOAD_NOT_JSON";
+  override readonly name = "PayloadNotJsonError";
+}

@@ -10,9 +10,13 @@ export type { HandlerMiddleware } from "./dispatch/handle-message.js";
 export type {
   HandlerContext,
   HandlerDefinition,
+  HandlerEntry,
   HandlerFunction,
   Handlers,
+  PlainHandlerDefinition,
   TopicOptions,
+  TransactionalContext,
+  TransactionalHandlerDefinition,
 } from "./dispatch/handlers.js";
 export { typedHandler } from "./dispatch/handlers.js";
 export { PermanentFailure, permanentFailure, RetryAfter, retryAfter } from "./dispatch/settlement.js";
@@ -29,6 +33,8 @@ export type {
   ReceiveOutcome,
 } from "./inbox/inbox.js";
 export { createInbox } from "./inbox/inbox.js";
+export type { TopicSchemas, Topics, TypedHandlers, TypedMessage } from "./outbox/define-topics.js";
+export { defineTopics } from "./outbox/define-topics.js";
 export type { EnqueueOptions, Outbox, OutboxOptions, OutgoingMessage } from "./outbox/outbox.js";
 export { createOutbox } from "./outbox/outbox.js";
 export type * from "./queue/controls.js";

@@ -1,4 +1,5 @@
 import type { QueueMessage } from "../queue/message.js";
+import { parsed } from "../queue/message-data.js";
 import { describeIssues } from "../queue/standard-schema.js";
 import { handlerContext } from "./handler-context.js";
 import { inHandlerTransaction } from "./handler-transaction.js";
@@ -111,13 +112,7 @@ async function withData<Message extends QueueMessage, Tx>(
   message: Message,
   handler: ResolvedHandler<Message, Tx>,
 ): Promise<Message & { data: unknown }> {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(message.payload);
-  } catch {
-    throw withOwnText(permanentFailure(`The payload of "${message.topic}" is not JSON.`)); // JSON.parse's own error quotes the payload
-  }
-  const result = await handler.schema!["~standard"].validate(parsed);
+  const result = await handler.schema!["~standard"].validate(parsed(message.topic, message.payload));
   if (result.issues !== undefined) {
     const issues = describeIssues(result.issues, message.payload);
     throw withOwnText(

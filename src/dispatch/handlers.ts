@@ -17,6 +17,11 @@ export interface HandlerContext<Tx = unknown> {
   readonly telemetry?: Telemetry | undefined;
 }
 
+/** The context of a handler with `transactional: true`. */
+export interface TransactionalContext<Tx = unknown> extends HandlerContext<Tx> {
+  readonly tx: Tx;
+}
+
 /** Resolves to acknowledge the message, throws to retry it. Throw or return `permanentFailure` to make it dead at once, `retryAfter` to set the delay. */
 export type HandlerFunction<Message, Tx = unknown> = (
   message: Message,
@@ -32,31 +37,48 @@ export interface TopicOptions {
   readonly leaseMs?: number;
   /** Attempts and back-off of this topic. */
   readonly retry?: Partial<RetryPolicy>;
-  /** Runs the handler in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
-  readonly transactional?: boolean;
 }
 
-export interface HandlerDefinition<Message, Tx = unknown> extends TopicOptions {
+interface CheckedTopicOptions extends TopicOptions {
   /** Parses the payload as JSON and validates it. A message that fails is dead; its error names the path. */
   readonly schema?: StandardSchema;
-  readonly handle: HandlerFunction<Message & { readonly data?: unknown }, Tx>;
 }
 
+export interface PlainHandlerDefinition<Message, Tx = unknown> extends CheckedTopicOptions {
+  readonly transactional?: false | undefined;
+  readonly handle: HandlerFunction<Message, Tx>;
+}
+
+export interface TransactionalHandlerDefinition<Message, Tx = unknown> extends CheckedTopicOptions {
+  /** Runs the handler in a transaction with the acknowledgement: `context.tx`. A worker that lost its lease cannot commit. */
+  readonly transactional: true;
+  readonly handle: (message: Message, context: TransactionalContext<Tx>) => unknown;
+}
+
+export type HandlerDefinition<Message, Tx = unknown> =
+  | PlainHandlerDefinition<Message, Tx>
+  | TransactionalHandlerDefinition<Message, Tx>;
+
+/** A function alone, or a definition. */
+export type HandlerEntry<Message, Tx = unknown> =
+  // Without a property that tells the three apart, the compiler would not type the parameters of a definition's `handle`.
+  (HandlerFunction<Message, Tx> & { readonly transactional?: undefined }) | HandlerDefinition<Message, Tx>;
+
 /** By topic, case-sensitive. `"order.*"` is for every topic that begins so, `"*"` for every other; the longest that fits is used. */
-export type Handlers<Message, Tx = unknown> = Readonly<
-  Record<TopicPattern, HandlerFunction<Message, Tx> | HandlerDefinition<Message, Tx>>
->;
+export type Handlers<Message, Tx = unknown> = Readonly<Record<TopicPattern, HandlerEntry<Message, Tx>>>;
 
 /** A handler whose message has its payload as `data`, validated and typed by a schema. */
 export function typedHandler<Data, Message extends QueueMessage = QueueMessage, Tx = unknown>(
   schema: StandardSchema<Data>,
   handle: HandlerFunction<Message & { readonly data: Data }, Tx>,
-  options: TopicOptions = {},
+  options: TopicOptions & { readonly transactional?: boolean } = {},
 ): HandlerDefinition<Message, Tx> {
-  return { ...options, schema, handle: handle as HandlerDefinition<Message, Tx>["handle"] };
+  return { ...options, schema, handle } as HandlerDefinition<Message, Tx>;
 }
 
-export interface ResolvedHandler<Message, Tx> extends Omit<HandlerDefinition<Message, Tx>, "retry"> {
+export interface ResolvedHandler<Message, Tx> extends Omit<CheckedTopicOptions, "retry"> {
+  readonly handle: HandlerFunction<Message, Tx>;
+  readonly transactional?: boolean;
   /** The topic, or the pattern of topics. */
   readonly topic: TopicPattern;
   /** The topic's policy, or the dispatcher's. Undefined: the store's policy applies. */

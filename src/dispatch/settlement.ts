@@ -1,5 +1,5 @@
 import { withoutPayload } from "../base/redact.js";
-import { ArgumentRangeError } from "../errors.js";
+import { ArgumentRangeError, PayloadNotJsonError } from "../errors.js";
 import { backoffMs, longestMs, type RetryPolicy } from "../queue/retry-policy.js";
 import type { Otherwise } from "./topic-plans.js";
 
@@ -86,8 +86,7 @@ export function decisionOf(
   if (end.kind === "noHandler" && end.otherwise === "ack") return ack;
   const error = reasonOf(end, payload);
   const isPermanent =
-    (end.kind === "error" && end.error instanceof PermanentFailure) ||
-    (end.kind === "noHandler" && end.otherwise === "dead");
+    (end.kind === "error" && isHopeless(end.error)) || (end.kind === "noHandler" && end.otherwise === "dead");
   const asked = end.kind === "error" && end.error instanceof RetryAfter ? end.error : undefined;
   const costsAttempt = asked?.costsAttempt ?? true;
   const isLast = policy !== undefined && attempt + 1 >= policy.maxAttempts;
@@ -96,6 +95,9 @@ export function decisionOf(
   const delayMs = asked?.delayMs ?? backoff;
   return { kind: "abandon", error, delayMs, maxAttempts: policy?.maxAttempts, costsAttempt };
 }
+
+const isHopeless = (error: unknown): boolean =>
+  error instanceof PermanentFailure || error instanceof PayloadNotJsonError;
 
 function reasonOf(end: Exclude<HandlingEnd, { kind: "ok" | "ignored" }>, payload: string): string {
   switch (end.kind) {
@@ -120,7 +122,7 @@ export function withOwnText<E extends Error>(error: E): E {
 
 /** What is stored of an error: its text, cut, and without what it quotes of the payload. */
 export const storedReason = (error: unknown, payload: string): string =>
-  typeof error === "object" && error !== null && ownTexts.has(error)
+  error instanceof PayloadNotJsonError || (typeof error === "object" && error !== null && ownTexts.has(error))
     ? describeThrown(error)
     : withoutPayload(describeThrown(error), payload);
 

@@ -1,9 +1,5 @@
-import type { StandardSchema } from "../queue/standard-schema.js";
+import type { InputOf, StandardSchema } from "../queue/standard-schema.js";
 import type { JsonOf, NotJson } from "./json-types.js";
-
-/** What a schema takes, and what it makes of it. */
-export type InputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["input"];
-export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
 
 /** A schema whose input can be written as JSON, as far as its type tells. */
 type JsonSchema<Schema extends StandardSchema> = Schema &

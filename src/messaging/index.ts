@@ -1,13 +1,12 @@
+export type { InputOf, OutputOf } from "../queue/standard-schema.js";
 export type { Service, ServiceReceiver } from "./create-service.js";
 export { createService } from "./create-service.js";
 export type {
   CommandDefinition,
   CommandOptions,
-  InputOf,
   MessageDefinition,
   MessageDefinitions,
   MessageOptions,
-  OutputOf,
   PushCallDefinition,
   SignalDefinition,
 } from "./define-messages.js";

@@ -1,12 +1,12 @@
 import { currentScope, requireScope } from "../middleware/current-transaction.js";
 import { transaction } from "../middleware/transaction-middleware.js";
+import { validated } from "../queue/validated.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type { PushCallDefinition } from "./define-messages.js";
 import { checkOptions, type Sender } from "./sender.js";
 import { serialisePayload } from "./serialise-payload.js";
 import type { ServiceParts } from "./service-parts.js";
 import type { SendOptions } from "./service-types.js";
-import { validated } from "./validate-payload.js";
 
 type Call = (input: unknown, context: { readonly tx: SqlExecutor }) => unknown;
 

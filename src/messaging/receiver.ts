@@ -1,3 +1,4 @@
+import { jsonText } from "../base/json-text.js";
 import { withoutPayload } from "../base/redact.js";
 import { safeReason } from "../base/safe-reason.js";
 import { inSpan, processSpan } from "../base/tracing.js";
@@ -10,7 +11,6 @@ import { throwFailureResult } from "../middleware/throw-failure-result.js";
 import type { MessageDefinition } from "./define-messages.js";
 import type { Envelope } from "./envelope.js";
 import { handlerFor } from "./handler-for.js";
-import { jsonText } from "./json-text.js";
 import { responseText } from "./response-payload.js";
 import type { HandleResponse } from "./responses.js";
 import type { Sender } from "./sender.js";

@@ -1,8 +1,8 @@
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
+import { validated } from "../queue/validated.js";
 import type { CommandDefinition } from "./define-messages.js";
 import { fromReferencePayload, isResponseReference, toReferencePayload } from "./response-reference.js";
 import { serialisePayload } from "./serialise-payload.js";
-import { validated } from "./validate-payload.js";
 
 const nameOf = (endpoint: string): string => `The response of "${endpoint}"`;
 

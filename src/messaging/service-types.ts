@@ -1,9 +1,8 @@
+import type { InputOf, OutputOf } from "../queue/standard-schema.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import type {
   CommandDefinition,
-  InputOf,
   MessageDefinitions,
-  OutputOf,
   PushCallDefinition,
   SignalDefinition,
 } from "./define-messages.js";

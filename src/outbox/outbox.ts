@@ -9,6 +9,7 @@ import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { inChunks } from "../sql/in-chunks.js";
+import { type WithData, withPayload } from "../sql/json-data.js";
 import { type MessageContent, withContent, withTrace } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
@@ -32,8 +33,11 @@ export interface Outbox
   extends WorkStore<OutboxKey, OutboxMessage, OutboxState, SqlExecutor>,
     ResendOperations {
   /** Enqueues in the caller's transaction, or in one of its own. Returns the new message's id. */
-  enqueue(message: OutgoingMessage, options?: EnqueueOptions): Promise<string>;
-  enqueue(messages: readonly OutgoingMessage[], options?: EnqueueOptions): Promise<readonly string[]>;
+  enqueue(message: WithData<OutgoingMessage>, options?: EnqueueOptions): Promise<string>;
+  enqueue(
+    messages: readonly WithData<OutgoingMessage>[],
+    options?: EnqueueOptions,
+  ): Promise<readonly string[]>;
   /**
    * Calls `onDead` for Failed messages whose expiry has passed since, one batch of them, and waits for it. Their `lastError`
    * says so then. Each is told once; again five minutes later when a process ends while it tells. Without this call a
@@ -89,10 +93,10 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   };
 
   const enqueue = async (
-    input: OutgoingMessage | readonly OutgoingMessage[],
+    input: WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[],
     call: EnqueueOptions = {},
   ): Promise<string | readonly string[]> => {
-    const messages: readonly OutgoingMessage[] = Array.isArray(input) ? input : [input as OutgoingMessage];
+    const messages = [input].flat().map((message) => withPayload(message as WithData<OutgoingMessage>));
     const rows = messages.map((message) => toParams(db, withTrace(message, resolved.tracing)));
     if (rows.length > 0) await insert(rows, call);
     for (const [index, message] of messages.entries()) {

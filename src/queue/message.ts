@@ -4,6 +4,8 @@ export interface QueueMessage {
   readonly seq: number;
   readonly topic: string;
   readonly payload: string;
+  /** The payload, parsed as JSON when it is first read. With a schema: what the schema made of it. */
+  readonly data: unknown;
   readonly headers: Readonly<Record<string, string>> | null;
   readonly correlationId: string | null;
   /** Messages with the same partition key are handled one at a time and in order. */

@@ -10,6 +10,10 @@ export interface StandardSchema<Output = unknown> {
   };
 }
 
+/** What a schema takes, and what it makes of it. */
+export type InputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["input"];
+export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
+
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };

@@ -9,6 +9,7 @@ import {
   outboxStates,
   type QueueMessage,
 } from "../queue/message.js";
+import { messagePrototype } from "../queue/message-data.js";
 import type { Dialect } from "./dialect.js";
 import { status } from "./dialect.js";
 import type { SqlRow } from "./driver.js";
@@ -61,7 +62,8 @@ function hashOf(value: unknown): Buffer | null {
 
 function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | undefined): QueueMessage {
   const headers = text(rare.headers);
-  return {
+  const message = {
+    __proto__: messagePrototype,
     seq: rowNumber(row.seq),
     topic: row.topic as string,
     payload: fromStoredText(row.payload as string),
@@ -80,6 +82,7 @@ function common(row: SqlRow, rare: SqlRow, dialect: Dialect, owner: string | und
     processedBy: text(row.processed_by),
     crashes: Number(rare.crashes ?? 0),
   };
+  return message as unknown as QueueMessage;
 }
 
 type Writable<Message> = { -readonly [Name in keyof Message]: Message[Name] };

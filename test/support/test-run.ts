@@ -15,6 +15,7 @@ export const message = (seq: number, fields: Partial<QueueMessage> = {}): QueueM
   seq,
   topic: "t",
   payload: "",
+  data: undefined,
   headers: null,
   correlationId: null,
   partitionKey: null,

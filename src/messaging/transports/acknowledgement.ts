@@ -1,6 +1,6 @@
+import { jsonText } from "../../base/json-text.js";
 import { withoutPayload } from "../../base/redact.js";
 import type { Envelope } from "../envelope.js";
-import { jsonText } from "../json-text.js";
 import type { TransportResponse } from "../transport.js";
 import { TransportError } from "./transport-error.js";
 

@@ -259,6 +259,24 @@ export function routingTests(context: DispatchContext): void {
       expect(errors.join()).not.toContain("secret-words");
     });
 
+    it("ADD-13 a handler reads the payload as data; one that is not JSON is dead at once, when it is read", async () => {
+      const { store, enqueue, all, countIn } = await context.subject(kind);
+      await enqueue("t", ['{"amount":42}', "not json: secret-words"]);
+      await enqueue("text", ["not json"]);
+      const seen: unknown[] = [];
+      const dispatcher = createDispatcher<AnyMessage>({
+        handlers: {
+          t: (message) => void seen.push(message.data),
+          text: (message) => void seen.push(message.payload),
+        },
+      });
+      expect(await dispatcher.run(store, budget())).toMatchObject({ acked: 2, failed: 1 });
+      expect(seen).toEqual([{ amount: 42 }, "not json"]);
+      expect(await countIn("dead")).toBe(1);
+      const errors = (await all()).map(({ lastError }) => lastError);
+      expect(errors).toContain('PayloadNotJsonError: The payload of "t" is not JSON.');
+    });
+
     it("runs middleware around every handler, the first outermost", async () => {
       const { store, enqueue } = await context.subject(kind);
       await enqueue("t", ["x"]);

@@ -20,6 +20,29 @@ export function enqueueTests({ database, box }: OutboxContext): void {
       expect((await outbox.list()).messages).toEqual([]);
     });
 
+    it("ADD-13 data is stored as JSON text; data that JSON cannot hold is refused, and so is data beside a payload", async () => {
+      const { outbox } = await box();
+      const data = { id: 7, text: "grün 🌱", list: [null, { deep: true }] };
+      const id = await outbox.enqueue({ topic: "t", data });
+      const message = await stored(outbox, { id });
+      expect(message.payload).toBe(JSON.stringify(data));
+      expect(message.data).toEqual(data);
+      const circular: { self?: unknown } = {};
+      circular.self = circular;
+      const wrong = [
+        { data: undefined },
+        { data: () => 1 },
+        { data: 1n },
+        { data: circular },
+        { data, payload: "{}" },
+      ];
+      for (const one of wrong)
+        await expect(async () => outbox.enqueue(anything({ topic: "t", ...one }))).rejects.toBeInstanceOf(
+          InvalidArgumentError,
+        );
+      expect((await outbox.list()).messages).toHaveLength(1);
+    });
+
     it("OBX-014 returns an id of its own for every message, in the order of the messages", async () => {
       const { outbox } = await box();
       const ids = [...(await outbox.enqueue(numbered(200)))];

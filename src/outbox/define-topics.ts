@@ -1,0 +1,70 @@
+import type { HandlerDefinition, HandlerEntry, Handlers } from "../dispatch/handlers.js";
+import { InvalidArgumentError } from "../errors.js";
+import type { InboxMessage, OutboxMessage, QueueMessage } from "../queue/message.js";
+import type { InputOf, OutputOf, StandardSchema } from "../queue/standard-schema.js";
+import { validated } from "../queue/validated.js";
+import type { SqlExecutor } from "../sql/driver.js";
+import type { EnqueueOptions, Outbox, OutgoingMessage } from "./outbox.js";
+
+export type TopicSchemas = Readonly<Record<string, StandardSchema>>;
+
+/** A message whose `data` the schema of its topic has checked. */
+type Typed<Message, Schema extends StandardSchema> = Omit<Message, "data"> & {
+  readonly data: OutputOf<Schema>;
+};
+
+export type TypedHandlers<Message, Schemas extends TopicSchemas> = {
+  readonly [Topic in keyof Schemas]?: HandlerEntry<Typed<Message, Schemas[Topic]>, SqlExecutor>;
+};
+
+/** A message of one of the topics, with data that its schema takes. */
+export type TypedMessage<Schemas extends TopicSchemas> = {
+  [Topic in keyof Schemas & string]: Omit<OutgoingMessage, "topic" | "payload"> & {
+    readonly topic: Topic;
+    readonly data: InputOf<Schemas[Topic]>;
+  };
+}[keyof Schemas & string];
+
+export interface Topics<Schemas extends TopicSchemas> {
+  /** Handlers of received messages: `data` is typed, and checked before the handler runs. A message that does not fit is dead. */
+  handlers(handlers: TypedHandlers<InboxMessage, Schemas>): Handlers<InboxMessage, SqlExecutor>;
+  /** The same for messages of the outbox. */
+  publishers(handlers: TypedHandlers<OutboxMessage, Schemas>): Handlers<OutboxMessage, SqlExecutor>;
+  /** Enqueues one message, after its schema has checked its data. Returns its id. */
+  enqueue(outbox: Outbox, message: TypedMessage<Schemas>, options?: EnqueueOptions): Promise<string>;
+}
+
+/**
+ * Gives topics a schema: of zod, valibot, arktype or any other library of Standard Schema. It types and checks messages where
+ * they are enqueued and where they are handled.
+ *
+ * @example
+ * const topics = defineTopics({ "order.created": z.object({ id: z.number() }) });
+ * await topics.enqueue(outbox, { topic: "order.created", data: { id: 7 } });
+ * const publishers = topics.publishers({ "order.created": ({ data }) => console.log(data.id) });
+ */
+export function defineTopics<const Schemas extends TopicSchemas>(schemas: Schemas): Topics<Schemas> {
+  for (const [topic, schema] of Object.entries(schemas)) {
+    if (typeof schema?.["~standard"]?.validate !== "function")
+      throw new InvalidArgumentError(`defineTopics: the schema of "${topic}" is none of Standard Schema.`);
+  }
+  const schemaOf = (topic: string): StandardSchema => {
+    if (Object.hasOwn(schemas, topic)) return schemas[topic]!;
+    throw new InvalidArgumentError(`The topic "${topic}" is none of: ${Object.keys(schemas).join(", ")}.`);
+  };
+  const withSchemas = <Message extends QueueMessage>(handlers: object): Handlers<Message, SqlExecutor> =>
+    Object.fromEntries(
+      Object.entries(handlers).map(([topic, entry]) => {
+        const definition = typeof entry === "function" ? { handle: entry } : entry;
+        return [topic, { ...definition, schema: schemaOf(topic) } as HandlerDefinition<Message, SqlExecutor>];
+      }),
+    );
+  return {
+    handlers: (handlers) => withSchemas(handlers),
+    publishers: (handlers) => withSchemas(handlers),
+    async enqueue(outbox, message, options) {
+      await validated(schemaOf(message.topic), message.data, `The data of "${message.topic}"`);
+      return outbox.enqueue(message, options);
+    },
+  };
+}
