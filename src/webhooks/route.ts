@@ -10,6 +10,7 @@ import { withinTime } from "../base/within-time.js";
 import { InvalidOperationError } from "../errors.js";
 import type { ReceiveOutcome } from "../inbox/inbox.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
+import { endingLog } from "./ending-log.js";
 import { extractMessage, type WebhookMessage } from "./extract-message.js";
 import { findSource } from "./find-source.js";
 import { answerHandshake, findHandshake } from "./handshake.js";
@@ -55,6 +56,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const { inbox, tracing, clock = () => new Date() } = options;
   const logger = loggerOf(options.logger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const logEnding = endingLog(logger, () => clock().getTime());
   const sources = resolveSources(options.sources, {
     ...settings,
     clock,
@@ -148,7 +150,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     metrics?.count("oncebox.webhook", 1, attributes);
     metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
     const fields = { ...webhook, source: name, outcome, status: response.status, reason };
-    logger[response.status >= 500 ? "error" : response.status >= 400 ? "warn" : "info"]("webhook", fields);
+    logEnding(fields);
     return response;
   };
 }
