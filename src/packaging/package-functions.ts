@@ -30,8 +30,8 @@ export async function packageFunctions(options: BundleOptions): Promise<readonly
   return archives;
 }
 
-/** Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`. */
+/** Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`, `migrate.users-postgres.sql` to `migrate`. */
 function byFunction(files: readonly string[]): Map<string, readonly string[]> {
   const names = files.filter((file) => file.endsWith(".mjs")).map((file) => file.slice(0, -".mjs".length));
-  return new Map(names.sort().map((name) => [name, files.filter((file) => file.startsWith(`${name}.mjs`))]));
+  return new Map(names.sort().map((name) => [name, files.filter((file) => file.startsWith(`${name}.`))]));
 }
