@@ -48,8 +48,11 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["admin", "cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
-    expect(files.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
+    const names = ["admin", "cleanup", "consume", "dispatch", "inbox-service", "migrate", "reap", "webhook"];
+    // The function that migrates makes the functions' user by this script.
+    expect(files.filter((file) => file.endsWith(".sql"))).toEqual(["migrate.users-postgres.sql"]);
+    const code = files.filter((file) => !file.endsWith(".sql"));
+    expect(code.sort()).toEqual(names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]));
   });
 
   it("FUN-09 a webhook function on PostgreSQL has at most 200 KB, its driver included", () => {
@@ -73,7 +76,17 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service", "admin"]) {
+      const names = [
+        "webhook",
+        "consume",
+        "dispatch",
+        "reap",
+        "cleanup",
+        "inbox-service",
+        "admin",
+        "migrate",
+      ];
+      for (const name of names) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {
