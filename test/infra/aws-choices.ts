@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { readOwnerSettings } from "../../src/config/owner-settings.js";
 import type { Resource, Template } from "./aws-stack.js";
 
 interface Stack {
@@ -166,6 +167,40 @@ export function describeChoices(stacks: () => Stacks): void {
       expect(properties(otherChoices, "WakeUpEndpoint").ServiceName["Fn::Sub"]).toMatch(/\.lambda$/);
       const batches = properties(otherChoices, "TenantBatchPolicy").PolicyDocument.Statement;
       expect(batches).toEqual([statements(otherChoices, "DispatchRole").at(-1)]);
+    });
+
+    it("FUN-10 migrate=true: one more function, which alone reads the owner's secret and fills one of the others'", () => {
+      const { dev, prod, otherChoices } = stacks();
+      for (const stack of [dev, prod]) expect(JSON.stringify(stack.json)).not.toMatch(/Migrate|OWNER/);
+      const owner = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:rds!db-1-AbCdEf";
+      expect(statements(otherChoices, "MigrateRole").map(({ Action, Resource: to }) => [Action, to])).toEqual(
+        [
+          [["logs:CreateLogStream", "logs:PutLogEvents"], { "Fn::GetAtt": ["MigrateLogGroup", "Arn"] }],
+          ["secretsmanager:GetSecretValue", owner],
+          [["secretsmanager:DescribeSecret", "secretsmanager:PutSecretValue"], { Ref: "DatabaseUrlSecret" }],
+          [["kms:Decrypt", "kms:GenerateDataKey"], { "Fn::GetAtt": ["EncryptionKey", "Arn"] }],
+        ],
+      );
+      const readers = ofType(otherChoices, "AWS::IAM::Role").filter(([, role]) =>
+        JSON.stringify(role).includes(owner),
+      );
+      expect(readers.map(([name]) => name)).toEqual(["MigrateRole"]);
+      const { Role, VpcConfig } = properties(otherChoices, "MigrateLambdaFunction");
+      expect(Role).toEqual({ "Fn::GetAtt": ["MigrateRole", "Arn"] });
+      expect(VpcConfig).toEqual(properties(otherChoices, "WebhookLambdaFunction").VpcConfig);
+      const { ONCEBOX_OWNER_SECRET: secret, ONCEBOX_OWNER_URL: url } = variables(otherChoices, "Migrate");
+      expect(readOwnerSettings({ ONCEBOX_OWNER_SECRET: secret, ONCEBOX_OWNER_URL: url })).toMatchObject({
+        database: "sqlserver",
+        secret: { id: owner },
+      });
+      // Nothing starts it but a deployment, and nothing retries it.
+      const starters = [
+        "AWS::Events::Rule",
+        "AWS::Lambda::EventSourceMapping",
+        "AWS::ApiGatewayV2::Integration",
+      ];
+      for (const type of starters)
+        expect(JSON.stringify(ofType(otherChoices, type))).not.toContain("MigrateLambdaFunction");
     });
 
     it("FUN-08 FUN-10 tenants=secrets: functions may list secrets, and read those of tenants alone", () => {

@@ -1,17 +1,19 @@
-import { rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminDefaults } from "../../src/admin/admin-options.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
+import { packageFunctions } from "../../src/packaging/package-functions.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { describeChoices } from "./aws-choices.js";
 import { describePolicies } from "./aws-policies.js";
-import { type AwsProject, packageForAws, type Resource, type Template } from "./aws-stack.js";
+import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
 import { unpacked } from "./unpacked.js";
 
@@ -44,6 +46,9 @@ const choices = {
   logEncryption: "key",
   tenants: "secrets",
   wakeUp: "invoke",
+  migrate: "true",
+  databaseUrl: "mssql://orders.abc.eu-central-1.rds.amazonaws.com/orders",
+  ownerSecretArn: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:rds!db-1-AbCdEf",
 };
 
 describe("the deployment to AWS", () => {
@@ -84,6 +89,32 @@ describe("the deployment to AWS", () => {
     } finally {
       engine.free();
     }
+  });
+
+  it("FUN-09 FUN-10 every function of every stack has its archive, for each database", async () => {
+    const out = await mkdtemp(join(project.folder, "archives-"));
+    await packageFunctions({
+      cloud: "aws",
+      database: ["sqlserver", "postgres"],
+      folder: root,
+      outFolder: out,
+      service: true,
+      admin: true,
+    });
+    const made = async (folder: string) =>
+      (await readdir(folder)).filter((name) => name.endsWith(".zip")).sort();
+    expect(await made(out)).toEqual(await made(join(project.folder, "build/aws")));
+    const archives = (stack: typeof dev) =>
+      resources("AWS::Lambda::Function", stack).map(
+        ([, { Properties }]) => Properties.Code.S3Key.split("/").at(-1) as string,
+      );
+    for (const stack of [dev, prod, withService, withAdmin, otherChoices])
+      expect(await made(out)).toEqual(expect.arrayContaining(archives(stack)));
+    expect(archives(otherChoices).sort()).toEqual(await made(out)); // this one has them all
+    const scripts = Object.keys(unzipSync(await readFile(join(out, "migrate.zip"))));
+    expect(scripts).toEqual(
+      expect.arrayContaining(["migrate.users-postgres.sql", "migrate.users-sqlserver.sql"]),
+    );
   });
 
   it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {

@@ -25,10 +25,13 @@ const unlimited = [
 const known = [
   ...unlimited,
   "kms:Decrypt",
+  "kms:GenerateDataKey",
   "lambda:InvokeFunction",
   "logs:CreateLogStream",
   "logs:PutLogEvents",
+  "secretsmanager:DescribeSecret",
   "secretsmanager:GetSecretValue",
+  "secretsmanager:PutSecretValue",
   "sqs:DeleteMessage",
   "sqs:GetQueueAttributes",
   "sqs:ReceiveMessage",
