@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readOwnerSettings } from "../../src/config/owner-settings.js";
-import type { Resource, Template } from "./aws-stack.js";
+import { type Resource, root, type Template } from "./aws-stack.js";
 
 interface Stack {
   readonly json: Template;
@@ -167,6 +169,16 @@ export function describeChoices(stacks: () => Stacks): void {
       expect(properties(otherChoices, "WakeUpEndpoint").ServiceName["Fn::Sub"]).toMatch(/\.lambda$/);
       const batches = properties(otherChoices, "TenantBatchPolicy").PolicyDocument.Statement;
       expect(batches).toEqual([statements(otherChoices, "DispatchRole").at(-1)]);
+    });
+
+    it("FUN-10 the guide's plan names every service that the stacks use, and no other", () => {
+      const guide = readFileSync(join(root, "docs/deploy-aws.md"), "utf8");
+      const [, plan = ""] = guide.split(/^### The plan$|^## 3\. /m);
+      const named = [...plan.matchAll(/`(AWS::\w+)`/g)].map(([, name]) => name);
+      const used = Object.values(stacks()).flatMap(({ json }) =>
+        Object.values(json.Resources).map(({ Type }) => Type.split("::").slice(0, 2).join("::")),
+      );
+      expect([...new Set(named)].sort()).toEqual([...new Set(used)].sort());
     });
 
     it("FUN-10 migrate=true: one more function, which alone reads the owner's secret and fills one of the others'", () => {
