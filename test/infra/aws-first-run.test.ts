@@ -3,16 +3,26 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { functionsUser, scramVerifier } from "../../src/adapters/aws/functions-user.js";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import {
+  functionsUser,
+  grantFunctionsUser,
+  newPassword,
+  scramVerifier,
+} from "../../src/adapters/aws/functions-user.js";
 import type { MigrateReport } from "../../src/adapters/aws/index.js";
+import { urlOfUser } from "../../src/config/owner-settings.js";
 import { createInbox, migrate } from "../../src/index.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
 import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
 import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
+import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
 import { root } from "./aws-stack.js";
 import { type OwnDatabase, ownDatabase } from "./own-database.js";
+
+const sqlServerUrl = inject("sqlServerUrl");
 
 describe("functions of the AWS stack in an empty account", () => {
   const secrets = new Map<string, StoredSecret>();
@@ -124,6 +134,36 @@ describe("functions of the AWS stack in an empty account", () => {
       expect(store.calls).toContain(call);
     },
   );
+});
+
+describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migrate makes it", () => {
+  it("FUN-10 signs in with its password, before and after another run", async () => {
+    const admin = await sqlServerHarness(sqlServerUrl).open();
+    try {
+      await migrate(admin.db, { schema: admin.schema! });
+      const script = (await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8"))
+        .replaceAll("[infra]", `[${admin.schema}]`)
+        .replaceAll("oncebox_operators", `${admin.schema}_operators`);
+      for (const password of [newPassword(), undefined, newPassword()]) {
+        await grantFunctionsUser(admin.db, { kind: "sqlserver", script, password });
+        if (password === undefined) continue;
+        const url = urlOfUser(sqlServerUrl, functionsUser, password);
+        const own = openSqlServer({ url, maxConnections: 1, config: patient });
+        const who = { name: "who", text: "select suser_name() as who", unprepared: true };
+        const signedIn = await own.driver.query(who, {}).finally(() => own.close());
+        expect(signedIn.map((row) => row.who)).toEqual([functionsUser]);
+      }
+    } finally {
+      const operators = `${admin.schema}_operators`;
+      await admin.close();
+      const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1, config: patient });
+      const run = (text: string) => server.driver.query({ name: "script", text, unprepared: true }, {});
+      await run(`drop user if exists [${functionsUser}]`);
+      await run(`drop role if exists [${operators}]`);
+      await run(`drop login [${functionsUser}]`);
+      await server.close();
+    }
+  });
 });
 
 describe("the password that PostgreSQL is given", () => {

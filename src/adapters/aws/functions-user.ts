@@ -8,12 +8,22 @@ export const functionsUser = "oncebox_functions";
 
 type Kind = "postgres" | "sqlserver";
 
+interface FunctionsUser {
+  readonly kind: Kind;
+  /** infra/sql/users-*.sql */
+  readonly script: string;
+  /** Undefined when the user keeps the one it has. */
+  readonly password: string | undefined;
+}
+
 /** Has what password policies ask for: upper and lower case, digits and another sign. */
 export const newPassword = (): string => `Aa1-${randomBytes(24).toString("base64url")}`;
 
-/** Makes the user that the functions sign in with, gives it the password when there is one, and grants it what is new. */
-export async function grantFunctionsUser(db: Database, kind: Kind, password?: string): Promise<void> {
-  const script = await usersScript(kind);
+/** Makes the user that the functions sign in with, gives it the password if there is one, and grants it what is new. */
+export async function grantFunctionsUser(
+  db: Database,
+  { kind, script, password }: FunctionsUser,
+): Promise<void> {
   const run = (text: string) => db.driver.query({ name: "users", text, unprepared: true }, {});
   if (kind === "sqlserver" && password !== undefined) await run(loginWith(password));
   await run(script.replaceAll("$(FunctionsUser)", functionsUser));
@@ -22,7 +32,7 @@ export async function grantFunctionsUser(db: Database, kind: Kind, password?: st
 }
 
 /** `oncebox package aws` puts it beside the function. */
-async function usersScript(kind: Kind): Promise<string> {
+export async function usersScript(kind: Kind): Promise<string> {
   try {
     return await readFile(new URL(`migrate.users-${kind}.sql`, import.meta.url), "utf8");
   } catch {

@@ -6,7 +6,7 @@ import { type OwnerSettings, readOwnerSettings, urlOfUser } from "../../config/o
 import type { SecretReference } from "../../config/secret-reference.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { type MigrateResult, migrate } from "../../sql/migrate.js";
-import { functionsUser, grantFunctionsUser, newPassword } from "./functions-user.js";
+import { functionsUser, grantFunctionsUser, newPassword, usersScript } from "./functions-user.js";
 import { awsSecrets, isWithoutValue, putSecret } from "./secrets-manager.js";
 import { type JobFunction, timedFunction } from "./timed-function.js";
 
@@ -34,7 +34,8 @@ export function migrateFunction(definition: AppDefinition): JobFunction<MigrateR
     try {
       const result = await migrate(db, migrateOptionsOf(definition));
       const password = (await isWithoutValue(functions.id)) ? newPassword() : undefined;
-      await grantFunctionsUser(db, owner.database, password);
+      const kind = owner.database;
+      await grantFunctionsUser(db, { kind, script: await usersScript(kind), password });
       // Last: whoever finds a URL can sign in with it. A run that dies before makes another password.
       if (password !== undefined)
         await putSecret(functions.id, urlOfUser(owner.url, functionsUser, password));
