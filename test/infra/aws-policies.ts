@@ -1,3 +1,5 @@
+import * as secretsManager from "@aws-sdk/client-secrets-manager";
+import * as sqs from "@aws-sdk/client-sqs";
 import { describe, expect, it } from "vitest";
 import type { Resource, Template } from "./aws-stack.js";
 
@@ -66,6 +68,17 @@ export function describePolicies(stacks: () => Stacks): void {
         if (Effect === "Deny" || !JSON.stringify(resource).includes('"*"')) continue;
         expect(unlimited, name).toEqual(expect.arrayContaining(actions as string[]));
       }
+    });
+
+    it("FUN-10 the actions of queues and secrets are operations of their clients: a misspelled one would allow nothing", () => {
+      const clients = { sqs, secretsmanager: secretsManager };
+      for (const [service, client] of Object.entries(clients)) {
+        const actions = known.filter((action) => action.startsWith(`${service}:`));
+        expect(actions.length).toBeGreaterThan(3);
+        for (const action of actions) expect(Object.keys(client)).toContain(`${action.split(":")[1]}Command`);
+      }
+      const used = allowed().flatMap(([, { Action }]) => Action);
+      expect(known.filter((action) => !used.includes(action))).toEqual([]); // and none is left over
     });
 
     it("FUN-10 roles are assumed by Lambda alone, and no one outside of the account may use queues or keys", () => {
