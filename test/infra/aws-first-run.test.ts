@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
-import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
 import {
   functionsUser,
   grantFunctionsUser,
@@ -156,13 +156,16 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
     } finally {
       const operators = `${admin.schema}_operators`;
       await admin.close();
-      const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1, config: patient });
-      const run = (text: string) => server.driver.query({ name: "script", text, unprepared: true }, {});
+      const run = async (text: string) => {
+        const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1, config: patient });
+        await server.driver
+          .query({ name: "script", text, unprepared: true }, {})
+          .finally(() => server.close());
+      };
       await run(`drop user if exists [${functionsUser}]`);
       await run(`drop role if exists [${operators}]`);
-      // The server ends a closed session a moment later.
-      await vi.waitFor(() => run(`drop login [${functionsUser}]`), { timeout: 20_000 });
-      await server.close();
+      // A TDS server may count its session until this process ends. The next run gives the login another password.
+      await run(`drop login [${functionsUser}]`).catch(() => {});
     }
   });
 });
