@@ -66,7 +66,7 @@ describe("the deployment to AWS", () => {
     withService = await project.template("dev", { service: "true" });
     withAdmin = await project.template("dev", { admin: "true" });
     otherChoices = await project.template("prod", { ...inVpc, ...choices });
-  });
+  }, 300_000);
   afterAll(() => project?.remove());
 
   const resources = (type: string, { json } = dev): [string, Resource][] =>

@@ -167,7 +167,7 @@ describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migr
       // A TDS server may count its session until this process ends. The next run gives the login another password.
       await run(`drop login [${functionsUser}]`).catch(() => {});
     }
-  });
+  }, 300_000);
 });
 
 describe("the password that PostgreSQL is given", () => {
