@@ -1,5 +1,4 @@
 import type { Admin } from "../admin/create-admin.js";
-import { defined } from "../base/defined.js";
 import type { Logger } from "../base/logger.js";
 import { toWebResponse } from "../base/to-web-response.js";
 import type { InboxService } from "../service/http/create-inbox-service.js";
@@ -10,6 +9,7 @@ import type { AppDefinition, AppParts } from "./app-definition.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
 import { type DispatchJob, dispatchJob } from "./dispatch-job.js";
 import { cleanupJob, type MaintenanceJob, reapJob } from "./maintenance-jobs.js";
+import { migrateOptionsOf } from "./migrate-options.js";
 import { openApp } from "./open-app.js";
 import { webhookJob } from "./webhook-job.js";
 
@@ -64,6 +64,3 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
     },
   };
 }
-
-const migrateOptionsOf = ({ schema, inbox, outbox }: AppDefinition): MigrateOptions =>
-  defined({ schema, inbox: inbox?.table, outbox: outbox?.table });

@@ -20,7 +20,7 @@ export interface ScaffoldOptions {
 
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Copied unchanged, so that the new app is deployed by the templates that this package is tested with. */
+/** Copied unchanged, but for the name of the database, so that the new app is deployed by the templates that this package is tested with. */
 const templates = {
   aws: ["serverless.yml", "infra/aws"],
   azure: ["azure.yaml", "host.json", "infra/azure"],
@@ -60,6 +60,7 @@ export async function writeScaffold(options: ScaffoldOptions): Promise<readonly 
     await cp(join(packageRoot, name), join(folder, name), { recursive: true });
   }
   if (cloud === "azure" && database !== "sqlserver") await withoutAzureSql(folder);
+  if (cloud === "aws") await nameDatabase(folder, database);
   await copyFunction("functions/app.ts", folder, (app) => withParts(app, options));
   for (const name of await readdir(join(packageRoot, "functions", cloud))) {
     if (!absent.includes(name)) await copyFunction(`functions/${cloud}/${name}`, folder);
@@ -77,6 +78,16 @@ async function withoutAzureSql(folder: string): Promise<void> {
   const name = "infra/azure/main.parameters.json";
   const text = await readFile(join(folder, name), "utf8");
   await write(folder, name, text.replace("{DATABASE=sqlserver}", "{DATABASE=none}"));
+}
+
+/** The stack's database, which its network follows. This repository's own is PostgreSQL. */
+async function nameDatabase(folder: string, database: ScaffoldDatabase): Promise<void> {
+  const text = await readFile(join(folder, "serverless.yml"), "utf8");
+  await write(
+    folder,
+    "serverless.yml",
+    text.replace("    database: postgres\n", `    database: ${database}\n`),
+  );
 }
 
 /** In this repository the functions import the sources. In a new app they import the package. */

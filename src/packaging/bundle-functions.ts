@@ -1,4 +1,5 @@
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
@@ -69,7 +70,17 @@ export async function bundleFunctions(options: BundleOptions): Promise<Metafile>
     splitting,
   });
   if (options.cloud === "azure") await writeFunctionApp(folder, options.outFolder, [options.database].flat());
+  else await copyUsersScripts(folder, options);
   return metafile;
+}
+
+/** The function that migrates makes the functions' user by the project's own script. */
+async function copyUsersScripts(folder: string, { database, outFolder }: BundleOptions): Promise<void> {
+  if (!existsSync(join(outFolder, "migrate.mjs"))) return;
+  for (const name of [database].flat()) {
+    const script = join(folder, "infra/sql", `users-${name}.sql`);
+    if (existsSync(script)) await copyFile(script, join(outFolder, `migrate.users-${name}.sql`));
+  }
 }
 
 async function functionFiles(functions: string, options: BundleOptions): Promise<string[]> {

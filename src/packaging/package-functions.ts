@@ -48,15 +48,15 @@ async function moveFiles(from: string, to: string, files: readonly string[]): Pr
 }
 
 /**
- * Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`, and to those that receive
- * webhooks also the presets.
+ * Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`, `migrate.users-postgres.sql` to
+ * `migrate`, and to those that receive webhooks also the presets.
  */
 function byFunction(files: readonly string[], receivers: readonly string[]): Map<string, readonly string[]> {
   const isPreset = (file: string) => dirname(file) === webhooksFolder;
   const own = files.filter((file) => !isPreset(file));
   const names = own.filter((file) => file.endsWith(".mjs")).map((file) => file.slice(0, -".mjs".length));
   const filesOf = (name: string) => [
-    ...own.filter((file) => file.startsWith(`${name}.mjs`)),
+    ...own.filter((file) => file.startsWith(`${name}.`)),
     ...(receivers.includes(name) ? files.filter(isPreset) : []),
   ];
   return new Map(names.sort().map((name) => [name, filesOf(name)]));

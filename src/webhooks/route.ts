@@ -8,6 +8,7 @@ import { toWebResponse } from "../base/to-web-response.js";
 import { inSpan } from "../base/tracing.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
 import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
+import { endingLog } from "./ending-log.js";
 import { extractMessages } from "./extract-message.js";
 import { findSource } from "./find-source.js";
 import { endHandshake, findHandshake } from "./handshake.js";
@@ -55,6 +56,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   const { inbox, tracing, clock = () => new Date() } = options;
   const logger = loggerOf(options.logger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
+  const logEnding = endingLog(logger, () => clock().getTime());
   const announce =
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
   const store = messageStore({ inbox, tracing, announce });
@@ -137,7 +139,7 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     metrics?.count("oncebox.webhook", 1, attributes);
     metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
     const fields = { ...webhook, ...counts, source: name, outcome, status: response.status, reason };
-    logger[response.status >= 500 ? "error" : response.status >= 400 ? "warn" : "info"]("webhook", fields);
+    logEnding(fields);
     return response;
   };
 

@@ -1,15 +1,19 @@
-import { rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RegoEngine, TemplateFile } from "@aws/cloudformation-validate";
 import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { unzipSync } from "fflate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { adminDefaults } from "../../src/admin/admin-options.js";
 import { isSecretReference } from "../../src/config/secret-reference.js";
 import { migrate } from "../../src/index.js";
+import { packageFunctions } from "../../src/packaging/package-functions.js";
 import { inboxServiceDefaults } from "../../src/service/http/service-options.js";
 import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
 import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
-import { type AwsProject, packageForAws, type Resource, type Template } from "./aws-stack.js";
+import { describeChoices } from "./aws-choices.js";
+import { describePolicies } from "./aws-policies.js";
+import { type AwsProject, packageForAws, type Resource, root, type Template } from "./aws-stack.js";
 import { ownDatabase } from "./own-database.js";
 import { unpacked } from "./unpacked.js";
 
@@ -24,6 +28,7 @@ const appName = "orders";
 const inVpc = {
   network: "vpc",
   vpcId: "vpc-0a1b2c3d4e5f60718",
+  vpcCidr: "10.0.0.0/16",
   subnetIds: "subnet-0a1b2c3d4e5f60718,subnet-0a1b2c3d4e5f60719",
   alarmEmail: "ops@example.com",
   tenants: "catalogue",
@@ -32,12 +37,27 @@ const inVpc = {
   admin: "true",
 };
 
+/** What a stack may have instead of what `dev` and `prod` have here. */
+const choices = {
+  live: "false",
+  database: "sqlserver",
+  vpcEndpoints: "existing",
+  egressCidr: "0.0.0.0/0",
+  logEncryption: "key",
+  tenants: "secrets",
+  wakeUp: "invoke",
+  migrate: "true",
+  databaseUrl: "mssql://orders.abc.eu-central-1.rds.amazonaws.com/orders",
+  ownerSecretArn: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:rds!db-1-AbCdEf",
+};
+
 describe("the deployment to AWS", () => {
   let project: AwsProject;
   let dev: { file: string; json: Template };
   let prod: { file: string; json: Template };
   let withService: { file: string; json: Template };
   let withAdmin: { file: string; json: Template };
+  let otherChoices: { file: string; json: Template };
 
   beforeAll(async () => {
     project = await packageForAws(appName);
@@ -45,17 +65,21 @@ describe("the deployment to AWS", () => {
     prod = await project.template("prod", inVpc);
     withService = await project.template("dev", { service: "true" });
     withAdmin = await project.template("dev", { admin: "true" });
-  });
+    otherChoices = await project.template("prod", { ...inVpc, ...choices });
+  }, 300_000);
   afterAll(() => project?.remove());
 
   const resources = (type: string, { json } = dev): [string, Resource][] =>
     Object.entries(json.Resources).filter(([, { Type }]) => Type === type);
   const properties = (name: string) => dev.json.Resources[name]!.Properties;
 
-  it("FUN-10 AWS's own rules find no error in it, with and without a VPC and an inbox service", () => {
+  describeChoices(() => ({ dev, prod, otherChoices }));
+  describePolicies(() => ({ dev, prod, withService, withAdmin, otherChoices }));
+
+  it("FUN-10 AWS's own rules find no error in it, with and without a VPC and an inbox service, nor with other choices", () => {
     const engine = new RegoEngine();
     try {
-      for (const { file } of [dev, prod]) {
+      for (const { file } of [dev, prod, otherChoices]) {
         const { diagnostics } = engine.validateStandard(new TemplateFile(file));
         const serious = diagnostics.filter(({ severity }) => severity !== "INFO");
         // W3005: the tool repeats dependencies. W8003: parameters are known when the stack is made.
@@ -65,6 +89,32 @@ describe("the deployment to AWS", () => {
     } finally {
       engine.free();
     }
+  });
+
+  it("FUN-09 FUN-10 every function of every stack has its archive, for each database", async () => {
+    const out = await mkdtemp(join(project.folder, "archives-"));
+    await packageFunctions({
+      cloud: "aws",
+      database: ["sqlserver", "postgres"],
+      folder: root,
+      outFolder: out,
+      service: true,
+      admin: true,
+    });
+    const made = async (folder: string) =>
+      (await readdir(folder)).filter((name) => name.endsWith(".zip")).sort();
+    expect(await made(out)).toEqual(await made(join(project.folder, "build/aws")));
+    const archives = (stack: typeof dev) =>
+      resources("AWS::Lambda::Function", stack).map(
+        ([, { Properties }]) => Properties.Code.S3Key.split("/").at(-1) as string,
+      );
+    for (const stack of [dev, prod, withService, withAdmin, otherChoices])
+      expect(await made(out)).toEqual(expect.arrayContaining(archives(stack)));
+    expect(archives(otherChoices).sort()).toEqual(await made(out)); // this one has them all
+    const scripts = Object.keys(unzipSync(await readFile(join(out, "migrate.zip"))));
+    expect(scripts).toEqual(
+      expect.arrayContaining(["migrate.users-postgres.sql", "migrate.users-sqlserver.sql"]),
+    );
   });
 
   it("FUN-10 it is named after the app, so that two of them in one account have nothing in common", () => {
@@ -223,11 +273,15 @@ describe("the deployment to AWS", () => {
   });
 
   it("FUN-10 secrets outlive the stack, and the key that they are read with does, too", () => {
-    for (const [name, { DeletionPolicy }] of [
-      ...resources("AWS::SecretsManager::Secret", prod),
-      ...resources("AWS::KMS::Key", prod),
-    ]) {
-      expect({ name, DeletionPolicy }).toEqual({ name, DeletionPolicy: "Retain" });
+    for (const stack of [prod, otherChoices]) {
+      for (const [name, { DeletionPolicy, UpdateReplacePolicy }] of [
+        ...resources("AWS::SecretsManager::Secret", stack),
+        ...resources("AWS::KMS::Key", stack),
+      ]) {
+        // But those of a first deployment that failed: their names would refuse the second one.
+        const kept = { DeletionPolicy: "RetainExceptOnCreate", UpdateReplacePolicy: "Retain" };
+        expect({ name, DeletionPolicy, UpdateReplacePolicy }).toEqual({ name, ...kept });
+      }
     }
   });
 
@@ -237,8 +291,8 @@ describe("the deployment to AWS", () => {
       ([, { Properties }]) => Properties.RedrivePolicy?.deadLetterTargetArn["Fn::GetAtt"][0] ?? [],
     );
     expect(queues.map(([name]) => name).filter((name) => !deadLetters.includes(name))).toEqual([
-      "WakeUpQueue",
       "IncomingQueue",
+      "WakeUpQueue",
     ]);
     const watched = resources("AWS::CloudWatch::Alarm").map(
       ([, { Properties }]) => Properties.Dimensions?.[0].Value["Fn::GetAtt"]?.[0],
@@ -486,14 +540,16 @@ describe("the deployment to AWS", () => {
       const same = Object.entries(kept).filter(([name]) => name in dev.json.Resources);
       expect(text(Object.fromEntries(same))).toBe(text(others));
       const { RouteSettings, ...settings } = stage!.Properties;
-      expect(settings).toEqual(before!.Properties);
+      const { RouteSettings: webhookRoutes, ...settingsBefore } = before!.Properties;
+      expect(settings).toEqual(settingsBefore);
       const throttle = { ThrottlingRateLimit: 20, ThrottlingBurstLimit: 40 };
       const routes = added().filter((name) => name.startsWith("HttpApiRoute"));
       const keys = routes.map((name) => adminProperties(name).RouteKey);
       expect(keys).toEqual(["ANY /_oncebox", "ANY /_oncebox/{path+}", "ANY /_rf/{path+}"]);
-      expect(RouteSettings).toEqual(Object.fromEntries(keys.map((key) => [key, throttle])));
+      const own = Object.fromEntries(keys.map((key) => [key, throttle]));
+      expect(RouteSettings).toEqual({ ...webhookRoutes, ...own });
       // A stage cannot have settings of a route that is not there yet.
-      expect(stage!.DependsOn).toEqual(expect.arrayContaining(routes));
+      expect(stage!.DependsOn).toEqual(expect.arrayContaining([...before!.DependsOn!, ...routes]));
       for (const name of routes)
         expect(JSON.stringify(adminProperties(name).Target)).toContain("HttpApiIntegrationAdmin");
       expect(added().sort()).toEqual([

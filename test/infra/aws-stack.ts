@@ -13,12 +13,16 @@ const require = createRequire(import.meta.url);
 export interface Resource {
   readonly Type: string;
   readonly DependsOn?: readonly string[];
+  readonly Condition?: string;
   readonly DeletionPolicy?: string;
+  readonly UpdateReplacePolicy?: string;
   // biome-ignore lint/suspicious/noExplicitAny: CloudFormation's own shapes, read by tests
   readonly Properties: any;
 }
 
 export interface Template {
+  /** Their parameters are known when the template is made. */
+  readonly Conditions?: Readonly<Record<string, unknown>>;
   readonly Resources: Readonly<Record<string, Resource>>;
 }
 

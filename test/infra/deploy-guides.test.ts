@@ -75,6 +75,7 @@ describe("the guides and the templates", () => {
     const guide = read("docs/deploy-aws.md");
     for (const param of found(guide, /--param="(\w+)=/g))
       expect(Object.keys(params.default)).toContain(param);
+    expect(Object.keys(params.default)).toEqual(expect.arrayContaining(Object.keys(params.prod)));
     const templates = ["secrets", "tenants-catalogue", "service-true", "admin-true"]
       .map((file) => read(`infra/aws/${file}.yml`))
       .join("\n");
@@ -86,7 +87,8 @@ describe("the guides and the templates", () => {
 
   it("FUN-10 the concurrency and the connections that the AWS guide speaks of are those of the stack", () => {
     const { params, functions: all } = parse(read("serverless.yml"));
-    const { inboxService, admin, ...functions } = all;
+    const { inboxService, admin, migrate, ...functions } = all;
+    expect(migrate).toContain("custom.migrate.function");
     expect(inboxService).toContain("custom.inboxService.function");
     expect(admin).toContain("custom.admin.function");
     const { function: service } = parse(read("infra/aws/service-true.yml"));

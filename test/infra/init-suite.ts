@@ -57,9 +57,8 @@ export const describeInit = (name: string, install: Install) =>
     it("FUN-09 FUN-10 SVC-03 for AWS, with the inbox service: it builds, and its functions run under Amazon's runtime", async () => {
       const folder = await built("aws", "--service");
       const archives = (await readdir(join(folder, "build/aws"))).filter((name) => name.endsWith(".zip"));
-      const templates = ["serverless.yml", "infra/aws/service-true.yml"].map((name) =>
-        readFile(join(folder, name), "utf8"),
-      );
+      const files = ["serverless.yml", "infra/aws/service-true.yml", "infra/aws/migrate-true.yml"];
+      const templates = files.map((name) => readFile(join(folder, name), "utf8"));
       const named = [
         ...(await Promise.all(templates)).join("\n").matchAll(/artifact: build\/aws\/(\S+)/g),
       ].map(([, name]) => name);

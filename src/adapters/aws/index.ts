@@ -11,6 +11,8 @@ export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
 export { messageDispatchFunction, messageMaintainFunction } from "./message-job-functions.js";
 export type { MessageReceiveFunction } from "./message-receive-function.js";
 export { messageReceiveFunction } from "./message-receive-function.js";
+export type { MigrateReport } from "./migrate-function.js";
+export { migrateFunction } from "./migrate-function.js";
 export { recoverGithubFunction } from "./recover-github-function.js";
 export { tenantsFromSecretsManager } from "./tenants-from-secrets.js";
 export type { JobFunction } from "./timed-function.js";

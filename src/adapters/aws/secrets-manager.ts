@@ -48,3 +48,20 @@ function fieldOf(text: string, key: string): unknown {
     return undefined;
   }
 }
+
+/** Whether a secret exists that nobody has given a value yet. */
+export async function isWithoutValue(id: string): Promise<boolean> {
+  const { DescribeSecretCommand, client } = await secretsManager();
+  const { VersionIdsToStages: versions } = await client.send(new DescribeSecretCommand({ SecretId: id }));
+  return Object.keys(versions ?? {}).length === 0;
+}
+
+export async function putSecret(id: string, text: string): Promise<void> {
+  const { PutSecretValueCommand, client } = await secretsManager();
+  await client.send(new PutSecretValueCommand({ SecretId: id, SecretString: text }));
+}
+
+async function secretsManager() {
+  const sdk = await import("@aws-sdk/client-secrets-manager");
+  return { ...sdk, client: new sdk.SecretsManagerClient({ maxAttempts: 3 }) };
+}

@@ -49,9 +49,12 @@ describe("bundles for Lambda", () => {
 
   it("FUN-09 one file per function, with its source map beside it, and the presets of webhooks in files of their own", async () => {
     const files = (await readdir(join(folder, "postgres"))).filter((file) => !file.endsWith(".txt"));
-    const names = ["admin", "cleanup", "consume", "dispatch", "inbox-service", "reap", "webhook"];
+    const names = ["admin", "cleanup", "consume", "dispatch", "inbox-service", "migrate", "reap", "webhook"];
+    // The function that migrates makes the functions' user by this script.
+    expect(files.filter((file) => file.endsWith(".sql"))).toEqual(["migrate.users-postgres.sql"]);
+    const code = files.filter((file) => !file.endsWith(".sql"));
     const own = names.flatMap((name) => [`${name}.mjs`, `${name}.mjs.map`]);
-    expect(files.sort()).toEqual([...own, "webhooks"].sort());
+    expect(code.sort()).toEqual([...own, "webhooks"].sort());
     const lazy = await readdir(join(folder, "postgres/webhooks"));
     expect(lazy.filter((file) => file.endsWith(".mjs")).sort()).toEqual(
       ["certificate-keys", "confirm-address", "fetch-text", "jwt-verifier", ...presetNames]
@@ -99,7 +102,17 @@ describe("bundles for Lambda", () => {
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
     const drivers = { sqlserver: /tedious|mssql/, postgres: /node_modules\/pg/, sqlite: /photostructure/ };
     for (const [database, metafile] of built) {
-      for (const name of ["webhook", "consume", "dispatch", "reap", "cleanup", "inbox-service", "admin"]) {
+      const names = [
+        "webhook",
+        "consume",
+        "dispatch",
+        "reap",
+        "cleanup",
+        "inbox-service",
+        "admin",
+        "migrate",
+      ];
+      for (const name of names) {
         const contents = contentsOf(metafile, name);
         const others = databases.filter((other) => other !== database);
         for (const other of others) {

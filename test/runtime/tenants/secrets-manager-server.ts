@@ -16,21 +16,21 @@ interface AskedFor {
   readonly MaxResults?: number;
   readonly NextToken?: string;
   readonly SecretIdList?: readonly string[];
+  readonly SecretId?: string;
+  readonly SecretString?: string;
 }
 
-/** Speaks as much of the Secrets Manager's protocol as listing and fetching many secrets takes. Three on a page. */
+/** Speaks as much of the Secrets Manager's protocol as listing, fetching and filling secrets takes. Three on a page. */
 export async function startSecretsManager(secrets: Map<string, StoredSecret>) {
   const calls: string[] = [];
   const server = createServer(async (request, response) => {
     const target = String(request.headers["x-amz-target"]).replace("secretsmanager.", "");
     const asked = (await json(request)) as AskedFor;
     calls.push(target);
-    const [status, body] =
-      target === "ListSecrets"
-        ? list(secrets, asked)
-        : target === "BatchGetSecretValue"
-          ? batch(secrets, asked)
-          : [400, { __type: "InvalidRequestException" }];
+    const [status, body] = operations[target]?.(secrets, asked) ?? [
+      400,
+      { __type: "InvalidRequestException" },
+    ];
     response.writeHead(status as number, { "content-type": "application/x-amz-json-1.1" });
     response.end(JSON.stringify(body));
   });
@@ -46,9 +46,35 @@ export async function startSecretsManager(secrets: Map<string, StoredSecret>) {
   };
 }
 
+type Operation = (secrets: Map<string, StoredSecret>, asked: AskedFor) => [status: number, body: object];
+
+const operations: Readonly<Record<string, Operation>> = {
+  ListSecrets: list,
+  BatchGetSecretValue: batch,
+  GetSecretValue: (secrets, { SecretId: id = "" }) => {
+    const text = secrets.get(id)?.text;
+    return text === undefined ? notFound : [200, { Name: id, SecretString: text }];
+  },
+  DescribeSecret: (secrets, { SecretId: id = "" }) => {
+    const found = secrets.get(id);
+    if (found === undefined) return notFound;
+    const versions = found.text === undefined ? {} : { VersionIdsToStages: { v1: ["AWSCURRENT"] } };
+    return [200, { Name: id, ...versions }];
+  },
+  PutSecretValue: (secrets, { SecretId: id = "", SecretString: text = "" }) => {
+    if (!secrets.has(id)) return notFound;
+    secrets.set(id, { text });
+    return [200, { Name: id, VersionId: "v1" }];
+  },
+};
+const notFound: [number, object] = [400, { __type: "ResourceNotFoundException" }];
+
 const pageSize = 3;
 
-function list(secrets: Map<string, StoredSecret>, { Filters: filters = [], NextToken: token }: AskedFor) {
+function list(
+  secrets: Map<string, StoredSecret>,
+  { Filters: filters = [], NextToken: token }: AskedFor,
+): [number, object] {
   // As the service does: without regard to case, and a tag's key and value each for themselves.
   const begins = (text: string, values: readonly string[]) =>
     values.some((value) => text.toLowerCase().startsWith(value.toLowerCase()));
@@ -70,7 +96,7 @@ function list(secrets: Map<string, StoredSecret>, { Filters: filters = [], NextT
   return [200, { SecretList: page, ...next }];
 }
 
-function batch(secrets: Map<string, StoredSecret>, { SecretIdList: names = [] }: AskedFor) {
+function batch(secrets: Map<string, StoredSecret>, { SecretIdList: names = [] }: AskedFor): [number, object] {
   if (names.length === 0 || names.length > 20) return [400, { __type: "InvalidParameterException" }];
   const values = [];
   const errors = [];

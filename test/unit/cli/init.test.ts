@@ -63,6 +63,15 @@ describe("oncebox init", () => {
     },
   );
 
+  it("FUN-10 an app for AWS on SQL Server says so in its stack, whose port follows from it", async () => {
+    const folder = join(parent, "aws-sqlserver");
+    expect((await cli("init", "aws", folder, "--database", "sqlserver")).code).toBe(0);
+    const own = await readFile(join(root, "serverless.yml"), "utf8");
+    const made = await readFile(join(folder, "serverless.yml"), "utf8");
+    expect(made.match(/^ {4}database: .*$/gm)).toEqual(["    database: sqlserver"]);
+    expect(made.replace("    database: sqlserver\n", "    database: postgres\n")).toBe(own);
+  });
+
   it.each([
     { cloud: "aws", added: ["aws/inbox-service.ts"], script: "package aws --database postgres --service" },
     { cloud: "azure", added: [], script: "package azure --database sqlserver" },

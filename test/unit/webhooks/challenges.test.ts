@@ -101,7 +101,7 @@ describe("challenges that are answered with an HMAC", () => {
         expect((await route(post("x", { body, headers }))).status, body).toBe(401);
       }
     }
-    expect(logs.at(-1)?.fields?.reason).toBe("signed like a challenge");
+    expect(logs.map(({ fields }) => fields?.reason)).toContain("signed like a challenge"); // the first line of all these
     expect(await messages()).toEqual([]);
     for (const secrets of sources.x.secrets)
       expect((await route(signed(x, { secrets, body: `{"for":"${secrets}"}` }, "x"))).status).toBe(200);

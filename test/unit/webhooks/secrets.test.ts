@@ -56,9 +56,10 @@ describe("secrets that are fetched", () => {
       const unsigned = post("stripe", { body, headers: { "stripe-signature": "t=1,v1=" } });
       expect((await route(unsigned)).status).toBe(503);
       expect(await messages()).toEqual([]);
-      expect(logs.map(({ level, fields }) => [level, fields.reason])).toEqual(
-        Array(2).fill(["error", "A webhook secret that was fetched is missing or empty."]),
-      );
+      // The second request is refused for the same reason within the interval, so one line is enough.
+      expect(logs.map(({ level, fields }) => [level, fields.reason])).toEqual([
+        ["error", "A webhook secret that was fetched is missing or empty."],
+      ]);
     }
   });
 

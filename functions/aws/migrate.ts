@@ -1,0 +1,4 @@
+import { migrateFunction } from "../../src/adapters/aws/index.js";
+import app from "../app.js";
+
+export const handler = migrateFunction(app);

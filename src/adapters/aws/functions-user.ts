@@ -1,0 +1,63 @@
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { InvalidOperationError } from "../../errors.js";
+import type { Database } from "../../sql/dialect.js";
+import { literal } from "../../sql/literal.js";
+
+export const functionsUser = "oncebox_functions";
+
+type Kind = "postgres" | "sqlserver";
+
+interface FunctionsUser {
+  readonly kind: Kind;
+  /** infra/sql/users-*.sql */
+  readonly script: string;
+  /** Undefined when the user keeps the one it has. */
+  readonly password: string | undefined;
+}
+
+/** Has what password policies ask for: upper and lower case, digits and another sign. */
+export const newPassword = (): string => `Aa1-${randomBytes(24).toString("base64url")}`;
+
+/** Makes the user that the functions sign in with, gives it the password if there is one, and grants it what is new. */
+export async function grantFunctionsUser(
+  db: Database,
+  { kind, script, password }: FunctionsUser,
+): Promise<void> {
+  const run = (text: string) => db.driver.query({ name: "users", text, unprepared: true }, {});
+  if (kind === "sqlserver" && password !== undefined) await run(loginWith(password));
+  await run(filled(script));
+  if (kind === "postgres" && password !== undefined)
+    await run(`alter role ${functionsUser} password ${literal(scramVerifier(password))}`);
+}
+
+/** `oncebox package aws` puts it beside the function. */
+export async function usersScript(kind: Kind): Promise<string> {
+  try {
+    return await readFile(new URL(`migrate.users-${kind}.sql`, import.meta.url), "utf8");
+  } catch {
+    throw new InvalidOperationError(
+      `The archive has no migrate.users-${kind}.sql. Package the function with infra/sql/users-${kind}.sql in the project and --database ${kind}.`,
+    );
+  }
+}
+
+/** SQL Server keeps passwords of these statements out of its traces. */
+const loginWith = (password: string): string =>
+  `if suser_id(N'${functionsUser}') is null create login [${functionsUser}] with password = N${literal(password)};
+else alter login [${functionsUser}] with password = N${literal(password)};`;
+
+/** What PostgreSQL would store. The password itself is not in a statement, which a server may log. */
+export function scramVerifier(password: string, salt: Buffer = randomBytes(16), iterations = 4_096): string {
+  const salted = pbkdf2Sync(password, salt, iterations, 32, "sha256");
+  const keyed = (text: string) => createHmac("sha256", salted).update(text).digest();
+  const stored = createHash("sha256").update(keyed("Client Key")).digest("base64");
+  return `SCRAM-SHA-256$${iterations}:${salt.toString("base64")}$${stored}:${keyed("Server Key").toString("base64")}`;
+}
+
+/** The variables that sqlcmd would fill in. The script for PostgreSQL has none. */
+const filled = (script: string): string =>
+  script
+    .replaceAll("$(FunctionsUser)", functionsUser)
+    .replaceAll("$(ClientId)", "none")
+    .replaceAll("$(Role)", "oncebox_functions");

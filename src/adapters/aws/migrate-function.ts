@@ -1,0 +1,63 @@
+import type { AppDefinition } from "../../app/app-definition.js";
+import { migrateOptionsOf } from "../../app/migrate-options.js";
+import { readEnvironment } from "../../config/environment.js";
+import { openDatabase } from "../../config/open-database.js";
+import { type OwnerSettings, readOwnerSettings, urlOfUser } from "../../config/owner-settings.js";
+import type { SecretReference } from "../../config/secret-reference.js";
+import { InvalidArgumentError } from "../../errors.js";
+import { type MigrateResult, migrate } from "../../sql/migrate.js";
+import { functionsUser, grantFunctionsUser, newPassword, usersScript } from "./functions-user.js";
+import { awsSecrets, isWithoutValue, putSecret } from "./secrets-manager.js";
+import { type JobFunction, timedFunction } from "./timed-function.js";
+
+export interface MigrateReport extends MigrateResult {
+  /** Whether this run made the functions' user a password, and put the URL with it into their secret. */
+  readonly madeUser: boolean;
+}
+
+type AwsSecret = Extract<SecretReference, { from: "aws-secrets-manager" }>;
+
+/**
+ * Migrates the database as its owner, and grants the functions' user what is new. The first run makes that user and fills the
+ * secret with its URL. It may be invoked again at any time. For an invocation at each deployment, before the new version of
+ * the other functions.
+ *
+ * @example
+ * export const handler = migrateFunction(app);
+ */
+export function migrateFunction(definition: AppDefinition): JobFunction<MigrateReport> {
+  return timedFunction(async () => async () => {
+    const { databaseUrl, env } = await readEnvironment();
+    const functions = requireAwsSecret(databaseUrl);
+    const owner = readOwnerSettings(env);
+    const db = await openDatabase(await ownerUrl(owner, env), { maxConnections: 1 });
+    try {
+      const result = await migrate(db, migrateOptionsOf(definition));
+      const password = (await isWithoutValue(functions.id)) ? newPassword() : undefined;
+      const kind = owner.database;
+      await grantFunctionsUser(db, { kind, script: await usersScript(kind), password });
+      // Last: whoever finds a URL can sign in with it. A run that dies before makes another password.
+      if (password !== undefined)
+        await putSecret(functions.id, urlOfUser(owner.url, functionsUser, password));
+      return { ...result, madeUser: password !== undefined };
+    } finally {
+      await db.close();
+    }
+  });
+}
+
+/** The owner's password may rotate, so it is read by each run. */
+async function ownerUrl({ url, secret }: OwnerSettings, env: NodeJS.ProcessEnv): Promise<string> {
+  const resolve = awsSecrets(env);
+  const [username, password] = await Promise.all(
+    ["username", "password"].map((key) => resolve({ ...secret, key })),
+  );
+  return urlOfUser(url, username!, password!);
+}
+
+function requireAwsSecret(databaseUrl: string | SecretReference | undefined): AwsSecret {
+  if (typeof databaseUrl === "object" && databaseUrl.from === "aws-secrets-manager") return databaseUrl;
+  throw new InvalidArgumentError(
+    'ONCEBOX_DATABASE_URL must name the secret that gets the functions\' URL: {"from": "aws-secrets-manager", "id": …}.',
+  );
+}

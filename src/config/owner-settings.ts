@@ -1,0 +1,41 @@
+import { InvalidArgumentError } from "../errors.js";
+import { databaseKindOf } from "./database-url.js";
+import type { SecretReference } from "./secret-reference.js";
+
+/** The database's owner, who migrates it. No other function may read this. */
+export interface OwnerSettings {
+  /** The database's URL without a user. */
+  readonly url: string;
+  readonly database: "postgres" | "sqlserver";
+  /** A JSON object with `username` and `password`, as RDS keeps its master user's. */
+  readonly secret: Extract<SecretReference, { from: "aws-secrets-manager" }>;
+}
+
+export function readOwnerSettings(env: NodeJS.ProcessEnv = process.env): OwnerSettings {
+  const url = env.ONCEBOX_OWNER_URL?.trim() ?? "";
+  const id = env.ONCEBOX_OWNER_SECRET?.trim() ?? "";
+  if (url === "" || id === "") {
+    throw new InvalidArgumentError(
+      "ONCEBOX_OWNER_URL (the database's URL without a user) and ONCEBOX_OWNER_SECRET (the secret with its owner) must be set.",
+    );
+  }
+  const kind = databaseKindOf(url);
+  if ((kind !== "postgres" && kind !== "mssql") || new URL(url).username !== "") {
+    throw new InvalidArgumentError(
+      "ONCEBOX_OWNER_URL must be postgres://host/database or mssql://host/database, without user and password.",
+    );
+  }
+  return {
+    url,
+    database: kind === "postgres" ? "postgres" : "sqlserver",
+    secret: { from: "aws-secrets-manager", id },
+  };
+}
+
+/** The URL with a user. Passwords that a service makes have characters that a URL cannot. */
+export function urlOfUser(url: string, username: string, password: string): string {
+  const target = new URL(url);
+  target.username = encodeURIComponent(username);
+  target.password = encodeURIComponent(password);
+  return target.href;
+}

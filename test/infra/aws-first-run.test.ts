@@ -1,0 +1,187 @@
+import { createHash, createHmac, randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { APIGatewayProxyStructuredResultV2 } from "aws-lambda";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import {
+  functionsUser,
+  grantFunctionsUser,
+  newPassword,
+  scramVerifier,
+} from "../../src/adapters/aws/functions-user.js";
+import type { MigrateReport } from "../../src/adapters/aws/index.js";
+import { urlOfUser } from "../../src/config/owner-settings.js";
+import { createInbox, migrate } from "../../src/index.js";
+import { openSqlServer } from "../../src/sql/sqlserver/index.js";
+import { type BundleFolder, bundleTestApp } from "../runtime/aws/bundle-folder.js";
+import { answerOf, stripeHttpEvent, webhookSecret } from "../runtime/aws/http-events.js";
+import { type LambdaFunction, lambdaFunction } from "../runtime/aws/lambda-function.js";
+import { type StoredSecret, startSecretsManager } from "../runtime/tenants/secrets-manager-server.js";
+import { patient, sqlServerHarness } from "../support/sqlserver-harness.js";
+import { root } from "./aws-stack.js";
+import { type OwnDatabase, ownDatabase } from "./own-database.js";
+
+const sqlServerUrl = inject("sqlServerUrl");
+
+describe("functions of the AWS stack in an empty account", () => {
+  const secrets = new Map<string, StoredSecret>();
+  const running: LambdaFunction[] = [];
+  let store: Awaited<ReturnType<typeof startSecretsManager>>;
+  let database: OwnDatabase;
+  let bundles: BundleFolder;
+
+  beforeEach(async () => {
+    secrets.clear();
+    store = await startSecretsManager(secrets);
+    database = await ownDatabase();
+  });
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map((one) => one.close()));
+    await store.stop();
+    await bundles?.remove();
+    await database.drop();
+  });
+
+  const start = (name: string, env: Readonly<Record<string, string>>): LambdaFunction => {
+    const made = lambdaFunction({
+      folder: bundles.folder,
+      handler: `${name}.handler`,
+      env: { AWS_ENDPOINT_URL_SECRETS_MANAGER: store.url, ...env },
+    });
+    running.push(made);
+    return made;
+  };
+
+  it("FUN-10 migrate makes tables, user and URL as the database's owner; then a webhook is enqueued, and nobody ran SQL", async () => {
+    const owner = `owner_${randomUUID().slice(0, 8)}`;
+    const password = "p@ss/w%3Ard#?&+ 1"; // as RDS makes them: not to be put into a URL as they are
+    await database.run(`create role ${owner} login createrole password '${password}'`);
+    await database.run(`grant create on database ${database.name} to ${owner}`);
+    bundles = await bundleTestApp("postgres", ["@aws-sdk"], join(root, "functions/app.ts"));
+    secrets.set("orders/dev/database-url", {}); // as the stack leaves it
+    secrets.set("rds!db-1", { text: JSON.stringify({ username: owner, password }) });
+    const withoutUser = new URL(database.url);
+    withoutUser.username = "";
+    withoutUser.password = "";
+    const env = {
+      ONCEBOX_DATABASE_URL: '{"from":"aws-secrets-manager","id":"orders/dev/database-url"}',
+      STRIPE_WEBHOOK_SECRET: webhookSecret,
+    };
+    const ownerEnv = { ONCEBOX_OWNER_URL: withoutUser.href, ONCEBOX_OWNER_SECRET: "rds!db-1" };
+    try {
+      const migrating = start("migrate", { ...env, ...ownerEnv });
+      const first = await migrating.invoke<MigrateReport>({});
+      expect(first.applied.length).toBeGreaterThan(1);
+      expect(first.madeUser).toBe(true);
+      const url = new URL(secrets.get("orders/dev/database-url")!.text!);
+      expect([url.username, url.pathname]).toEqual([functionsUser, `/${database.name}`]);
+      const webhook = start("webhook", env);
+      const answer = await webhook.invoke<APIGatewayProxyStructuredResultV2>(
+        stripeHttpEvent({ id: "evt_1" }),
+      );
+      expect(answerOf(answer)).toEqual({ status: 200, outcome: "enqueued" });
+      // At each later deployment: what is new is granted, and the password stays.
+      expect(await migrating.invoke({})).toMatchObject({ applied: [], madeUser: false });
+      expect(secrets.get("orders/dev/database-url")!.text).toBe(url.href);
+      expect(migrating.logs()).not.toContain(url.password);
+      expect(migrating.logs()).not.toContain(password);
+      const [role] = await database.run(
+        `select rolsuper, rolcreaterole from pg_roles where rolname = '${functionsUser}'`,
+      );
+      expect(role).toEqual({ rolsuper: false, rolcreaterole: false });
+    } finally {
+      for (const role of [functionsUser, "oncebox_operators", owner]) {
+        await database.run(`drop owned by ${role} cascade`).catch(() => {});
+        await database.run(`drop role if exists ${role}`);
+      }
+    }
+  });
+
+  it.each([
+    ["secrets", "ListSecrets"],
+    ["catalogue", "GetSecretValue"],
+  ])(
+    "FUN-07 FUN-08 FUN-10 a packaged dispatcher finds its tenants in the %s, and handles their messages",
+    async (place, call) => {
+      const app = fileURLToPath(new URL("aws-tenant-app.ts", import.meta.url));
+      bundles = await bundleTestApp("postgres", ["@aws-sdk"], app);
+      await migrate(database.db);
+      await createInbox(database.db).receive({
+        source: "shop",
+        messageId: "m1",
+        topic: "order.placed",
+        payload: "{}",
+      });
+      if (place === "secrets") {
+        secrets.set("orders/dev/tenants/acme", { text: database.url });
+        secrets.set("orders/dev/database-url", { text: "postgres://nobody@127.0.0.1:1/other" });
+      } else {
+        const [table = ""] = (await readFile(join(root, "infra/sql/catalogue.sql"), "utf8")).match(
+          /create table[^;]*;/,
+        )!;
+        await database.run(table);
+        await database.run(`insert into tenants (id, database_url) values ('acme', '${database.url}')`);
+        secrets.set("orders/dev/catalogue-url", { text: database.url });
+      }
+      const dispatch = start("dispatch", {
+        TENANTS_ARE_IN: place,
+        TENANTS_PREFIX: "orders/dev/tenants/", // both as in serverless.yml
+        CATALOGUE_SECRET: "orders/dev/catalogue-url",
+      });
+      expect(await dispatch.invoke({})).toMatchObject({ inbox: { acked: 1 } });
+      expect(dispatch.logs()).toContain("handled m1");
+      expect(store.calls).toContain(call);
+    },
+  );
+});
+
+describe.skipIf(sqlServerUrl === "")("the functions' user on SQL Server, as migrate makes it", () => {
+  it("FUN-10 signs in with its password, before and after another run", async () => {
+    const admin = await sqlServerHarness(sqlServerUrl).open();
+    try {
+      await migrate(admin.db, { schema: admin.schema! });
+      const script = (await readFile(join(root, "infra/sql/users-sqlserver.sql"), "utf8"))
+        .replaceAll("[infra]", `[${admin.schema}]`)
+        .replaceAll("oncebox_operators", `${admin.schema}_operators`);
+      for (const password of [newPassword(), undefined, newPassword()]) {
+        await grantFunctionsUser(admin.db, { kind: "sqlserver", script, password });
+        if (password === undefined) continue;
+        const url = urlOfUser(sqlServerUrl, functionsUser, password);
+        const own = openSqlServer({ url, maxConnections: 1, config: patient });
+        const who = { name: "who", text: "select suser_name() as who", unprepared: true };
+        const signedIn = await own.driver.query(who, {}).finally(() => own.close());
+        expect(signedIn.map((row) => row.who)).toEqual([functionsUser]);
+      }
+    } finally {
+      const operators = `${admin.schema}_operators`;
+      await admin.close();
+      const run = async (text: string) => {
+        const server = openSqlServer({ url: sqlServerUrl, maxConnections: 1, config: patient });
+        await server.driver
+          .query({ name: "script", text, unprepared: true }, {})
+          .finally(() => server.close());
+      };
+      await run(`drop user if exists [${functionsUser}]`);
+      await run(`drop role if exists [${operators}]`);
+      // A TDS server may count its session until this process ends. The next run gives the login another password.
+      await run(`drop login [${functionsUser}]`).catch(() => {});
+    }
+  }, 300_000);
+});
+
+describe("the password that PostgreSQL is given", () => {
+  it("FUN-10 is a verifier, as RFC 7677 calculates it", () => {
+    const nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+    const salt = "W22ZaJ0SNY7soEsUEjb6gQ==";
+    const exchange = `n=user,r=rOprNGfwEbeRWgbNEkqO,r=${nonce},s=${salt},i=4096,c=biws,r=${nonce}`;
+    const verifier = scramVerifier("pencil", Buffer.from(salt, "base64"), 4_096);
+    const [, stored, server] = /^SCRAM-SHA-256\$4096:[^$]+\$([^:]+):(.+)$/.exec(verifier)!.map(String);
+    const signature = (key: string) =>
+      createHmac("sha256", Buffer.from(key, "base64")).update(exchange).digest();
+    expect(signature(server!).toString("base64")).toBe("6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=");
+    const proof = Buffer.from("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=", "base64");
+    const clientKey = signature(stored!).map((byte, index) => byte ^ proof[index]!);
+    expect(createHash("sha256").update(clientKey).digest("base64")).toBe(stored);
+  });
+});

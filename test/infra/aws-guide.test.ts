@@ -1,0 +1,140 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import * as lambda from "@aws-sdk/client-lambda";
+import * as secretsManager from "@aws-sdk/client-secrets-manager";
+import * as sns from "@aws-sdk/client-sns";
+import * as sqs from "@aws-sdk/client-sqs";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { commands } from "../../src/cli/run.js";
+import { databaseKindOf } from "../../src/config/database-url.js";
+import { urlOfUser } from "../../src/config/owner-settings.js";
+import { root } from "./aws-stack.js";
+
+const read = (name: string) => readFileSync(join(root, name), "utf8");
+const guide = read("docs/deploy-aws.md");
+
+/** The commands of a tool: those in blocks, each on one line, and those in tables and sentences. */
+function commandsOf(tool: string): readonly string[] {
+  const joined = guide.replaceAll(/ *\\\n */g, " ");
+  const start = tool.replaceAll(/[.*+?]/g, "\\$&");
+  return [...joined.matchAll(new RegExp(`(?<![\\w-])${start} ([^\`\\n]+)`, "g"))].map(([, rest]) => {
+    const [words] = rest!.replace(/"[^"]*"|'[^']*'/g, "text").split(/ #| \| | && |\) /);
+    return words!.trim();
+  });
+}
+/** The command's name, and its options. */
+function partsOf(command: string, longest: number) {
+  const words = command.split(/\s+/);
+  const firstOption = words.findIndex((word) => !/^[a-z][a-z-]*$/.test(word));
+  const name = words.slice(0, Math.min(longest, firstOption === -1 ? words.length : firstOption));
+  const options = words.filter((word) => word.startsWith("--")).map((word) => word.slice(2).split("=")[0]!);
+  return { name, options };
+}
+
+interface Schema {
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+describe("the commands of docs/deploy-aws.md", () => {
+  it("FUN-10 osls has each of its commands, with these options", () => {
+    const known = createRequire(import.meta.url)("osls/lib/cli/commands-schema/aws-service") as Map<
+      string,
+      Schema
+    >;
+    const used = commandsOf("npx osls@4");
+    expect(used.length).toBeGreaterThan(10);
+    for (const command of used) {
+      const { name, options } = partsOf(command, 2);
+      const schema = known.get(name.join(" "));
+      expect(schema, command).toBeDefined();
+      expect(Object.keys(schema!.options), command).toEqual(expect.arrayContaining(options));
+    }
+  });
+
+  it("FUN-10 oncebox has each of its commands, with these options", () => {
+    const used = commandsOf("npx oncebox");
+    expect(used.length).toBeGreaterThan(5);
+    for (const command of used) {
+      const { name, options } = partsOf(command, 1);
+      const found = commands.find((one) => one.name === name[0]);
+      expect(found, command).toBeDefined();
+      expect(Object.keys(found!.options), command).toEqual(expect.arrayContaining(options));
+    }
+  });
+
+  it("FUN-10 AWS has the operations that its commands name, as far as their clients are here", () => {
+    const clients: Readonly<Record<string, object>> = { lambda, secretsmanager: secretsManager, sns, sqs };
+    const used = commandsOf("aws").map((command) => partsOf(command, 2).name);
+    const ofClients = used.filter(([service]) => service! in clients);
+    expect(new Set(ofClients.map(([service]) => service)).size).toBe(4);
+    for (const [service, operation] of ofClients) {
+      const name = operation!.replace(/(^|-)([a-z])/g, (_, __, letter: string) => letter.toUpperCase());
+      expect(Object.keys(clients[service!]!), operation).toContain(`${name}Command`);
+    }
+  });
+
+  it("FUN-10 the owner's URL is made of the secret that RDS writes, whatever its password has", () => {
+    const [, program] = /node -e '\n([\s\S]*?)'\)/.exec(guide)!;
+    const password = `p@ss/w%rd:#?&+ "1"`;
+    const url = "postgres://orders.abc.eu-central-1.rds.amazonaws.com/orders?sslmode=verify-full";
+    const { stdout, stderr } = spawnSync(process.execPath, ["-e", program!], {
+      input: JSON.stringify({ username: "owner", password }),
+      env: { DATABASE_URL: url },
+      encoding: "utf8",
+    });
+    expect(stderr).toBe("");
+    expect(stdout.trim()).toBe(urlOfUser(url, "owner", password)); // as the function that migrates makes it
+    expect(databaseKindOf(stdout.trim())).toBe("postgres");
+    expect(decodeURIComponent(new URL(stdout.trim()).password)).toBe(password);
+  });
+
+  it("FUN-10 whoever connects with verify-full gets RDS's certificates before", () => {
+    const bundle = guide.indexOf("https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem");
+    expect(bundle).toBeGreaterThan(0);
+    expect(guide).toMatch(/export NODE_EXTRA_CA_CERTS=\S+ PGSSLROOTCERT=\S+/);
+    for (const command of [guide.indexOf('psql "'), guide.indexOf("npx oncebox migrate")])
+      expect(command).toBeGreaterThan(bundle);
+  });
+
+  it("FUN-10 nobody runs SQL on the way to the first webhook, and the alarms are silent until the secrets are filled", () => {
+    const [way = ""] = guide.split("## What to look at after the first deployment");
+    const steps = [
+      ...way.matchAll(
+        /--param="live=false"|osls@4 invoke --function migrate|webhooks\/stripe --secret|npx oncebox sign/g,
+      ),
+    ];
+    expect(steps.map(([step]) => step.split(" ")[0])).toEqual([
+      '--param="live=false"',
+      "osls@4",
+      "webhooks/stripe",
+      "npx",
+    ]);
+    const [byHand] = way.split("**Without the function**").slice(1);
+    expect(way.replace(byHand!, "")).not.toMatch(/psql "/);
+    const last = way.lastIndexOf("npx osls@4 deploy");
+    expect(way.slice(last)).not.toContain("live=false"); // the last deployment turns them on
+  });
+});
+
+describe("the costs in docs/deploy-aws.md", () => {
+  it("FUN-10 a line of the access log is as long as they say", () => {
+    const { format } = parse(read("serverless.yml")).provider.logs.httpApi as { format: string };
+    const values: Readonly<Record<string, string>> = {
+      requestId: "JKJaXmPLvHcESHA=",
+      "identity.sourceIp": "203.0.113.195",
+      status: "200",
+      path: "/webhooks/stripe",
+      responseLatency: "25",
+      integrationErrorMessage: "-",
+    };
+    const line = format.replaceAll(/\$context\.([\w.]+)/g, (_, name: string) => values[name]!);
+    expect(Object.values(JSON.parse(line))).not.toContain(undefined);
+    const overhead = 26; // that CloudWatch bills for each event
+    expect(line.length + overhead).toBeLessThanOrEqual(150);
+    expect(line.length + overhead).toBeGreaterThan(120);
+    expect(guide).toMatch(/\| access log \|.*438 M × 0\.15 KB/);
+  });
+});
