@@ -1,9 +1,12 @@
+import { defined } from "../base/defined.js";
 import { optionalHash, requireList } from "../queue/arguments.js";
+import { callInTransaction, checkCall, plainCall } from "../queue/check-call.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
+import { type WithData, withPayload } from "../sql/json-data.js";
 import { withTrace } from "../sql/message-content.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
@@ -24,7 +27,7 @@ export type { InboxCallOptions, InboxOptions, ReceiveOutcome } from "./receiver.
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
   /** Receives many messages in one round trip. The outcomes are in the messages' order. */
   enqueue(
-    messages: readonly IncomingMessage[],
+    messages: readonly WithData<IncomingMessage>[],
     options?: InboxCallOptions,
   ): Promise<readonly ReceiveOutcome[]>;
   /** Records an unknown message as Seen. Returns whether the message is done. */
@@ -73,8 +76,10 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
 
     receive,
 
-    async enqueue(messages, call = {}) {
-      requireList(messages, "messages");
+    async enqueue(given, call = {}) {
+      checkCall(call, callInTransaction, "enqueue");
+      requireList(given, "messages");
+      const messages = given.map(withPayload<IncomingMessage>);
       if (messages.length === 0) return [];
       const outcomes: ReceiveOutcome[] = new Array(messages.length);
       const entries = messages.map((message, index) => {
@@ -84,7 +89,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
       const send = async (batch: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
         const received = await receiveMany(
           batch.map(({ params }) => params),
-          { ...call, tx },
+          { ...call, ...defined({ tx }) },
         );
         for (const [at, { index }] of batch.entries()) outcomes[index] = received[at]!;
       };
@@ -101,6 +106,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     },
 
     async alreadyProcessed(key, hash, call = {}) {
+      checkCall(call, callInTransaction, "alreadyProcessed");
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
       const [row] = await internals.executeIn(call.tx, statements.alreadyProcessed, params, call);
       const processed = isTrue(row!.processed);
@@ -115,10 +121,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     },
 
     async markProcessing(key, call = {}) {
+      checkCall(call, plainCall, "markProcessing");
       await mark(key, status.held, undefined, call);
     },
-    markProcessed: async (key, call = {}) => mark(key, status.done, undefined, call),
+    async markProcessed(key, call = {}) {
+      checkCall(call, callInTransaction, "markProcessed");
+      return mark(key, status.done, undefined, call);
+    },
     async markDead(key, error, call = {}) {
+      checkCall(call, plainCall, "markDead");
       const changed = await mark(key, status.dead, error, call);
       if (changed)
         internals.announceDead(

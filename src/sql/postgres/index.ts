@@ -1,7 +1,7 @@
 import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
-import { type SqlExecutor, statement } from "../driver.js";
+import { asTransaction, type SqlExecutor, statement } from "../driver.js";
 import { endedError } from "../transaction-scope.js";
 import { postgresDialect } from "./dialect.js";
 import { wakeUpOnNotify } from "./listen.js";
@@ -57,10 +57,10 @@ export function fromPg(client: PgQueryable): SqlExecutor {
       "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
     );
   }
-  return {
+  return asTransaction({
     async query(statement, params) {
       if (isOutside(client)) throw endedError();
       return pgQuery(client, statement, params);
     },
-  };
+  });
 }
