@@ -34,12 +34,17 @@ export function openPostgres(options: PostgresOptions): Database {
       }),
     notifications: {
       enable: (queue) => enableNotify(db, queue),
-      wakeUp: (queue, logger) =>
-        wakeUpOnNotify({ ...queue, logger, ...defined({ url: options.url, config: options.config }) }),
+      wakeUp: (queue, logger) => wakeUpOnNotify({ ...queue, logger, ...connectionOf(options) }),
     },
   };
   return db;
 }
+
+/** pg hides a pool's password from copies. */
+const connectionOf = ({ url, config, pool }: PostgresOptions) =>
+  pool === undefined
+    ? defined({ url, config })
+    : { config: { ...pool.options, ...defined({ password: pool.options.password }) } };
 
 const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtextextended(:key::text, 0))");
 
