@@ -59,7 +59,7 @@ describe("bundles for Lambda", () => {
     expect(output.bytes).toBeLessThanOrEqual(200 * kilobyte);
   });
 
-  it("FUN-09 the core without a driver has at most 68 KB", async () => {
+  it("FUN-09 the core without a driver has at most 72 KB", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "src/index.ts")],
@@ -67,7 +67,7 @@ describe("bundles for Lambda", () => {
       outFolder: join(folder, "core"),
     });
     expect(contentsOf(metafile, "index").filter((file) => file.includes("node_modules"))).toEqual([]);
-    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(68 * kilobyte);
+    expect(outputOf(metafile, "index").bytes).toBeLessThanOrEqual(72 * kilobyte);
   });
 
   it("FUN-09 no function holds another database, another cloud, an AWS SDK, or the large zod", () => {
@@ -119,7 +119,7 @@ describe("bundles for Lambda", () => {
       expect(partsIn("inbox-service")).toContain("src/service/http/create-inbox-service.ts");
     }
     const size = outputOf(built.get("postgres")!, "inbox-service").bytes;
-    expect(size).toBeLessThanOrEqual(248 * kilobyte);
+    expect(size).toBeLessThanOrEqual(250 * kilobyte);
   });
 
   it("MSG-14 FUN-09 only its own function holds the diagnostics API, which holds neither dispatcher nor webhooks", () => {
@@ -264,14 +264,14 @@ describe("bundles for Lambda", () => {
     expect(loaded.filter((name) => name.includes("undici"))).toEqual([]);
   });
 
-  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 300 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
+  it("MSG-09 FUN-09 a receiver of messages on PostgreSQL has at most 304 KB without gRPC, holds no server, and does not load Node's fetch", async () => {
     const metafile = await bundle({
       database: "postgres",
       entryPoints: [join(root, "test/runtime/message-app/aws/receive.ts")],
       external: [...clouds.aws.external, "@grpc/grpc-js"], // gRPC as if it were not installed
       outFolder: join(folder, "messages"),
     });
-    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(300 * kilobyte);
+    expect(outputOf(metafile, "receive").bytes).toBeLessThanOrEqual(304 * kilobyte);
     const foreign =
       /node_modules\/(@grpc|protobufjs|express|fastify|@azure)\/|\/(transports\/listen[\w-]*|receiver-middleware|node-server)\.ts$/;
     expect(contentsOf(metafile, "receive").filter((file) => foreign.test(file))).toEqual([]);
