@@ -86,13 +86,13 @@ export function mistakeTests({ database, queue, open }: QueueContext): void {
       expect((await store.list()).messages).toEqual([]);
     });
 
-    it("IBX-015 OBX-004 an unknown field of a message is refused by its name, alone and in a batch", async () => {
+    it("an unknown field of a message is refused by its name, alone and in a batch", async () => {
       const { store } = await queue();
       for (const field of ["partitonKey", "delay", "ttlMs"])
         await refused(store, adds(store, { ...one, [field]: "x" }), new RegExp(`unknown field ${field}`));
     });
 
-    it("IBX-092 OBX-072 an unknown field of a filter is refused: it would have chosen every message", async () => {
+    it("an unknown field of a filter is refused: it would have chosen every message", async () => {
       const { store } = await queue();
       const wrong = { topik: "t" } as never;
       await refused(store, [() => store.list(wrong)], /unknown option topik/);
