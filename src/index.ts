@@ -57,7 +57,15 @@ export { backoffMs, defaultRetryPolicy } from "./queue/retry-policy.js";
 export type { StandardSchema } from "./queue/standard-schema.js";
 export type * from "./queue/work-store.js";
 export type { Database, Dialect } from "./sql/dialect.js";
-export type { SqlDriver, SqlExecutor, SqlParams, SqlRow, SqlStatement, SqlValue } from "./sql/driver.js";
-export { statement } from "./sql/driver.js";
+export type {
+  SqlDriver,
+  SqlExecutor,
+  SqlParams,
+  SqlQueryable,
+  SqlRow,
+  SqlStatement,
+  SqlValue,
+} from "./sql/driver.js";
+export { asTransaction, statement } from "./sql/driver.js";
 export type { MigrateOptions, MigrateResult } from "./sql/migrate.js";
 export { migrate, renderSchema, schemaBatches } from "./sql/migrate.js";

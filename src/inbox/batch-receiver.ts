@@ -1,9 +1,12 @@
+import { defined } from "../base/defined.js";
 import type { Tracing } from "../base/tracing.js";
 import { optionalText, requireList } from "../queue/arguments.js";
+import { callInTransaction, checkCall } from "../queue/check-call.js";
 import type { InboxKey } from "../queue/message.js";
 import type { AnnounceDead } from "../sql/announce-dead.js";
 import { type ReceivingDialect, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
+import { withPayload } from "../sql/json-data.js";
 import { withTrace } from "../sql/message-content.js";
 import type { StatementRunner } from "../sql/statement-runner.js";
 import { type BatchMessage, type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
@@ -59,19 +62,23 @@ export function batchReceiver(parts: BatchReceiving): Receiver["enqueue"] {
     return isNew && (await mark(message, status.dead, message.dead, call)) ? "dead" : outcome;
   };
 
-  return async (messages, call = {}) => {
-    requireList(messages, "messages");
-    if (messages.length === 0) return [];
+  return async (given, call = {}) => {
+    checkCall(call, callInTransaction, "enqueue");
+    requireList(given, "messages");
+    if (given.length === 0) return [];
+    const messages = given.map((one) => withPayload<BatchMessage>(one));
     const entries = messages.map((message, index): Entry => {
-      optionalText(message?.dead, "dead", longestReason);
-      const params = toParams(dialect, withTrace(message, tracing));
+      const { dead, ...content } = message ?? {};
+      optionalText(dead, "dead", longestReason);
+      const params = toParams(dialect, withTrace(content as IncomingMessage, tracing));
       return { params, index, key: keyTextOf(params) };
     });
     const within = async (tx: SqlExecutor | undefined) => {
-      const received = await sendBatches(entries, { ...call, tx });
+      const inside = { ...call, ...defined({ tx }) };
+      const received = await sendBatches(entries, inside);
       const outcomes: ReceiveOutcome[] = [];
       for (const [index, message] of messages.entries())
-        outcomes.push(await buried(message, received[index]!, { ...call, tx }));
+        outcomes.push(await buried(message, received[index]!, inside));
       return { outcomes, died: messages.filter((_, index) => outcomes[index] !== received[index]) };
     };
     const isOneStatement =

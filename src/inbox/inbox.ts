@@ -1,4 +1,5 @@
 import { optionalHash } from "../queue/arguments.js";
+import { callInTransaction, checkCall, plainCall } from "../queue/check-call.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
@@ -56,6 +57,7 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     enqueue,
 
     async alreadyProcessed(key, hash, call = {}) {
+      checkCall(call, callInTransaction, "alreadyProcessed");
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
       const [row] = await internals.executeIn(call.tx, statements.alreadyProcessed, params, call);
       const processed = isTrue(row!.processed);
@@ -70,10 +72,15 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     },
 
     async markProcessing(key, call = {}) {
+      checkCall(call, plainCall, "markProcessing");
       await mark(key, status.held, undefined, call);
     },
-    markProcessed: async (key, call = {}) => mark(key, status.done, undefined, call),
+    async markProcessed(key, call = {}) {
+      checkCall(call, callInTransaction, "markProcessed");
+      return mark(key, status.done, undefined, call);
+    },
     async markDead(key, error, call = {}) {
+      checkCall(call, plainCall, "markDead");
       const changed = await mark(key, status.dead, error, call);
       if (changed)
         internals.announceDead(

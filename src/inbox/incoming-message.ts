@@ -1,8 +1,10 @@
-import { optionalHash, requireName } from "../queue/arguments.js";
+import { optionalHash, refuseUnknown, requireName } from "../queue/arguments.js";
+import { callInTransaction, checkCall } from "../queue/check-call.js";
 import type { InboxKey } from "../queue/message.js";
 import type { ReceivingDialect } from "../sql/dialect.js";
 import type { SqlParams } from "../sql/driver.js";
-import { type MessageContent, withContent } from "../sql/message-content.js";
+import { type WithData, withPayload } from "../sql/json-data.js";
+import { contentFields, type MessageContent, withContent } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
 
 /** A message to receive. */
@@ -17,9 +19,18 @@ export interface BatchMessage extends IncomingMessage {
   readonly dead?: string | undefined;
 }
 
+const incomingFields: readonly string[] = ["source", "messageId", "hash", ...contentFields];
+
+/** The message with its data as the payload, after a check of the call's options. */
+export function toReceive(given: WithData<IncomingMessage>, call: object): IncomingMessage {
+  checkCall(call, callInTransaction, "receive");
+  return withPayload(given);
+}
+
 /** Checks a message and turns it into statement parameters. */
 export function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {
   requireName(message?.topic, "topic");
+  refuseUnknown(message, incomingFields, "message", "field");
   const { source, messageId } = inboxKey.key(message);
   return withContent({ source, message_id: messageId, hash: optionalHash(message.hash) }, message, dialect);
 }

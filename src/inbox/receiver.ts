@@ -6,13 +6,21 @@ import { type ReceivingDatabase, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
 import { inChunks } from "../sql/in-chunks.js";
 import { isTrue } from "../sql/is-true.js";
+import type { WithData } from "../sql/json-data.js";
 import { withTrace } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
 import { storedError } from "../sql/stored-text.js";
 import { batchReceiver } from "./batch-receiver.js";
-import { type BatchMessage, type IncomingMessage, keyTextOf, toItem, toParams } from "./incoming-message.js";
+import {
+  type BatchMessage,
+  type IncomingMessage,
+  keyTextOf,
+  toItem,
+  toParams,
+  toReceive,
+} from "./incoming-message.js";
 import { receiveBatching } from "./receive-batching.js";
 
 /**
@@ -31,14 +39,17 @@ export interface InboxOptions extends StoreOptions<InboxKey> {
 
 export interface InboxCallOptions extends CallOptions {
   /** The caller's transaction. The call takes effect when it commits. */
-  readonly tx?: SqlExecutor | undefined;
+  readonly tx?: SqlExecutor;
 }
 
 export interface Receiver {
   /** Deduplicates and enqueues in one round trip. */
-  receive(message: IncomingMessage, options?: InboxCallOptions): Promise<ReceiveOutcome>;
+  receive(message: WithData<IncomingMessage>, options?: InboxCallOptions): Promise<ReceiveOutcome>;
   /** The same for many messages in one round trip, all or none of them. The outcomes are in the messages' order. */
-  enqueue(messages: readonly BatchMessage[], options?: InboxCallOptions): Promise<readonly ReceiveOutcome[]>;
+  enqueue(
+    messages: readonly WithData<BatchMessage>[],
+    options?: InboxCallOptions,
+  ): Promise<readonly ReceiveOutcome[]>;
 }
 
 /**
@@ -113,7 +124,8 @@ export function receiving(
     isOutage: (error) => dialect.classify(error) !== "permanent",
   });
 
-  const receive: Receiver["receive"] = async (message, call = {}) => {
+  const receive: Receiver["receive"] = async (given, call = {}) => {
+    const message = toReceive(given, call);
     const params = toParams(dialect, withTrace(message, tracing));
     const mayBatch = !dialect.embedded && call.tx === undefined && params.partition_key === undefined;
     const outcome = await (mayBatch ? receiveInBatch(params, call.signal) : receiveOne(params, call));

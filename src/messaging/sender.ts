@@ -1,7 +1,8 @@
 import { defined } from "../base/defined.js";
 import { InvalidArgumentError, InvalidOperationError } from "../errors.js";
 import { currentScope } from "../middleware/current-transaction.js";
-import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
+import { optionalCount, requireDuration } from "../queue/arguments.js";
+import { checkCall } from "../queue/check-call.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { requireExecutor } from "../sql/require-executor.js";
 import type { MessageDefinition } from "./define-messages.js";
@@ -82,7 +83,7 @@ export function createSender(parts: ServiceParts): Sender {
         expiresAt: new Date(now().getTime() + ttlMs),
         ...defined({ correlationId, partitionKey }),
       },
-      { tx, signal },
+      defined({ tx, signal }),
     );
     reports.enqueued({ messageId, destination, endpoint });
     if (tx === undefined) wake();
@@ -116,7 +117,7 @@ export function createSender(parts: ServiceParts): Sender {
 }
 
 export function checkOptions(options: SendOptions, inboxRetentionMs: number): void {
-  refuseUnknown(options, known, "send");
+  checkCall(options, known, "send");
   const { tx, maxRetries, ttlMs } = options;
   if (tx !== undefined) requireExecutor(tx);
   checkRetries(maxRetries);

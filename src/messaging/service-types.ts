@@ -27,7 +27,7 @@ type NamesOf<Messages extends MessageDefinitions, Kind> = {
 
 export interface SendOptions {
   /** The caller's transaction: the message is sent if, and only if, it commits. By default that of the running handler. */
-  readonly tx?: SqlExecutor | undefined;
+  readonly tx?: SqlExecutor;
   readonly correlationId?: string | undefined;
   /** Replaces the service's number of retries. */
   readonly maxRetries?: number | undefined;

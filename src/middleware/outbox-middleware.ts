@@ -1,6 +1,6 @@
 import { createOutbox, type OutboxOptions, type OutgoingMessage } from "../outbox/outbox.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
-import type { SqlExecutor } from "../sql/driver.js";
+import { asTransaction } from "../sql/driver.js";
 import { requireScope, type TransactionScope } from "./current-transaction.js";
 import { toOutgoing } from "./outgoing.js";
 import { perDatabase } from "./per-database.js";
@@ -47,12 +47,12 @@ export function outbox(options: OutboxMiddlewareOptions = {}): OutboxMiddleware 
     if (messages.length === 0) return;
     const store = storeOn(scope.db);
     let isSent = false;
-    const tx: SqlExecutor = {
+    const tx = asTransaction({
       query(...call) {
         isSent = true;
         return scope.tx.query(...call);
       },
-    };
+    });
     const written =
       messages.length === 1 ? store.enqueue(messages[0]!, { tx }) : store.enqueue(messages, { tx });
     if (isSent && scope.tx.pipelines) {

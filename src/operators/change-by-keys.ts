@@ -1,3 +1,4 @@
+import { defined } from "../base/defined.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { yieldToEventLoop } from "../base/wait.js";
 import { ArgumentRangeError } from "../errors.js";
@@ -34,7 +35,7 @@ export function changeByKeys<Key extends object, Message extends QueueMessage & 
     for (let from = 0; from < messages.length; from += defaults.operationBatchSize) {
       const batch = messages.slice(from, from + defaults.operationBatchSize);
       const what = { verb: action, statement: statementOf[action], params };
-      const settled = await settle(batch, { tx, signal }, what);
+      const settled = await settle(batch, defined({ tx, signal }), what);
       changed.push(...settled.changed);
       lost.push(...settled.lost);
       await yieldToEventLoop();

@@ -1,16 +1,17 @@
 import { isGuid } from "../base/guid.js";
 import { uuidV7 } from "../base/uuid-v7.js";
 import { InvalidArgumentError } from "../errors.js";
-import { requireBatchSize, requireName } from "../queue/arguments.js";
+import { refuseUnknown, requireBatchSize, requireName } from "../queue/arguments.js";
+import { callInTransaction, checkCall } from "../queue/check-call.js";
 import type { OutboxKey, OutboxMessage, OutboxState } from "../queue/message.js";
-import { newOwnerToken } from "../queue/owner-token.js";
-import type { CallOptions, WorkStore } from "../queue/work-store.js";
+import { newOwnerToken, type OwnerToken } from "../queue/owner-token.js";
+import type { CallOptions, Settlement, WorkStore } from "../queue/work-store.js";
 import { defaults } from "../sql/defaults.js";
 import type { Database } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams } from "../sql/driver.js";
 import { inChunks } from "../sql/in-chunks.js";
 import { type WithData, withPayload } from "../sql/json-data.js";
-import { type MessageContent, withContent, withTrace } from "../sql/message-content.js";
+import { contentFields, type MessageContent, withContent, withTrace } from "../sql/message-content.js";
 import { outboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
 import { reasons } from "../sql/reasons.js";
@@ -26,7 +27,7 @@ export interface OutgoingMessage extends MessageContent {
 
 export interface EnqueueOptions extends CallOptions {
   /** The caller's transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, or one of `db.driver`'s. */
-  readonly tx?: SqlExecutor | undefined;
+  readonly tx?: SqlExecutor;
 }
 
 export interface Outbox
@@ -38,6 +39,13 @@ export interface Outbox
     messages: readonly WithData<OutgoingMessage>[],
     options?: EnqueueOptions,
   ): Promise<readonly string[]>;
+  /** Makes messages Failed at once. `error` says why. */
+  fail(
+    owner: OwnerToken,
+    messages: readonly OutboxKey[],
+    error?: string | null,
+    options?: CallOptions,
+  ): Promise<Settlement<OutboxKey>>;
   /**
    * Calls `onDead` for Failed messages whose expiry has passed since, one batch of them, and waits for it. Their `lastError`
    * says so then. Each is told once; again five minutes later when a process ends while it tells. Without this call a
@@ -96,6 +104,7 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     input: WithData<OutgoingMessage> | readonly WithData<OutgoingMessage>[],
     call: EnqueueOptions = {},
   ): Promise<string | readonly string[]> => {
+    checkCall(call, callInTransaction, "enqueue");
     const messages = [input].flat().map((message) => withPayload(message as WithData<OutgoingMessage>));
     const rows = messages.map((message) => toParams(db, withTrace(message, resolved.tracing)));
     if (rows.length > 0) await insert(rows, call);
@@ -116,7 +125,9 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
     ...store,
     ...resendOperations(db, statements, internals),
     enqueue: enqueue as Outbox["enqueue"],
-    async expireFailed({ batchSize = defaults.reapBatchSize, signal } = {}) {
+    async expireFailed(call = {}) {
+      checkCall(call, ["batchSize", "signal"], "expireFailed");
+      const { batchSize = defaults.reapBatchSize, signal } = call;
       requireBatchSize(batchSize);
       const owner = newOwnerToken();
       const params = { owner, lease_ms: tellingMs, limit: batchSize };
@@ -129,11 +140,14 @@ export function createOutbox(db: Database, options: OutboxOptions = {}): Outbox 
   };
 }
 
+const outgoingFields: readonly string[] = ["messageId", ...contentFields];
+
 /** After this time another process tells of the messages again. */
 const tellingMs = 5 * 60_000;
 
 function toParams(db: Database, message: OutgoingMessage): SqlParams {
   requireName(message?.topic, "topic");
+  refuseUnknown(message, outgoingFields, "message", "field");
   const id = uuidV7();
   const messageId = message.messageId ?? id;
   if (!isGuid(messageId))

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
-import { optionalCount, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { checkCall } from "../queue/check-call.js";
 import type { OutboxKey } from "../queue/message.js";
 import type { CallOptions, ReplayOptions, Settlement } from "../queue/work-store.js";
 import { defaults } from "../sql/defaults.js";
@@ -55,7 +56,9 @@ export function resendOperations(
   { executeIn, settle }: Pick<StoreInternals<OutboxKey>, "executeIn" | "settle">,
 ): ResendOperations {
   return {
-    async listDone({ limit = defaults.listLimit, after, signal } = {}) {
+    async listDone(filter = {}) {
+      refuseUnknown(filter, ["limit", "after", "signal"], "listDone");
+      const { limit = defaults.listLimit, after, signal } = filter;
       requireBatchSize(limit, "limit");
       optionalCount(after, "after", 0);
       const params = { after_seq: after ?? 0, limit };
@@ -70,12 +73,15 @@ export function resendOperations(
     },
 
     async resend(messages, call = {}) {
+      checkCall(call, ["ttlMs", "signal"], "resend");
       if (call.ttlMs !== undefined) requireDuration(call.ttlMs, "ttlMs");
       const params = { ttl_ms: call.ttlMs ?? null };
       return settle(messages, call, { verb: "resend", statement: statements.resend, params });
     },
 
-    async makeDue(error, { batchSize = defaults.reapBatchSize, signal } = {}) {
+    async makeDue(error, call = {}) {
+      checkCall(call, ["batchSize", "signal"], "makeDue");
+      const { batchSize = defaults.reapBatchSize, signal } = call;
       if (typeof error !== "string" || error === "")
         throw new InvalidArgumentError(
           "makeDue: error must be the lastError of the messages that are meant.",

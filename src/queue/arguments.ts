@@ -145,14 +145,19 @@ export function requireList<T>(value: readonly T[], name: string): asserts value
   if (!Array.isArray(value)) throw new InvalidArgumentError(`${name} must be an array (it may be empty).`);
 }
 
-/** Refuses unknown options, all of them in one error. */
-export function refuseUnknown(options: object, known: readonly string[], what: string): void {
+/** Refuses unknown options, all of them in one error. `word` says what they are. */
+export function refuseUnknown(
+  options: object,
+  known: readonly string[],
+  what: string,
+  word = "option",
+): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new InvalidArgumentError(`${what}: the options must be an object with ${known.join(", ")}.`);
+    throw new InvalidArgumentError(`${what}: the ${word}s must be an object with ${known.join(", ")}.`);
   }
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
   if (unknown.length === 0) return;
   throw new InvalidArgumentError(
-    `${what}: unknown option${unknown.length > 1 ? "s" : ""} ${unknown.join(", ")}. Known: ${known.join(", ")}.`,
+    `${what}: unknown ${word}${unknown.length > 1 ? "s" : ""} ${unknown.join(", ")}. Known: ${known.join(", ")}.`,
   );
 }

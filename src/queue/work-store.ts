@@ -138,7 +138,7 @@ export interface QueueStats<State extends string> {
 
 export interface AckOptions<Tx> extends CallOptions {
   /** Acknowledges inside this transaction, so that both commit together. */
-  readonly tx?: Tx | undefined;
+  readonly tx?: Tx;
 }
 
 /** The part of a WorkStore that a dispatcher needs. Settlements return the messages that were passed. */

@@ -1,5 +1,6 @@
 import { sleep } from "../base/wait.js";
 import { requireBatchSize, requireDuration } from "../queue/arguments.js";
+import { checkCall } from "../queue/check-call.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
 import type { CallOptions } from "../queue/work-store.js";
@@ -52,6 +53,7 @@ export function claimOperation<Key extends object, Message extends QueueMessage 
 
   return {
     async claim(claim) {
+      checkCall(claim ?? {}, ["owner", "leaseMs", "batchSize", "signal"], "claim");
       const owner = ownerToken(claim?.owner);
       const leaseMs = claim.leaseMs ?? defaults.leaseMs;
       const limit = claim.batchSize ?? defaults.batchSize;

@@ -28,9 +28,20 @@ export interface QueryOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A connection, a pool and a caller's own transaction all have this one method. */
-export interface SqlExecutor {
+/** A pool, a connection and a transaction all have this one method. */
+export interface SqlQueryable {
   query(statement: SqlStatement, params: SqlParams, options?: QueryOptions): Promise<readonly SqlRow[]>;
+}
+
+/** The same symbol in every copy of this package: a process may load it as ESM and as CommonJS. */
+export const transactionMark: unique symbol = Symbol.for("oncebox.transaction");
+
+/**
+ * A transaction: `fromPg(client)`, `fromMssql(transaction)`, `fromSqlite(db)`, that of a library's adapter, or the `tx` of
+ * `db.driver.transaction(…)`. It is marked, so that a driver's own client is not taken for one.
+ */
+export interface SqlExecutor extends SqlQueryable {
+  readonly [transactionMark]: true;
   /**
    * Statements of this transaction, its commit included, may be sent before the ones before them have returned.
    * When one of them fails, so does the commit.
@@ -38,7 +49,14 @@ export interface SqlExecutor {
   readonly pipelines?: boolean;
 }
 
-export interface SqlDriver extends SqlExecutor {
+/** Marks what runs its statements in one open transaction. For a library that has no adapter here. */
+export const asTransaction = (executor: SqlQueryable & { readonly pipelines?: boolean }): SqlExecutor => ({
+  [transactionMark]: true,
+  pipelines: executor.pipelines ?? false,
+  query: (statement, params, options) => executor.query(statement, params, options),
+});
+
+export interface SqlDriver extends SqlQueryable {
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>, options?: QueryOptions): Promise<T>;
   /** Connects ahead of the first call. A call that comes meanwhile waits for that connection. */
   open?(): Promise<void>;

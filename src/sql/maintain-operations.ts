@@ -22,6 +22,7 @@ export function maintainOperations<
 
   return {
     async reapExpired(reap = {}) {
+      refuseUnknown(reap, ["batchSize", "maxBatches", "signal"], "reapExpired");
       const limit = reap.batchSize ?? defaults.reapBatchSize;
       requireBatchSize(limit);
       optionalCount(reap.maxBatches, "maxBatches", 1);
@@ -43,6 +44,7 @@ export function maintainOperations<
     },
 
     async purgeDone(purge = {}) {
+      refuseUnknown(purge, ["retentionMs", "batchSize", "maxBatches", "after", "signal"], "purgeDone");
       const limit = purge.batchSize ?? defaults.purgeBatchSize;
       const retentionMs = purge.retentionMs ?? defaults.retentionMs;
       requireBatchSize(limit);

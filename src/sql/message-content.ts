@@ -25,6 +25,16 @@ export interface MessageContent {
   readonly expiresAt?: Date | null | undefined;
 }
 
+export const contentFields: readonly string[] = [
+  "topic",
+  "payload",
+  "correlationId",
+  "partitionKey",
+  "headers",
+  "dueAt",
+  "expiresAt",
+] satisfies (keyof MessageContent)[];
+
 /** The message with the current trace context in its headers, unless it has one. */
 export const withTrace = <Message extends MessageContent>(
   message: Message,

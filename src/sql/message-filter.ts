@@ -5,12 +5,19 @@ import type { DeadFilter } from "../queue/dead-letters.js";
 import type { MessageFilter } from "../queue/work-store.js";
 import type { SqlParams, SqlValue } from "./driver.js";
 
-const known = ["topic", "source", "error", "errorGroup", "olderThanMs", "newerThanMs"];
+export const conditionNames: readonly string[] = [
+  "topic",
+  "source",
+  "error",
+  "errorGroup",
+  "olderThanMs",
+  "newerThanMs",
+];
 
 /** The conditions of a filter, checked, without what is absent: what an operation's record keeps. */
 export function deadConditions(filter: DeadFilter): Readonly<Record<string, unknown>> {
   const { signal: _, ...conditions } = filter;
-  refuseUnknown(conditions, known, "filter");
+  refuseUnknown(conditions, conditionNames, "filter");
   checkConditions(filter);
   return Object.fromEntries(Object.entries(conditions).filter(([, value]) => value !== undefined));
 }

@@ -1,3 +1,4 @@
+import { checkCall, plainCall } from "../queue/check-call.js";
 import type { QueueMessage } from "../queue/message.js";
 import type { WorkStore } from "../queue/work-store.js";
 import { type AnnounceDead, announceDeadTo } from "./announce-dead.js";
@@ -47,8 +48,12 @@ export function createQueueStore<
     id: options.id,
     queue: options.queue,
     internals: { ...runner, announceDead, settle: settleMessages(parts) },
-    init: async (call = {}) => runner.ready(call),
+    async init(call = {}) {
+      checkCall(call, plainCall, "init");
+      await runner.ready(call);
+    },
     async transaction(work, call = {}) {
+      checkCall(call, plainCall, "transaction");
       await runner.ready(call);
       return db.driver.transaction(work, { signal: call.signal });
     },

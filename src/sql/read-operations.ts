@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "../errors.js";
-import { optionalCount, requireBatchSize } from "../queue/arguments.js";
+import { optionalCount, refuseUnknown, requireBatchSize } from "../queue/arguments.js";
+import { checkCall, plainCall } from "../queue/check-call.js";
 import type { QueueMessage } from "../queue/message.js";
 import { type Phase, phases } from "../queue/phase.js";
 import type { ListFilter } from "../queue/work-store.js";
@@ -7,8 +8,10 @@ import { defaults } from "./defaults.js";
 import { status as statuses } from "./dialect.js";
 import type { SqlParams, SqlRow } from "./driver.js";
 import { isTrue } from "./is-true.js";
-import { checkConditions, filterParams } from "./message-filter.js";
+import { checkConditions, conditionNames, filterParams } from "./message-filter.js";
 import type { Operations, QueueParts } from "./queue-parts.js";
+
+const listFields: readonly string[] = [...conditionNames, "state", "limit", "after", "signal"];
 
 type ReadNames = "get" | "attempts" | "list" | "stats" | "oldestDueAgeMs";
 
@@ -40,12 +43,14 @@ export function readOperations<Key extends object, Message extends QueueMessage 
 
   return {
     async get(key, call = {}) {
+      checkCall(call, ["committed", "signal"], "get");
       const statement = (call.committed ? statements.getCommitted : undefined) ?? statements.get;
       const [row] = await runner.execute(statement, shape.keyParams(shape.key(key)), call);
       return row === undefined ? null : shape.toMessage(row, db.dialect);
     },
 
     async attempts(key, call = {}) {
+      checkCall(call, plainCall, "attempts");
       const rows = await runner.execute(statements.attempts, shape.keyParams(shape.key(key)), call);
       return rows.map((row) => ({
         attempt: Number(row.attempt),
@@ -56,6 +61,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     },
 
     async list(filter = {}) {
+      refuseUnknown(filter, listFields, "list");
       const limit = filter.limit ?? defaults.listLimit;
       requireBatchSize(limit, "limit");
       const rows = await runner.execute(statements.list, { ...listParams(filter), limit }, filter);
@@ -64,6 +70,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     },
 
     async stats(call = {}) {
+      checkCall(call, plainCall, "stats");
       const rows = await runner.execute(statements.stats, {}, call);
       const counts = Object.fromEntries(shape.states.map((state) => [state, 0])) as Record<State, number>;
       const inPhase = Object.fromEntries(phases.map((phase) => [phase, 0])) as Record<Phase, number>;
@@ -87,6 +94,7 @@ export function readOperations<Key extends object, Message extends QueueMessage 
     },
 
     async oldestDueAgeMs(call = {}) {
+      checkCall(call, plainCall, "oldestDueAgeMs");
       const [row] = await runner.execute(statements.oldestDue, {}, call);
       return ageOf(row?.oldest_due_ms);
     },

@@ -1,6 +1,7 @@
 import { defined } from "../base/defined.js";
 import { InvalidArgumentError } from "../errors.js";
 import { optionalCount, requireDuration, requireList } from "../queue/arguments.js";
+import { callInTransaction, checkCall, plainCall } from "../queue/check-call.js";
 import type { QueueMessage } from "../queue/message.js";
 import { ownerToken } from "../queue/owner-token.js";
 import { mostAttempts } from "../queue/retry-policy.js";
@@ -17,16 +18,18 @@ export function settleOperations<
   Message extends QueueMessage & Key,
   State extends string,
 >(parts: QueueParts<Key, Message, State>): Operations<Key, Message, State, Names> {
-  const { shape, statements, options, announceDead } = parts;
+  const { kind, shape, statements, options, announceDead } = parts;
   const settle = settleMessages(parts);
 
   return {
     async ack(owner, messages, call = {}) {
+      checkCall(call, callInTransaction, "ack");
       const params = { owner: ownerToken(owner), processed_by: options.processedBy ?? owner };
       return settle(messages, call, { verb: "ack", statement: statements.ack, params });
     },
 
     async abandon(owner, messages, call = {}) {
+      checkCall(call, ["maxAttempts", "delayMs", "error", "signal"], "abandon");
       const token = ownerToken(owner);
       requireList(messages, "messages");
       optionalCount(call.maxAttempts, "maxAttempts", 1, mostAttempts);
@@ -54,21 +57,25 @@ export function settleOperations<
     },
 
     async fail(owner, messages, error, call = {}) {
+      checkCall(call, plainCall, "fail");
       const token = ownerToken(owner);
-      if (typeof error !== "string")
+      const isAbsent = kind === "outbox" && (error === undefined || error === null);
+      if (!isAbsent && typeof error !== "string")
         throw new InvalidArgumentError("fail: error must be a string that says why.");
       const params = { owner: token, ...storedError(error) };
       const result = await settle(messages, call, { verb: "fail", statement: statements.fail, params });
-      announceDead(result.changed, error);
+      announceDead(result.changed, error || "Failed without an error.");
       return { ...result, dead: result.changed };
     },
 
     async release(owner, messages, call = {}) {
+      checkCall(call, plainCall, "release");
       const params = { owner: ownerToken(owner) };
       return settle(messages, call, { verb: "release", statement: statements.release, params });
     },
 
     async renew(owner, messages, leaseMs, call = {}) {
+      checkCall(call, plainCall, "renew");
       requireDuration(leaseMs, "leaseMs");
       const params = { owner: ownerToken(owner), lease_ms: leaseMs };
       return settle(messages, call, { verb: "renew", statement: statements.renew, params });

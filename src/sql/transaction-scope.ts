@@ -1,20 +1,23 @@
 import { InvalidOperationError } from "../errors.js";
-import type { SqlExecutor } from "./driver.js";
+import { asTransaction, type SqlExecutor, type SqlQueryable } from "./driver.js";
 
 /**
  * An executor that works until its transaction ends. Code that a failed `Promise.all` left running would otherwise write
  * outside of the transaction, or into the next one on the same connection.
  */
-export function transactionScope(inner: SqlExecutor): { readonly tx: SqlExecutor; end(): void } {
+export function transactionScope(inner: SqlQueryable & { readonly pipelines?: boolean }): {
+  readonly tx: SqlExecutor;
+  end(): void;
+} {
   let ended = false;
   return {
-    tx: {
+    tx: asTransaction({
       pipelines: inner.pipelines ?? false,
       async query(statement, params, options) {
         if (ended) throw endedError();
         return inner.query(statement, params, options);
       },
-    },
+    }),
     end() {
       ended = true;
     },

@@ -5,6 +5,8 @@ import type { SqlExecutor, SqlRow } from "../sql/driver.js";
 /** A transaction that the test opened itself with the database's own driver, as a user's code would. */
 export interface CallerTransaction {
   readonly tx: SqlExecutor;
+  /** The driver's own object, as a caller could give it by mistake. */
+  readonly native: unknown;
   /** Any SQL on the same connection, inside the transaction. */
   run(sql: string): Promise<void>;
   commit(): Promise<void>;
@@ -50,7 +52,8 @@ export interface TestDatabase {
   readonly supports: DatabaseSupport;
   /** The same database through another driver instance, as another process would open it. */
   reopen(): Database;
-  begin(): Promise<CallerTransaction>;
+  /** With `never`, a connection of the caller's on which no transaction has begun; where there are several connections. */
+  begin(when?: "never"): Promise<CallerTransaction>;
   /** Any SQL outside of oncebox: to read what is stored, or to break something on purpose. */
   raw(sql: string): Promise<readonly SqlRow[]>;
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { createInbox, type Database, migrate, type SqlExecutor, statement } from "../../src/index.js";
+import { createInbox, type Database, migrate, type SqlQueryable, statement } from "../../src/index.js";
 import {
   compose,
   currentTransaction,
@@ -32,7 +32,7 @@ describe("what the middleware costs on PostgreSQL", () => {
 
   const raw = (text: string) => db.driver.query({ name: "raw", text, unprepared: true }, {});
   const order = statement("order", `insert into ${schema}.orders (id) values (:id)`);
-  const placeOrder = (on: SqlExecutor, id: string) => on.query(order, { id });
+  const placeOrder = (on: SqlQueryable, id: string) => on.query(order, { id });
   const found = statement("found", `select count(*)::int as n from ${schema}.orders where id = :id`);
   const stackOn = (on: Database, send = outbox({ schema })) =>
     compose<{ messageId: string }>(

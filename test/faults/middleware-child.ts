@@ -3,7 +3,7 @@
  * points between two statements: before the n-th statement is sent, after it is sent, or after it is answered. Prints how
  * many points it passed when it is not killed.
  */
-import type { Database, SqlDriver, SqlExecutor } from "../../src/index.js";
+import type { Database, SqlDriver, SqlQueryable } from "../../src/index.js";
 import { openPostgres } from "../../src/sql/postgres/index.js";
 import { openSqlite } from "../../src/sql/sqlite/index.js";
 import { openSqlServer } from "../../src/sql/sqlserver/index.js";
@@ -22,8 +22,11 @@ function opened(): Database {
 
 /** The same database with points around each statement, and around begin and commit. */
 function mined(db: Database): Database {
-  const minedExecutor = (tx: SqlExecutor, isCommitting: () => boolean): SqlExecutor => ({
-    pipelines: tx.pipelines ?? false,
+  const minedExecutor = <Executor extends SqlQueryable>(
+    tx: Executor,
+    isCommitting: () => boolean,
+  ): Executor => ({
+    ...tx,
     async query(text, params, options) {
       point();
       const result = tx.query(text, params, options);

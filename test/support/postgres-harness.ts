@@ -28,16 +28,17 @@ async function open(url: string): Promise<TestDatabase> {
       opened.push(another);
       return another;
     },
-    async begin() {
+    async begin(when) {
       const client = new pg.Client(url);
       await client.connect();
-      await client.query("begin");
+      if (when !== "never") await client.query("begin");
       const end = async (how: string) => {
         await client.query(how);
         await client.end();
       };
       return {
         tx: fromPg(client),
+        native: client,
         run: async (sql) => {
           await client.query(sql);
         },

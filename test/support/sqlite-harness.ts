@@ -26,9 +26,10 @@ async function openFile(): Promise<TestDatabase> {
       opened.push(db);
       return db;
     },
-    async begin(): Promise<CallerTransaction> {
+    async begin(when): Promise<CallerTransaction> {
       const connection = new DatabaseSync(file);
-      connection.exec("pragma busy_timeout = 5000; begin immediate");
+      connection.exec("pragma busy_timeout = 5000");
+      if (when !== "never") connection.exec("begin immediate");
       return callerTransaction(connection, true);
     },
     raw: (sql) => opened[0]!.driver.query({ name: "raw", text: sql }, {}),
@@ -63,6 +64,7 @@ function callerTransaction(connection: SqliteHandle, closing: boolean): CallerTr
   };
   return {
     tx: fromSqlite(connection),
+    native: connection,
     run: async (sql) => connection.exec(sql),
     commit: () => end("commit"),
     rollback: () => end("rollback"),
@@ -78,6 +80,7 @@ function driverTransaction(db: ReturnType<typeof openSqlite>): Promise<CallerTra
           finish = resolve;
           started({
             tx,
+            native: db.driver,
             run: async (sql) => {
               await tx.query({ name: "raw", text: sql }, {});
             },

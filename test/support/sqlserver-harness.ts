@@ -48,11 +48,11 @@ async function open(url: string): Promise<TestDatabase> {
       opened.push(reopened);
       return reopened;
     },
-    async begin() {
+    async begin(when) {
       const pool = new mssql.ConnectionPool({ ...parseMssqlUrl(url), ...patient, pool: { max: 1 } });
       await pool.connect();
       const transaction = pool.transaction();
-      await transaction.begin();
+      if (when !== "never") await transaction.begin();
       const end = async (how: "commit" | "rollback") => {
         try {
           await transaction[how]().catch((error) => {
@@ -65,6 +65,7 @@ async function open(url: string): Promise<TestDatabase> {
       };
       return {
         tx: fromMssql(transaction),
+        native: transaction,
         run: async (sql) => {
           await transaction.request().batch(sql);
         },
@@ -93,6 +94,7 @@ export async function isSlowServer(url: string): Promise<boolean> {
 /** A database whose schema is deployed in the form that Babelfish accepts. */
 function deployingOnBabelfish(db: Database): Database {
   const translating = (tx: SqlExecutor): SqlExecutor => ({
+    ...tx,
     async query(statement, params, options) {
       if (statement.name !== "schema") return tx.query(statement, params, options);
       for (const text of toBabelfish(statement.text)) await tx.query({ ...statement, text }, params, options);

@@ -1,6 +1,12 @@
 import { InvalidArgumentError, InvalidOperationError } from "../../errors.js";
 import type { Dialect } from "../../sql/dialect.js";
-import type { SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../../sql/driver.js";
+import {
+  asTransaction,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlRow,
+  type SqlStatement,
+} from "../../sql/driver.js";
 import { type PositionalText, toOccurrences, toPositional, toVariables } from "../../sql/named-parameters.js";
 import { runStepsAsync } from "../../sql/sqlite/steps.js";
 import { isEnded, whileOpen } from "../../sql/sqlserver/open-transaction.js";
@@ -18,7 +24,7 @@ export interface TextRunner {
 
 /** A caller's transaction in another library, as the executor that stores take. */
 export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExecutor {
-  return {
+  return asTransaction({
     async query(statement, params) {
       try {
         return await runOn(dialect, runner, statement, params);
@@ -27,7 +33,7 @@ export function executorOf(dialect: Dialect["name"], runner: TextRunner): SqlExe
         throw withoutValues(error, statement.name);
       }
     },
-  };
+  });
 }
 
 async function runOn(

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor } from "../../sql/driver.js";
+import { asTransaction, type SqlExecutor } from "../../sql/driver.js";
 import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf } from "./executor.js";
 import { rowsOf } from "./rows-of.js";
@@ -60,13 +60,13 @@ function boundToEnd({ session, dialect }: DrizzleOnSqlite, executor: SqlExecutor
       endsTransaction(dialect.sqlToQuery(text).sql) ? after(() => run(text)) : run(text);
   });
   const born = end.count();
-  return {
+  return asTransaction({
     query: (statement, params) =>
       end.before(async () => {
         if (end.count() !== born) throw endedError();
         return executor.query(statement, params);
       }),
-  };
+  });
 }
 
 /** The interface that Drizzle expects of a piece of SQL: itself, and its text with the values. */

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
 import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf, requireDialect } from "./executor.js";
 import { endsTransaction, type TransactionEnd, transactionEnd } from "./transaction-end.js";
@@ -86,7 +86,7 @@ function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor 
     born = end.count();
   });
   bound.catch(() => {}); // who sends a statement is told
-  return {
+  return asTransaction({
     async query(statement, params) {
       if (end === undefined) await bound;
       return end!.before(async () => {
@@ -94,5 +94,5 @@ function boundToEnd(trx: KyselyTransaction, executor: SqlExecutor): SqlExecutor 
         return executor.query(statement, params);
       });
     },
-  };
+  });
 }

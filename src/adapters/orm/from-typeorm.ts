@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "../../errors.js";
-import type { SqlExecutor, SqlRow } from "../../sql/driver.js";
+import { asTransaction, type SqlExecutor, type SqlRow } from "../../sql/driver.js";
 import { endedError } from "../../sql/transaction-scope.js";
 import { executorOf, requireDialect } from "./executor.js";
 import { transactionEnd } from "./transaction-end.js";
@@ -59,11 +59,11 @@ export function fromTypeOrm(manager: TypeOrmManager): SqlExecutor {
       return records ?? [];
     },
   });
-  return {
+  return asTransaction({
     query: (statement, params) =>
       end.before(async () => {
         if (!runner.isTransactionActive) throw endedError();
         return executor.query(statement, params);
       }),
-  };
+  });
 }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { databaseOpeners } from "../../config/database-openers.js";
 import type { Database } from "../../sql/dialect.js";
-import type { SqlExecutor } from "../../sql/driver.js";
+import type { SqlQueryable } from "../../sql/driver.js";
 import { sqliteFileOf } from "../../sql/sqlite-file-of.js";
 import { UsageError } from "../command.js";
 
@@ -66,7 +66,7 @@ const exists = (schema: string, { id }: Database): string =>
 const quotedIn = ({ dialect }: Database, name: string): string =>
   dialect.name === "postgres" ? `"${name}"` : `[${name}]`;
 
-const run = (driver: SqlExecutor, text: string) =>
+const run = (driver: SqlQueryable, text: string) =>
   driver.query({ name: "bench schema", text, unprepared: true }, {});
 
 /** Drops a schema and everything in it. */
@@ -86,7 +86,7 @@ const dropWords = {
 } as const;
 
 /** SQL Server drops a schema only when it is empty: procedures, functions and views first, then the tables, then itself. */
-async function sqlServerDrops(driver: SqlExecutor, schema: string): Promise<readonly string[]> {
+async function sqlServerDrops(driver: SqlQueryable, schema: string): Promise<readonly string[]> {
   const rows = await run(
     driver,
     `select rtrim(o.type) as type, o.name as name

@@ -1,4 +1,4 @@
-import type { Client, ClientConfig, PoolClient, PoolConfig } from "pg";
+import type { Client, ClientConfig, Pool, PoolClient, PoolConfig } from "pg";
 import { abortable } from "../../base/abortable.js";
 import { memoisePromise } from "../../base/memoise-promise.js";
 import { singleFlight } from "../../base/single-flight.js";
@@ -8,6 +8,7 @@ import { DriverMissingError } from "../../errors.js";
 import type { SqlDriver } from "../driver.js";
 import { closedError } from "../transaction-scope.js";
 import { transactionSlots } from "../transaction-slots.js";
+import { callersPool } from "./callers-pool.js";
 import { cancelStatement } from "./cancel-statement.js";
 import { isConnectionError } from "./faults.js";
 import { pgClientQuery } from "./pg-query.js";
@@ -17,6 +18,8 @@ import { type WatchedPool, watchedPool } from "./watched-pool.js";
 export interface PgClientOptions {
   readonly config: PoolConfig;
   readonly prepare: boolean;
+  /** The caller's own, instead of one that is made with `config`. */
+  readonly pool?: Pool;
 }
 
 interface OpenedPool {
@@ -25,14 +28,14 @@ interface OpenedPool {
 }
 
 /** A pool of connections. The driver is loaded and the pool made at first use. */
-export function pgClient({ config, prepare }: PgClientOptions): SqlDriver {
+export function pgClient({ config, prepare, pool: given }: PgClientOptions): SqlDriver {
   let closed = false;
   let opening: Promise<OpenedPool> | undefined;
   const slots = transactionSlots(config.max ?? 10); // pg's own default
 
   const loadPool = memoisePromise(async () => {
     const pg = await loadPg();
-    return { pg, pool: watchedPool(pg, config) };
+    return { pg, pool: given === undefined ? watchedPool(pg, config) : callersPool(given) };
   });
   const openPool = async (): Promise<OpenedPool> => {
     if (closed) throw closedError();

@@ -1,7 +1,7 @@
 import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
-import { type SqlExecutor, statement } from "../driver.js";
+import { asTransaction, type SqlExecutor, statement } from "../driver.js";
 import { endedError } from "../transaction-scope.js";
 import { postgresDialect } from "./dialect.js";
 import { wakeUpOnNotify } from "./listen.js";
@@ -34,12 +34,17 @@ export function openPostgres(options: PostgresOptions): Database {
       }),
     notifications: {
       enable: (queue) => enableNotify(db, queue),
-      wakeUp: (queue, logger) =>
-        wakeUpOnNotify({ ...queue, logger, ...defined({ url: options.url, config: options.config }) }),
+      wakeUp: (queue, logger) => wakeUpOnNotify({ ...queue, logger, ...connectionOf(options) }),
     },
   };
   return db;
 }
+
+/** pg hides a pool's password from copies. */
+const connectionOf = ({ url, config, pool }: PostgresOptions) =>
+  pool === undefined
+    ? defined({ url, config })
+    : { config: { ...pool.options, ...defined({ password: pool.options.password }) } };
 
 const lock = statement("migration lock", "select pg_advisory_xact_lock(hashtextextended(:key::text, 0))");
 
@@ -57,10 +62,10 @@ export function fromPg(client: PgQueryable): SqlExecutor {
       "fromPg takes a pg Client or PoolClient with an open transaction, not a Pool.",
     );
   }
-  return {
+  return asTransaction({
     async query(statement, params) {
       if (isOutside(client)) throw endedError();
       return pgQuery(client, statement, params);
     },
-  };
+  });
 }

@@ -1,4 +1,4 @@
-import type { PoolConfig } from "pg";
+import type { Pool, PoolConfig } from "pg";
 import { defined } from "../../base/defined.js";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
@@ -12,6 +12,8 @@ export interface PostgresOptions {
   readonly url?: string;
   /** Anything else `pg.Pool` takes: host, ssl, password as a function for tokens, … */
   readonly config?: PoolConfig;
+  /** A `pg.Pool` of your own, instead of url, config and maxConnections. `close` leaves it open. */
+  readonly pool?: Pool;
   /** Connections of this instance: 4 by default. */
   readonly maxConnections?: number;
   /** Named prepared statements (the default). Turn off behind a pooler that cannot hold them. */
@@ -20,11 +22,13 @@ export interface PostgresOptions {
 
 /** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
 export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
-  refuseUnknown(options, ["url", "config", "maxConnections", "prepare"], "openPostgres");
-  if (options.url === undefined && options.config === undefined) {
-    throw new InvalidArgumentError("openPostgres needs a url or a config.");
+  refuseUnknown(options, ["url", "config", "pool", "maxConnections", "prepare"], "openPostgres");
+  const { pool } = options;
+  if (pool !== undefined) requirePool(options, pool);
+  else if (options.url === undefined && options.config === undefined) {
+    throw new InvalidArgumentError("openPostgres needs a url, a config or a pool.");
   }
-  const config: PoolConfig = {
+  const config: PoolConfig = pool?.options ?? {
     max: options.maxConnections ?? defaultConnections,
     connectionTimeoutMillis: 15_000,
     idleTimeoutMillis: 30_000,
@@ -33,13 +37,20 @@ export function connectPostgres(options: PostgresOptions): ReceivingDatabase {
     ...options.config,
     ...defined({ connectionString: options.url }),
   };
-  const driver = pgClient({ config, prepare: options.prepare ?? true });
+  const driver = pgClient({ config, prepare: options.prepare ?? true, ...defined({ pool }) });
   return {
     dialect: postgresReceiving,
     driver,
     id: `postgres:${describeTarget(config)}`,
     close: () => driver.close(),
   };
+}
+
+function requirePool({ url, config, maxConnections }: PostgresOptions, pool: Pool): void {
+  if (url !== undefined || config !== undefined || maxConnections !== undefined)
+    throw new InvalidArgumentError("openPostgres: give a pool, or url, config and maxConnections, not both.");
+  if (typeof pool?.connect !== "function" || !("totalCount" in pool))
+    throw new InvalidArgumentError("openPostgres: pool must be a pg.Pool.");
 }
 
 /** Host and database, never user or password. */

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "../../errors.js";
 import type { Database } from "../dialect.js";
-import type { SqlExecutor } from "../driver.js";
+import { asTransaction, type SqlExecutor } from "../driver.js";
 import {
   type RunStatement,
   requireOpen,
@@ -56,10 +56,10 @@ export function fromSqlite(connection: SqliteTransactionConnection): SqlExecutor
   }
   const run = runners.get(connection) ?? statementsOn(connection);
   runners.set(connection, run);
-  return {
+  return asTransaction({
     async query(statement, params) {
       requireOpen(connection);
       return run(statement, params);
     },
-  };
+  });
 }

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database } from "../dialect.js";
-import { type SqlDriver, statement } from "../driver.js";
+import { asTransaction, type SqlDriver, statement } from "../driver.js";
 import type { InspectedFile, Inspection, WrongSetting } from "../inspection.js";
 import { sqliteFileOf } from "../sqlite-file-of.js";
 import { loadSqlite } from "./client.js";
@@ -51,7 +51,7 @@ async function readOnly(db: Database, file: string): Promise<Database> {
         throw isDamaged(error) ? damagedError(file, (error as Error).message, error) : error;
       }
     },
-    transaction: (work) => work(driver),
+    transaction: (work) => work(asTransaction(driver)),
     close: async () => handle.close(),
   };
   return { ...db, driver, close: () => driver.close() };

@@ -19,6 +19,8 @@ export interface MssqlClientOptions {
   /** ADO.NET style, read by mssql itself. */
   readonly connectionString?: string | undefined;
   readonly config: Partial<MssqlConfig>;
+  /** The caller's own, instead of one that is made with the settings. */
+  readonly pool?: ConnectionPool;
   readonly maxConnections?: number | undefined;
   /** How it waits for a database that resumes. */
   readonly wait?: Wait;
@@ -35,7 +37,8 @@ export interface MssqlDriver extends SqlDriver {
 
 interface Opened {
   readonly pool: ConnectionPool;
-  readonly types: Types;
+  /** Undefined for a caller's pool, which may belong to another copy of mssql. */
+  readonly types: Types | undefined;
 }
 
 /** A pool, made at first use; the driver is loaded then too. */
@@ -129,7 +132,7 @@ export function mssqlClient(options: MssqlClientOptions): MssqlDriver {
       closed = true;
       const opened = await opening?.catch(() => undefined);
       opening = undefined;
-      await opened?.pool.close();
+      if (options.pool === undefined) await opened?.pool.close();
     },
   };
 }
@@ -143,6 +146,7 @@ function beginnable(pool: ConnectionPool, requestTimeout: number | undefined) {
 }
 
 async function connect(options: MssqlClientOptions): Promise<Opened> {
+  if (options.pool !== undefined) return { pool: await options.pool.connect(), types: undefined };
   const mssql = await loadMssql();
   const { connectionString } = options;
   const parsed =

@@ -1,3 +1,4 @@
+import type { ConnectionPool } from "mssql";
 import { InvalidArgumentError } from "../../errors.js";
 import { refuseUnknown } from "../../queue/arguments.js";
 import { defaultConnections } from "../default-connections.js";
@@ -13,6 +14,8 @@ export interface SqlServerOptions {
   readonly connectionString?: string;
   /** Anything else `mssql` takes: authentication for Microsoft Entra, timeouts, … The url or connectionString wins over it. */
   readonly config?: Partial<MssqlConfig>;
+  /** A `ConnectionPool` of your own, instead of the settings. `close` leaves it open. */
+  readonly pool?: ConnectionPool;
   /** Connections of this instance: 4 by default. */
   readonly maxConnections?: number;
 }
@@ -24,13 +27,14 @@ export interface SqlServerConnection extends ReceivingDatabase {
 /** Enough to receive messages: it imports neither the other statements nor the schema, so bundles that only receive stay small. */
 export function connectSqlServer(options: SqlServerOptions): SqlServerConnection {
   const { url, connectionString } = options;
-  refuseUnknown(options, ["url", "connectionString", "config", "maxConnections"], "openSqlServer");
+  refuseUnknown(options, ["url", "connectionString", "config", "pool", "maxConnections"], "openSqlServer");
+  if (options.pool !== undefined) return onPool(options, options.pool);
   if (url !== undefined && connectionString !== undefined) {
     throw new InvalidArgumentError("openSqlServer takes a url or a connectionString, not both.");
   }
   if (url === undefined && connectionString === undefined && !options.config?.server) {
     throw new InvalidArgumentError(
-      "openSqlServer needs a url, a connectionString, or a config with a server.",
+      "openSqlServer needs a url, a connectionString, a pool, or a config with a server.",
     );
   }
   const fromUrl: Partial<MssqlConfig> = url === undefined ? {} : parseMssqlUrl(url);
@@ -49,6 +53,26 @@ export function connectSqlServer(options: SqlServerOptions): SqlServerConnection
     dialect: sqlServerReceiving,
     driver,
     id: `sqlserver:${connectionString === undefined ? describe(config.server, config.database) : describeConnectionString(connectionString)}`,
+    close: () => driver.close(),
+  };
+}
+
+function onPool(options: SqlServerOptions, pool: ConnectionPool): SqlServerConnection {
+  if (Object.entries(options).some(([name, value]) => name !== "pool" && value !== undefined))
+    throw new InvalidArgumentError("openSqlServer: give a pool, or settings of a connection, not both.");
+  // its types do not list them
+  const { config } = pool as unknown as { readonly config?: MssqlConfig };
+  if (typeof pool.request !== "function" || config === undefined)
+    throw new InvalidArgumentError("openSqlServer: pool must be a ConnectionPool of mssql.");
+  if (config.options?.useUTC === false)
+    throw new InvalidArgumentError(
+      "openSqlServer: the pool has useUTC: false, so times would be read wrong.",
+    );
+  const driver = mssqlClient({ config, pool });
+  return {
+    dialect: sqlServerReceiving,
+    driver,
+    id: `sqlserver:${describe(config.server, config.database)}`,
     close: () => driver.close(),
   };
 }

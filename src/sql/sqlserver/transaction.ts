@@ -1,4 +1,11 @@
-import type { SqlExecutor, SqlParams, SqlRow, SqlStatement } from "../driver.js";
+import {
+  asTransaction,
+  type SqlExecutor,
+  type SqlParams,
+  type SqlQueryable,
+  type SqlRow,
+  type SqlStatement,
+} from "../driver.js";
 import { toVariables } from "../named-parameters.js";
 import { endedError } from "../transaction-scope.js";
 import { isEnded, whileOpen } from "./open-transaction.js";
@@ -49,7 +56,7 @@ export function startRequest(
   };
 }
 
-export interface TransactionExecutor extends SqlExecutor {
+export interface TransactionExecutor extends SqlQueryable {
   /** Resolves when nothing runs on the connection any more. */
   idle(): Promise<void>;
   /** Refuses the statements that have not started yet. */
@@ -123,5 +130,5 @@ export function callersTransaction(transaction: MssqlTransaction): SqlExecutor {
     commit: bind(transaction.commit, () => {}),
     rollback: bind(transaction.rollback, executor.refuseQueued),
   });
-  return { query: executor.query };
+  return asTransaction(executor);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type SqlExecutor, statement } from "../../sql/driver.js";
+import { type SqlQueryable, statement } from "../../sql/driver.js";
 import type { OutboxContext } from "../outbox/support.js";
 
 /** Statements of the user's own, in the same transactions as messages: parameters are `:name` on every database. */
@@ -15,7 +15,7 @@ export function ownStatementTests({ database, box }: OutboxContext): void {
     const select = (orders: string) =>
       statement("select order", `select id, customer from ${orders} where id = :id order by id`);
 
-    const insertsAndReads = async (on: SqlExecutor, orders: string): Promise<void> => {
+    const insertsAndReads = async (on: SqlQueryable, orders: string): Promise<void> => {
       expect(await on.query(insert(orders), { id: 7, customerName: "it's :id, $1 and @id" })).toEqual([]);
       expect(await on.query(select(orders), { id: 7 })).toMatchObject([
         { id: 7, customer: "it's :id, $1 and @id" },

@@ -53,6 +53,21 @@ export function enqueueTests(context: InboxContext): void {
       ]);
     });
 
+    it("IBX-013 data is stored as JSON and read as data, alone and in a batch; never beside a payload", async () => {
+      const { inbox } = await freshInbox();
+      const { payload: _, ...key } = message();
+      const { payload: __, ...other } = message();
+      const data = { total: 12, lines: ["a", null] };
+      expect(await inbox.receive({ ...key, data })).toBe("enqueued");
+      expect(await inbox.enqueue([{ ...other, data }, message()])).toEqual(["enqueued", "enqueued"]);
+      for (const one of [key, other])
+        expect(await stored(inbox, one)).toMatchObject({ payload: JSON.stringify(data), data });
+      const both = { ...message(), data } as never;
+      await expect(inbox.receive(both)).rejects.toThrow("Give payload or data, not both.");
+      await expect(inbox.enqueue([both])).rejects.toThrow("Give payload or data, not both.");
+      await expect(inbox.receive({ ...other, data: 1n })).rejects.toThrow(/data cannot be written as JSON/);
+    });
+
     it("IBX-013 a batch is in the database: another connection reads it whole", async () => {
       const { inbox, on, clock } = await freshInbox();
       const dueAt = new Date(clock().getTime() + 1_001);

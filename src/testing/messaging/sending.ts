@@ -380,9 +380,7 @@ export function sendingContract(harness: ContractHarness): void {
         ])
           await expect(sending).rejects.toMatchObject({
             code: "ONCEBOX_INVALID_ARGUMENT",
-            message: expect.stringMatching(
-              /^tx (must be a transaction|is a driver's own connection).*fromPg/,
-            ),
+            message: expect.stringMatching(/^tx (must be a transaction|is a library's own object).*fromPg/),
           });
       }
       expect(calls).toBe(0);

@@ -26,6 +26,17 @@ export function settleTests({ box }: OutboxContext): void {
       expect([Number(row!.IsProcessed), Number(row!.Status)]).toEqual([0, 3]);
     });
 
+    it("OBX-044 OBX-045 a message can fail without an error, and onDead is told so", async () => {
+      const reasons: string[] = [];
+      const { outbox, owner, held } = await box({ onDead: ({ reason }) => void reasons.push(reason) });
+      const [first, second] = await held(2);
+      await outbox.fail(owner, [first!]);
+      await outbox.fail(owner, [second!], null);
+      for (const one of [first!, second!])
+        expect(await stored(outbox, one)).toMatchObject({ state: "Failed", lastError: null });
+      expect(reasons).toEqual(["Failed without an error.", "Failed without an error."]);
+    });
+
     it("OBX-033 OBX-036 an id in capitals is the same id, and counts once", async () => {
       for (const verb of ["ack", "abandon", "release"] as const) {
         const { outbox, owner, held } = await box();

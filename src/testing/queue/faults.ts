@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { newOwnerToken } from "../../queue/owner-token.js";
+import { asTransaction } from "../../sql/driver.js";
 import { fieldsOf } from "../support/recording-logger.js";
 import { brokenConnection, deadlock, watched, withVictim } from "../support/watched.js";
 import { claimAll, messages, type QueueContext } from "./support.js";
@@ -87,12 +88,12 @@ export function faultTests({ database, queue, ids, keyOf, counts, states }: Queu
       const { store } = await queue();
       const fault = deadlock(database().db);
       let calls = 0;
-      const tx = {
+      const tx = asTransaction({
         query: async () => {
           calls++;
           throw fault;
         },
-      };
+      });
       await expect(store.addOne({ topic: "t", payload: "" }, { tx })).rejects.toBe(fault);
       await expect(store.add(messages(2), { tx })).rejects.toBe(fault);
       expect(calls).toBe(2);

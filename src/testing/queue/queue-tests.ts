@@ -15,6 +15,7 @@ import { endedTransactionTests } from "./ended-transaction.js";
 import { enqueueTests } from "./enqueue.js";
 import { faultTests } from "./faults.js";
 import { leaseTests } from "./lease.js";
+import { mistakeTests } from "./mistakes.js";
 import { observabilityTests } from "./observability.js";
 import { operationsTests } from "./operations.js";
 import { optionTests } from "./options.js";
@@ -32,6 +33,7 @@ export function queueTests(kind: QueueKind, database: () => TestDatabase): void 
   enqueueTests(context);
   transactionTests(context);
   endedTransactionTests(context);
+  mistakeTests(context);
   claimTests(context);
   settleTests(context);
   leaseTests(context);

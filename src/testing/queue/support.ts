@@ -28,7 +28,7 @@ export interface NewMessage {
 }
 
 export interface AddOptions extends CallOptions {
-  readonly tx?: SqlExecutor | undefined;
+  readonly tx?: SqlExecutor;
 }
 
 export type AnyStore = WorkStore<AnyKey, AnyMessage, string, SqlExecutor>;

@@ -170,13 +170,13 @@ export function transactionTests(context: QueueContext): void {
       await store.transaction(async (tx) => {
         late = tx;
       });
-      await expect(store.addOne(one, { tx: late })).rejects.toThrow(/ended/i);
+      await expect(store.addOne(one, { tx: late! })).rejects.toThrow(/ended/i);
       const failed = store.transaction(async (tx) => {
         late = tx;
         throw new Error("the business says no");
       });
       await expect(failed).rejects.toThrow("the business says no");
-      await expect(store.addOne(one, { tx: late })).rejects.toThrow(/ended/i);
+      await expect(store.addOne(one, { tx: late! })).rejects.toThrow(/ended/i);
       expect((await store.list()).messages).toEqual([]);
     });
 

@@ -1,4 +1,4 @@
-import { type Database, type SqlExecutor, statement } from "../../../src/index.js";
+import { type Database, type SqlQueryable, statement } from "../../../src/index.js";
 import { listen, type Service } from "../../../src/messaging/index.js";
 import { openPostgres } from "../../../src/sql/postgres/index.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
@@ -46,7 +46,7 @@ export function childSetup(serviceId: string, tables: readonly string[]) {
       ...(schema === undefined ? {} : { schema }),
     },
     /** No constraint: a row that is inserted twice is there twice. */
-    insert: (to: SqlExecutor, table: string, id: string) =>
+    insert: (to: SqlQueryable, table: string, id: string) =>
       to.query(statement(`insert ${table}`, `insert into ${named(table)} (id) values (:id)`), { id }),
     async run(
       service: Pick<Service<typeof messages, string>, "init" | "start" | "receiver" | "outboxStats">,
