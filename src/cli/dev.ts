@@ -29,6 +29,7 @@ import {
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
 import { definitionFor, devDatabase } from "./load-app.js";
+import { providerTopic } from "./provider-topic.js";
 import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
 
@@ -190,7 +191,7 @@ async function tryOut(
   terminal: Terminal,
   url: string,
   { id, source }: Sample,
-  topic = "test",
+  topic = providerTopic(source.knownScheme),
 ): Promise<void> {
   const event = exampleEvent(source.scheme, id, topic);
   const request = signWebhook(source.scheme, {

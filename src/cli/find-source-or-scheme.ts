@@ -4,6 +4,7 @@ import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
 import { type CommandInput, UsageError } from "./command.js";
 import { developmentSecrets, sharedDevelopmentSecret } from "./development-secrets.js";
+import { exampleTopic } from "./example-topic.js";
 import { definitionFor } from "./load-app.js";
 
 export interface KnownSource {
@@ -11,6 +12,8 @@ export interface KnownSource {
   readonly scheme: WebhookScheme;
   /** Undefined for a scheme that is not a source of the app. */
   readonly secrets: AppSource["secrets"] | undefined;
+  /** The topic of an example event. */
+  topic(): Promise<string>;
   /** The port of the local run. */
   readonly port: number;
   /** The environment with the development secret of the local run at this port. */
@@ -35,5 +38,6 @@ export async function findSourceOrScheme(input: CommandInput, name = ""): Promis
     const secret = await sharedDevelopmentSecret(runPort);
     return secret === undefined ? env : { ...env, ...developmentSecrets(definition, environment, secret) };
   };
-  return { name, scheme, secrets: source?.secrets, port, localEnv };
+  const topic = () => exampleTopic(source?.scheme ?? name, definition, environment);
+  return { name, scheme, secrets: source?.secrets, topic, port, localEnv };
 }

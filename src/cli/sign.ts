@@ -1,9 +1,11 @@
 import { isUtf8 } from "node:buffer";
+import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { AppSource } from "../app/app-sources.js";
 import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
+import { exampleEvent } from "./example-event.js";
 import { findSourceOrScheme } from "./find-source-or-scheme.js";
 import { quoted } from "./quoted.js";
 import { secretStores } from "./secret-stores.js";
@@ -30,7 +32,7 @@ export const signCommand: Command = {
     app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
     secret: "the secret; required for a SCHEME, optional for a SOURCE",
     "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    body: 'the body; {"id":"evt_test","type":"test"} by default',
+    body: "the body; an event with a new id, of a type that the app handles, by default",
     file: "a file with the body",
     url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
     id: "the message id, for schemes that read it from a header",
@@ -40,24 +42,35 @@ export const signCommand: Command = {
     json: "print JSON",
   },
   examples: [
-    `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"payment.received"}' --send`,
+    `oncebox sign stripe --secret whsec_test --body '{"id":"evt_1","type":"invoice.paid"}' --send`,
     "oncebox sign github --secret-env GITHUB_SECRET --file event.json --id 1 --topic push",
     "oncebox sign acme --app app.js --send",
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const { name, scheme, secrets, port, localEnv } = await findSourceOrScheme(input, positionals[0]);
+    const {
+      name,
+      scheme,
+      secrets,
+      topic: knownTopic,
+      port,
+      localEnv,
+    } = await findSourceOrScheme(input, positionals[0]);
     const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
     const target = URL.canParse(url) ? new URL(url) : undefined;
     const isLocal = target !== undefined && isThisMachine(target.hostname);
     const env = isLocal ? await localEnv(Number(target.port || 80)) : terminal.env;
+    const messageId = text(values, "id") ?? `test-${randomUUID()}`;
+    const topic = text(values, "topic") ?? (await knownTopic());
+    const example = exampleEvent(scheme, messageId, topic);
+    const body = await bodyOf(values);
     const request = signWebhook(scheme, {
       url,
-      body: await bodyOf(values),
+      body: body ?? example.body,
       secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, env)),
-      messageId: text(values, "id") ?? `test-${Date.now()}`,
-      topic: text(values, "topic") ?? "test",
-      headers: headersOf(values),
+      messageId,
+      topic,
+      headers: { ...(body === undefined ? example.headers : {}), ...headersOf(values) },
     });
     if (!values.send) {
       terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request, text(values, "file")));
@@ -92,9 +105,9 @@ async function firstSecret(
   return typeof secret === "string" ? secret : secretStores(env)(secret);
 }
 
-async function bodyOf(values: Values): Promise<string | Uint8Array> {
+async function bodyOf(values: Values): Promise<string | Uint8Array | undefined> {
   const file = text(values, "file");
-  if (file === undefined) return text(values, "body") ?? '{"id":"evt_test","type":"test"}';
+  if (file === undefined) return text(values, "body");
   if (values.body !== undefined) throw new UsageError("Give --body or --file, not both.");
   try {
     return await readFile(file);
