@@ -7,6 +7,7 @@ import { type Environment, readEnvironment } from "../config/environment.js";
 import type { Database } from "../sql/dialect.js";
 import { jsonLogger } from "../telemetry/json-logger.js";
 import { type CommandInput, text, UsageError } from "./command.js";
+import { runTypeScript } from "./run-typescript.js";
 import { secretStores } from "./secret-stores.js";
 
 /** The database of `oncebox dev` where neither the app nor the environment names one. */
@@ -40,13 +41,14 @@ const esModuleInCommonJs = /outside a module|Unexpected token 'export'/;
 
 async function imported(file: string): Promise<AppDefinition> {
   let module: { readonly default?: unknown };
+  runTypeScript(file);
   try {
     module = await import(pathToFileURL(resolve(file)).href);
   } catch (error) {
     const { code, message } = error as { code?: string; message?: string };
     if (code === "ERR_UNKNOWN_FILE_EXTENSION") {
       throw new UsageError(
-        `--app ${file}: this Node cannot run TypeScript. Use Node 22.18 or later, run it through tsx, or name the compiled file.`,
+        `--app ${file}: this Node cannot run TypeScript without esbuild. Run: npm install --save-dev esbuild`,
       );
     }
     if (error instanceof SyntaxError && esModuleInCommonJs.test(error.message)) {
