@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type AppDefinition, defineApp } from "../app/app-definition.js";
@@ -64,14 +65,19 @@ async function imported(file: string): Promise<AppDefinition> {
   return module.default as AppDefinition;
 }
 
+/** Without a database of its own, the app has the one that `oncebox dev` has made in this folder. */
+function withDevDatabase(definition: AppDefinition): AppDefinition {
+  if ((definition.database ?? definition.tenants) !== undefined) return definition;
+  if (existsSync(devDatabase.slice("sqlite:".length))) return { ...definition, database: devDatabase };
+  throw new UsageError(
+    `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, the database is ${devDatabase}, where \`oncebox dev\` has made one.`,
+  );
+}
+
 /** For commands that run once. Logs go to the error output, so that the standard output has only the result. */
 export async function withApp(input: CommandInput, work: (app: App) => Promise<number>): Promise<number> {
-  const { definition, environment } = await definitionFor(input);
-  if ((environment.databaseUrl ?? definition.database ?? definition.tenants) === undefined) {
-    throw new UsageError(
-      `There is no database. Set --database or ONCEBOX_DATABASE_URL to ${databaseUrlForms}. Without it, only \`oncebox dev\` has a database: ${devDatabase}.`,
-    );
-  }
+  const { definition: given, environment } = await definitionFor(input);
+  const definition = environment.databaseUrl === undefined ? withDevDatabase(given) : given;
   const app = await createApp(definition, {
     environment,
     resolveSecret: secretStores(environment.env),

@@ -2,8 +2,6 @@ import { appDatabases } from "../app/app-databases.js";
 import { type AppStats, appStats } from "../app/app-stats.js";
 import type { App } from "../app/create-app.js";
 import { sleep } from "../base/wait.js";
-import type { QueueKind } from "../queue/any-queue.js";
-import type { QueueStats } from "../queue/work-store.js";
 import {
   type Command,
   type CommandInput,
@@ -17,7 +15,7 @@ import {
 } from "./command.js";
 import { controlLine, shownControl } from "./control-output.js";
 import { requireDatabaseFile, withExistingDatabase } from "./existing-database.js";
-import { phaseLine } from "./phase-line.js";
+import { statusLine } from "./status-line.js";
 
 export const statusCommand: Command = {
   name: "status",
@@ -94,8 +92,8 @@ async function printStatus({ values, terminal }: CommandInput, app: App, limits:
     terminal.out(JSON.stringify({ ...at, inbox, outbox, controls: controls.map(shownControl), failed }));
   else {
     if (at.at !== undefined) terminal.out(terminal.columns === undefined ? at.at : `${clear}${at.at}`);
-    terminal.out(line("inbox", inbox));
-    terminal.out(line("outbox", outbox));
+    terminal.out(statusLine("inbox", inbox));
+    terminal.out(statusLine("outbox", outbox));
     for (const control of controls) terminal.out(controlLine(control.queue, control));
   }
   if (failed === undefined) return isExceeded(stats, limits) ? exitCodes.exceeded : exitCodes.ok;
@@ -106,10 +104,4 @@ async function printStatus({ values, terminal }: CommandInput, app: App, limits:
 function isExceeded({ inbox, outbox }: AppStats, { maxAgeMs, maxDead }: Limits): boolean {
   const tooOld = [inbox, outbox].some((stats) => (stats.oldestDueAgeMs ?? 0) > maxAgeMs);
   return tooOld || inbox.counts.Dead + outbox.counts.Failed > maxDead;
-}
-
-function line(queue: QueueKind, stats: QueueStats<string>): string {
-  const { due, oldestDueAgeMs } = stats;
-  const age = oldestDueAgeMs === null ? "" : `, the oldest for ${Math.round(oldestDueAgeMs / 1000)} s`;
-  return `${phaseLine(queue, stats)}  (due now: ${due}${age})`;
 }

@@ -203,7 +203,7 @@ describe("oncebox dev", () => {
   });
 
   it("ADD-07 a reader that closes the pipe, like head, is not a failure", async () => {
-    const child = cli(["migrate", "--print", "--database", "mssql://nowhere/x"], await newFolder());
+    const child = cli(["migrate", "--print", "--all", "--database", "mssql://nowhere/x"], await newFolder());
     child.stdout.destroy();
     let errors = "";
     child.stderr.on("data", (data) => {
