@@ -9,6 +9,7 @@ import { loadPackage } from "./load-package.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
 import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
+import { requirePackage } from "./require-package.js";
 
 export interface EventBridgePublisherOptions extends PublisherOptions {
   /** The event's source, such as "com.example.orders". */
@@ -40,6 +41,7 @@ export function eventBridgePublisher(options: EventBridgePublisherOptions): Publ
   );
   const { source, eventBusName = "default" } = options;
   requireName(source, "eventBridgePublisher: source");
+  requirePackage("@aws-sdk/client-eventbridge", "eventBridgePublisher");
   const sdk = memoisePromise(async () => {
     const { EventBridgeClient, PutEventsCommand } = await loadPackage(
       "@aws-sdk/client-eventbridge",

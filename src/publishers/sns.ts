@@ -5,6 +5,7 @@ import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
+import { requirePackage } from "./require-package.js";
 
 export interface SnsPublisherOptions extends PublisherOptions {
   readonly topicArn: string;
@@ -23,6 +24,7 @@ export function snsPublisher(options: SnsPublisherOptions): Publisher {
   refuseUnknown(options, ["topicArn", "client", ...publisherOptionNames], "snsPublisher");
   const { topicArn } = options;
   requireName(topicArn, "snsPublisher: topicArn");
+  requirePackage("@aws-sdk/client-sns", "snsPublisher");
   const load = () => loadPackage("@aws-sdk/client-sns", () => import("@aws-sdk/client-sns"));
   const sdk = memoisePromise(async () => {
     const { PublishBatchCommand, SNSClient } = await load();

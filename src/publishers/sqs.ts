@@ -5,6 +5,7 @@ import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
 import { loadPackage } from "./load-package.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
+import { requirePackage } from "./require-package.js";
 
 export interface SqsPublisherOptions extends PublisherOptions {
   readonly queueUrl: string;
@@ -23,6 +24,7 @@ export function sqsPublisher(options: SqsPublisherOptions): Publisher {
   refuseUnknown(options, ["queueUrl", "client", ...publisherOptionNames], "sqsPublisher");
   const { queueUrl } = options;
   requireName(queueUrl, "sqsPublisher: queueUrl");
+  requirePackage("@aws-sdk/client-sqs", "sqsPublisher");
   const load = () => loadPackage("@aws-sdk/client-sqs", () => import("@aws-sdk/client-sqs"));
   const sdk = memoisePromise(async () => {
     const { SendMessageBatchCommand, SQSClient } = await load();
