@@ -71,7 +71,13 @@ export interface AppDefinition {
   >;
   readonly webhooks?: Pick<
     WebhookRouteOptions,
-    "maxBodyBytes" | "toleranceMs" | "receiveMs" | "secretsMaxAgeMs" | "publicUrl" | "trustForwardedHeaders"
+    | "maxBodyBytes"
+    | "toleranceMs"
+    | "receiveMs"
+    | "secretsMaxAgeMs"
+    | "publicUrl"
+    | "trustForwardedHeaders"
+    | "fetchText"
   >;
   /** The inbox as an HTTP service at `/v1/inbox`, for consumers in any language. */
   readonly service?: AppService;

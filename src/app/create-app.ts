@@ -5,7 +5,6 @@ import { toWebResponse } from "../base/to-web-response.js";
 import type { InboxService } from "../service/http/create-inbox-service.js";
 import { type MigrateOptions, type MigrateResult, migrate } from "../sql/migrate.js";
 import type { TenantStoreProvider } from "../tenants/connections/tenant-stores.js";
-import type { WebhookRoute } from "../webhooks/route.js";
 import type { Platform } from "./app-context.js";
 import type { AppDefinition, AppParts } from "./app-definition.js";
 import { type ConsumeJob, consumeJob } from "./consume-job.js";
@@ -19,7 +18,7 @@ export interface App extends AppParts {
   readonly logger: Logger;
   /** The stores of an app with many tenants, which has no `db`, `inbox` and `outbox` of its own. */
   readonly tenants: TenantStoreProvider | undefined;
-  readonly webhook: WebhookRoute;
+  readonly webhook: (request: Request) => Promise<Response>;
   readonly dispatch: DispatchJob;
   /** Undefined where the definition has no consumer. */
   readonly consume: ConsumeJob | undefined;
@@ -40,7 +39,7 @@ export async function createApp(definition: AppDefinition, platform: Platform): 
   const app = await openApp(definition, platform);
   const { db, inbox, outbox, logger, tenants } = app;
   const migrateOptions = migrateOptionsOf(definition);
-  const receive = webhookJob(app);
+  const receive = await webhookJob(app);
   // Both are loaded only for an app that has them: each would be a fifth of what other apps load at a cold start.
   const served = definition.service && (await (await import("./serve-inbox.js")).serveInbox(app));
   const admin = definition.admin && (await import("./admin-job.js")).adminJob(app);

@@ -13,7 +13,7 @@ export interface WebhookApp extends AppContext {
 }
 
 /** Receives webhooks, and wakes the dispatcher after each commit. */
-export function webhookJob({
+export async function webhookJob({
   definition,
   environment,
   resolveSecret,
@@ -21,12 +21,12 @@ export function webhookJob({
   logger,
   tenants,
   wakeUp: waker,
-}: WebhookApp): WebhookReceiver {
+}: WebhookApp): Promise<WebhookReceiver> {
   const sources = webhookSources(definition.sources ?? {}, environment.sources ?? {}, resolveSecret);
   if (Object.keys(sources).length === 0) return noWebhooks(logger); // a process that only dispatches has no sources
   const wakeUp = waker === undefined ? undefined : coalesced(waker);
   waker?.prepare?.(); // while the rest of the cold start goes on
-  return createWebhookReceiver({
+  const receiver = createWebhookReceiver({
     ...definition.webhooks,
     ...defined({
       publicUrl: environment.publicUrl,
@@ -38,6 +38,8 @@ export function webhookJob({
     logger,
     sources,
   });
+  await receiver.prepare(); // wrong sources are an error of the start, not of the first webhook
+  return receiver;
 }
 
 const noWebhooks =

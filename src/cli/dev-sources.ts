@@ -1,50 +1,44 @@
 import type { AppDefinition } from "../app/app-definition.js";
+import type { AppSource } from "../app/app-sources.js";
 import type { Environment } from "../config/environment.js";
+import { schemeOf } from "../webhooks/load-presets.js";
 import { overridableFields } from "../webhooks/schemes/check-scheme.js";
-import { schemeOf } from "../webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
 import { withOverrides } from "../webhooks/sources.js";
+import type { DevelopmentKeys } from "./development-keys.js";
+import { type SchemedSource, unsetVariables } from "./development-secrets.js";
 
-export interface DevSource {
+export interface DevSource extends SchemedSource {
   readonly source: string;
-  readonly scheme: WebhookScheme;
-  /** The name of a known scheme whose fields the source does not override. */
+  /** The name of a preset whose fields the source does not override. */
   readonly knownScheme: string | undefined;
-  readonly secret: string | undefined;
+  /** The source has no secret of its own, and signs with those of this run. */
+  readonly isDevelopment: boolean;
 }
 
-/** Returns the text of a secret that is the development secret `made`, and may be printed. */
-function printable(secret: unknown, environment: Environment, made: string): string | undefined {
-  const { from, name = "" } = Object(secret) as { from?: string; name?: string };
-  const text = from === "env" ? environment.env[name] : undefined;
-  return text === made ? text : undefined;
+/** Returns the sources with their schemes, of which presets are loaded. */
+export async function devSources(
+  definition: AppDefinition,
+  environment: Environment,
+): Promise<readonly DevSource[]> {
+  const sources = { ...definition.sources, ...environment.sources } as Readonly<Record<string, AppSource>>;
+  return Promise.all(
+    Object.entries(sources).map(async ([source, given]) => {
+      const isOverridden = overridableFields.some((field) => given[field] !== undefined);
+      return {
+        source,
+        scheme: withOverrides(await schemeOf(given.scheme), given) as WebhookScheme,
+        secrets: given.secrets,
+        knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
+        isDevelopment: unsetVariables([given.secrets].flat()[0], environment.env).length > 0,
+      };
+    }),
+  );
 }
 
-/** Returns the service's token where it may be printed. */
+/** The service's token, where it is that of this run and may be printed. */
 export const devToken = (
-  definition: AppDefinition,
-  environment: Environment,
-  made: string,
-): string | undefined => printable([definition.service?.tokens].flat()[0], environment, made);
-
-/** Returns the sources, with the secret where it is a development secret and may be printed. */
-export function devSources(
-  definition: AppDefinition,
-  environment: Environment,
-  made: string,
-): readonly DevSource[] {
-  const sources = { ...definition.sources, ...environment.sources } as NonNullable<AppDefinition["sources"]>;
-  return Object.entries(sources).map(([source, given]) => {
-    const [first] = [given.secrets].flat();
-    const isOverridden = overridableFields.some((field) => given[field] !== undefined);
-    return {
-      source,
-      scheme: withOverrides(
-        schemeOf(given.scheme, () => {}),
-        given,
-      ) as WebhookScheme,
-      knownScheme: typeof given.scheme === "string" && !isOverridden ? given.scheme : undefined,
-      secret: printable(first, environment, made),
-    };
-  });
-}
+  { service }: AppDefinition,
+  { env }: Environment,
+  { secret }: DevelopmentKeys,
+): string | undefined => (unsetVariables([service?.tokens].flat()[0], env).length > 0 ? secret : undefined);

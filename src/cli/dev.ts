@@ -5,7 +5,7 @@ import type { AppDefinition } from "../app/app-definition.js";
 import { defined } from "../base/defined.js";
 import type { Environment } from "../config/environment.js";
 import type { WebhookScheme } from "../webhooks/schemes/scheme.js";
-import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import {
   type Command,
   type CommandInput,
@@ -21,12 +21,15 @@ import { withDevAdmin } from "./dev-admin.js";
 import { devLogger } from "./dev-logger.js";
 import { type DevSource, devSources, devToken } from "./dev-sources.js";
 import { watchDev } from "./dev-watch.js";
+import { developmentDocuments } from "./development-documents.js";
 import {
-  developmentSecrets,
-  isThisMachine,
-  newDevelopmentSecret,
-  shareDevelopmentSecret,
-} from "./development-secrets.js";
+  type DevelopmentKeys,
+  developmentSecretOf,
+  keyTypeOf,
+  newDevelopmentKeys,
+  signingWith,
+} from "./development-keys.js";
+import { developmentSecrets, isThisMachine, shareDevelopmentKeys } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
 import { withFirstTopic } from "./first-topic.js";
 import { definitionFor, devDatabase } from "./load-app.js";
@@ -73,28 +76,29 @@ export const devCommand: Command = {
     const port = count(values, "port") ?? loaded.environment.port;
     if (port > 65_535) throw new UsageError("--port must be a number from 0 to 65535.");
     const backupTo = text(values, "backup");
-    const devSecret = newDevelopmentSecret();
-    const secrets = isThisMachine(host) ? developmentSecrets(definition, loaded.environment, devSecret) : {};
+    const sources = await devSources(definition, loaded.environment);
+    const keys = await newDevelopmentKeys(sources.flatMap((one) => (one.isDevelopment ? one.scheme : [])));
+    const isLocal = isThisMachine(host);
+    const secrets = isLocal ? developmentSecrets(definition, loaded.environment, sources, keys) : {};
     const environment: Environment = {
       ...loaded.environment,
       port,
       env: { ...loaded.environment.env, ...secrets, ...admin.env },
     };
-    const local = await started(definition, {
+    const local = await started(isLocal ? withDocuments(definition, keys) : definition, {
       environment,
       host,
       logger: devLogger(input, environment.logLevel),
       resolveSecret: secretStores(environment.env),
       ...defined({ backup: backupTo === undefined ? undefined : { to: backupTo } }),
     });
-    const unshare = await shareDevelopmentSecret(Number(new URL(local.url).port || 80), devSecret);
+    const unshare = await shareDevelopmentKeys(Number(new URL(local.url).port || 80), keys);
     try {
-      const sources = devSources(definition, environment, devSecret);
-      const sample = values.try ? sampleOf(sources) : undefined;
+      const sample = values.try ? sampleOf(sources, keys) : undefined;
       if (!values.json) {
-        introduce(input, local, sources, firstTopic());
+        introduce(input, local, sources, keys, firstTopic());
         if (local.app.service !== undefined)
-          introduceService(terminal, local.url, shownToken(definition, environment, devSecret));
+          introduceService(terminal, local.url, shownToken(definition, loaded.environment, keys));
         if (local.app.admin !== undefined)
           terminal.out(`  the admin page    ${adminLink(local.url, admin.token, sample)}`);
       }
@@ -109,6 +113,12 @@ export const devCommand: Command = {
     return exitCodes.ok;
   },
 };
+
+/** Providers that publish their key cannot be asked for that of this run. */
+const withDocuments = (definition: AppDefinition, keys: DevelopmentKeys): AppDefinition => ({
+  ...definition,
+  webhooks: { ...definition.webhooks, fetchText: developmentDocuments(keys) },
+});
 
 async function started(definition: AppDefinition, options: LocalRunOptions): Promise<LocalRun> {
   try {
@@ -125,6 +135,7 @@ function introduce(
   { terminal, values }: CommandInput,
   { url, app }: LocalRun,
   sources: readonly DevSource[],
+  keys: DevelopmentKeys,
   topic: string | undefined,
 ): void {
   const { self = "npx oncebox" } = terminal;
@@ -132,15 +143,14 @@ function introduce(
   const database = app.tenants === undefined ? app.db.id : "the tenants' databases";
   terminal.out(`oncebox listens at ${url}, on ${database}. Ctrl-C stops it.`);
   terminal.out(`  status            curl ${url}/status`);
-  for (const { source, scheme, knownScheme, secret } of sources) {
+  for (const { source, scheme, knownScheme, isDevelopment } of sources) {
     // The source's name finds a scheme of the app's own, and a secret that must not be printed.
-    const what =
-      knownScheme !== undefined && secret !== undefined
-        ? `${knownScheme} --secret ${secret}`
-        : `${source}${file}${secret === undefined ? "" : ` --secret ${secret}`}`;
+    const isShared = isDevelopment && keyTypeOf(scheme) === undefined;
+    const secret = isShared ? ` --secret ${developmentSecretOf(scheme, keys)}` : "";
+    const what = knownScheme !== undefined && isDevelopment ? knownScheme : `${source}${file}`;
     const target = `${url}/webhooks/${encodeURIComponent(source)}`;
     const event = topic === undefined ? "" : eventOptions(scheme, topic);
-    terminal.out(`  a ${source} webhook  ${self} sign ${what} --url ${target}${event} --send`);
+    terminal.out(`  a ${source} webhook  ${self} sign ${what}${secret} --url ${target}${event} --send`);
   }
   if (sources.length === 0 && app.service === undefined) {
     terminal.out("  There are no webhook sources. Give --app FILE, or set ONCEBOX_WEBHOOKS.");
@@ -151,11 +161,9 @@ function introduce(
 const shownToken = (
   definition: AppDefinition,
   environment: Environment,
-  devSecret: string,
+  keys: DevelopmentKeys,
 ): string | undefined =>
-  definition.service?.auth === "none"
-    ? undefined
-    : (devToken(definition, environment, devSecret) ?? "YOUR-TOKEN");
+  definition.service?.auth === "none" ? undefined : (devToken(definition, environment, keys) ?? "YOUR-TOKEN");
 
 function introduceService(terminal: Terminal, url: string, token: string | undefined): void {
   const header = token === undefined ? "" : ` -H ${quoted(`authorization: Bearer ${token}`)}`;
@@ -175,7 +183,7 @@ function eventOptions(scheme: WebhookScheme, topic: string): string {
   const headers = Object.entries(event.headers).map(
     ([name, value]) => ` --header ${quoted(`${name}: ${value}`)}`,
   );
-  return `${headers.join("")}${event.topicInHeader ? ` --topic ${quoted(topic)}` : ""} --body ${quoted(event.body)}`;
+  return `${headers.join("")} --body ${quoted(event.body)}`;
 }
 
 const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
@@ -184,18 +192,19 @@ const exampleId = (): string => `evt_${randomUUID().slice(0, 8)}`;
 interface Sample {
   readonly id: string;
   readonly source: DevSource;
+  readonly keys: DevelopmentKeys;
 }
 
-function sampleOf(sources: readonly DevSource[]): Sample | undefined {
-  const source = sources.find(({ secret }) => secret !== undefined);
-  return source && { id: exampleId(), source };
+function sampleOf(sources: readonly DevSource[], keys: DevelopmentKeys): Sample | undefined {
+  const source = sources.find(({ isDevelopment }) => isDevelopment);
+  return source && { id: exampleId(), source, keys };
 }
 
 /** Sends a webhook and its duplicate. The log lines that follow, and the admin page, show how it is handled. */
 async function tryOut(
   terminal: Terminal,
   url: string,
-  { id, source }: Sample,
+  { id, source, keys }: Sample,
   topic = providerTopic(source.knownScheme),
 ): Promise<void> {
   const event = exampleEvent(source.scheme, id, topic);
@@ -203,7 +212,7 @@ async function tryOut(
     url: `${url}/webhooks/${encodeURIComponent(source.source)}`,
     body: event.body,
     headers: event.headers,
-    secrets: source.secret!,
+    ...signingWith(source.scheme, keys),
     messageId: id,
     topic,
   });

@@ -13,16 +13,19 @@ import { commandHelp, overview } from "./help.js";
 import { initCommand } from "./init.js";
 import { limitCommand } from "./limit.js";
 import { listCommand } from "./list.js";
+import { listenCommand } from "./listen.js";
 import { cleanupCommand, reapCommand } from "./maintenance.js";
 import { migrateCommand } from "./migrate.js";
 import { packageCommand } from "./package.js";
 import { partitionsCommand } from "./partitions.js";
 import { pauseCommand, resumeCommand } from "./pause.js";
+import { recoverCommand } from "./recover.js";
 import { restoreCommand } from "./restore.js";
 import { showCommand } from "./show.js";
 import { signCommand } from "./sign.js";
 import { statusCommand } from "./status.js";
 import { traceCommand } from "./trace.js";
+import { verifyCommand } from "./verify.js";
 
 export const commands: readonly Command[] = [
   initCommand,
@@ -45,7 +48,10 @@ export const commands: readonly Command[] = [
   cleanupCommand,
   backupCommand,
   restoreCommand,
+  listenCommand,
   signCommand,
+  verifyCommand,
+  recoverCommand,
   completionCommand(() => commands),
 ];
 

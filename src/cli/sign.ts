@@ -1,19 +1,19 @@
 import { isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import type { AppSource } from "../app/app-sources.js";
-import { type SignedRequest, signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { defined } from "../base/defined.js";
+import { type SignedRequest, signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { type Command, exitCodes, text, UsageError, type Values } from "./command.js";
 import { isThisMachine } from "./development-secrets.js";
 import { exampleEvent } from "./example-event.js";
 import { findSourceOrScheme } from "./find-source-or-scheme.js";
 import { quoted } from "./quoted.js";
-import { secretStores } from "./secret-stores.js";
+import { signingSecrets } from "./signing-secrets.js";
 
 export const signCommand: Command = {
   name: "sign",
   summary: "make a test request with a provider's signature",
-  usage: "sign SCHEME|SOURCE [--secret SECRET] [--body TEXT | --file FILE] [--send] [options]",
+  usage: "sign PROVIDER|SOURCE [--secret SECRET] [--body TEXT | --file FILE] [--send] [options]",
   positionals: 1,
   options: {
     app: { type: "string" },
@@ -30,9 +30,9 @@ export const signCommand: Command = {
   },
   help: {
     app: "the app whose sources can be named, besides those of ONCEBOX_WEBHOOKS",
-    secret: "the secret; required for a SCHEME, optional for a SOURCE",
+    secret: "the secret; a SOURCE has its own, and a local run one for each PROVIDER",
     "secret-env": "an environment variable with the secret, to keep it out of the shell's history",
-    body: "the body; an event with a new id, of a type that the app handles, by default",
+    body: "the body; by default an event of the provider's form, with a new id, of a type that the app handles",
     file: "a file with the body",
     url: "the target; http://127.0.0.1:7071/webhooks/NAME by default, with PORT instead of 7071",
     id: "the message id, for schemes that read it from a header",
@@ -48,29 +48,25 @@ export const signCommand: Command = {
   ],
   async run(input) {
     const { values, positionals, terminal } = input;
-    const {
-      name,
-      scheme,
-      secrets,
-      topic: knownTopic,
-      port,
-      localEnv,
-    } = await findSourceOrScheme(input, positionals[0]);
+    const source = await findSourceOrScheme(input, positionals[0]);
+    const { name, scheme, port } = source;
     const url = text(values, "url") ?? `http://127.0.0.1:${port}/webhooks/${encodeURIComponent(name)}`;
     const target = URL.canParse(url) ? new URL(url) : undefined;
     const isLocal = target !== undefined && isThisMachine(target.hostname);
-    const env = isLocal ? await localEnv(Number(target.port || 80)) : terminal.env;
-    const messageId = text(values, "id") ?? `test-${randomUUID()}`;
-    const topic = text(values, "topic") ?? (await knownTopic());
-    const example = exampleEvent(scheme, messageId, topic);
-    const body = await bodyOf(values);
+    const localPort = isLocal ? Number(target.port || 80) : undefined;
+    const id = text(values, "id") ?? `test-${randomUUID()}`;
+    const topic = text(values, "topic") ?? (await source.topic());
+    const example = exampleEvent(scheme, id, topic);
+    const body = await givenBody(values);
     const request = signWebhook(scheme, {
       url,
       body: body ?? example.body,
-      secrets: givenSecret(values, terminal.env) ?? (await firstSecret(secrets, env)),
-      messageId,
-      topic,
-      headers: { ...(body === undefined ? example.headers : {}), ...headersOf(values) },
+      ...(await signingSecrets(input, source, localPort)),
+      ...defined({ messageId: text(values, "id"), topic: text(values, "topic") }),
+      headers: {
+        ...(body === undefined ? example.headers : withoutType(example.headers)),
+        ...headersOf(values),
+      },
     });
     if (!values.send) {
       terminal.out(values.json ? JSON.stringify(printable(request)) : curl(request, text(values, "file")));
@@ -87,25 +83,7 @@ export const signCommand: Command = {
   },
 };
 
-function givenSecret(values: Values, env: NodeJS.ProcessEnv): string | undefined {
-  const variable = text(values, "secret-env");
-  if (variable === undefined) return text(values, "secret");
-  if (!env[variable]) throw new UsageError(`The variable ${variable} is not set.`);
-  return env[variable];
-}
-
-/** Returns the first of the source's secrets. */
-async function firstSecret(
-  secrets: AppSource["secrets"] | undefined,
-  env: NodeJS.ProcessEnv,
-): Promise<string> {
-  const [first] = [secrets].flat();
-  const secret = typeof first === "function" ? [await first()].flat()[0] : first;
-  if (secret === undefined || secret === "") throw new UsageError("sign needs --secret or --secret-env.");
-  return typeof secret === "string" ? secret : secretStores(env)(secret);
-}
-
-async function bodyOf(values: Values): Promise<string | Uint8Array | undefined> {
+async function givenBody(values: Values): Promise<string | Uint8Array | undefined> {
   const file = text(values, "file");
   if (file === undefined) return text(values, "body");
   if (values.body !== undefined) throw new UsageError("Give --body or --file, not both.");
@@ -116,13 +94,16 @@ async function bodyOf(values: Values): Promise<string | Uint8Array | undefined> 
   }
 }
 
+/** Id and topic of an example are of use beside a body of the user's own, and its type is not. */
+const withoutType = ({ "content-type": _, ...headers }: Readonly<Record<string, string>>) => headers;
+
 function headersOf(values: Values): Record<string, string> {
   const lines = (values.header as readonly string[] | undefined) ?? [];
   return Object.fromEntries(
     lines.map((line) => {
       const [, name, value] = /^([^:\s]+):\s*(.*)$/.exec(line) ?? [];
       if (name === undefined) throw new UsageError('--header must look like "name: value".');
-      return [name, value!];
+      return [name.toLowerCase(), value!];
     }),
   );
 }

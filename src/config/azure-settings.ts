@@ -26,7 +26,12 @@ export interface AzureSettings {
   /** The queue of Service Bus whose messages the app's consumer handles. The settings `ONCEBOX_BUS__…` say where it is. */
   readonly consumeBusQueue: string | undefined;
   /** NCRONTAB expressions: second, minute, hour, day, month, day of the week. */
-  readonly schedules: { readonly dispatch: string; readonly reap: string; readonly cleanup: string };
+  readonly schedules: {
+    readonly dispatch: string;
+    readonly reap: string;
+    readonly cleanup: string;
+    readonly recover: string;
+  };
   /** Overrides `functionTimeout` of host.json. */
   readonly functionTimeout: string | undefined;
   /** The folder of host.json, when it is not the current one. */
@@ -34,7 +39,12 @@ export interface AzureSettings {
 }
 
 /** Not at the full minute, when most other timers fire. */
-const schedules = { dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "50 17 * * * *" } as const;
+const schedules = {
+  dispatch: "5 * * * * *",
+  reap: "35 * * * * *",
+  cleanup: "50 17 * * * *",
+  recover: "20 7/15 * * * *",
+} as const;
 
 export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSettings {
   const filled = (name: string): string | undefined => env[name]?.trim() || undefined;
@@ -57,6 +67,7 @@ export function readAzureSettings(env: NodeJS.ProcessEnv = process.env): AzureSe
       dispatch: filled("ONCEBOX_DISPATCH_SCHEDULE") ?? schedules.dispatch,
       reap: filled("ONCEBOX_REAP_SCHEDULE") ?? schedules.reap,
       cleanup: filled("ONCEBOX_CLEANUP_SCHEDULE") ?? schedules.cleanup,
+      recover: filled("ONCEBOX_RECOVER_SCHEDULE") ?? schedules.recover,
     },
     functionTimeout: filled(functionTimeoutName(env)),
     appFolder: filled("AzureWebJobsScriptRoot"),

@@ -1,32 +1,23 @@
-import { optionalHash, requireList } from "../queue/arguments.js";
+import { optionalHash } from "../queue/arguments.js";
 import type { InboxKey, InboxMessage, InboxState } from "../queue/message.js";
 import type { CallOptions, WorkStore } from "../queue/work-store.js";
 import { type Database, status } from "../sql/dialect.js";
 import type { SqlExecutor } from "../sql/driver.js";
 import { isTrue } from "../sql/is-true.js";
-import { withTrace } from "../sql/message-content.js";
 import { inboxShape } from "../sql/queue-shape.js";
 import { createQueueStore } from "../sql/queue-store.js";
-import { storedError } from "../sql/stored-text.js";
-import { type IncomingMessage, keyTextOf, toParams } from "./incoming-message.js";
 import {
   type InboxCallOptions,
   type InboxOptions,
-  type ReceiveOutcome,
   type Receiver,
   receiving,
   resolveInboxOptions,
 } from "./receiver.js";
 
-export type { IncomingMessage } from "./incoming-message.js";
+export type { BatchMessage, IncomingMessage } from "./incoming-message.js";
 export type { InboxCallOptions, InboxOptions, ReceiveOutcome } from "./receiver.js";
 
 export interface Inbox extends WorkStore<InboxKey, InboxMessage, InboxState, SqlExecutor>, Receiver {
-  /** Receives many messages in one round trip. The outcomes are in the messages' order. */
-  enqueue(
-    messages: readonly IncomingMessage[],
-    options?: InboxCallOptions,
-  ): Promise<readonly ReceiveOutcome[]>;
   /** Records an unknown message as Seen. Returns whether the message is done. */
   alreadyProcessed(key: InboxKey, hash?: Uint8Array | null, options?: InboxCallOptions): Promise<boolean>;
   /** For a caller that handles the message itself, without a claim. Only a Seen message changes. */
@@ -56,49 +47,13 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
     options: resolved,
   });
   const { logger } = resolved;
-  const { receive, receiveMany, logReceived } = receiving(db, resolved, internals);
-
-  const mark = async (
-    key: InboxKey,
-    to: number,
-    error: string | undefined,
-    call: InboxCallOptions,
-  ): Promise<boolean> => {
-    const params = { ...inboxShape.keyParams(inboxShape.key(key)), status: to, ...storedError(error) };
-    return (await internals.executeIn(call.tx, statements.mark, params, call)).length > 0;
-  };
+  const { receive, enqueue, mark } = receiving(db, resolved, internals);
 
   return {
     ...store,
 
     receive,
-
-    async enqueue(messages, call = {}) {
-      requireList(messages, "messages");
-      if (messages.length === 0) return [];
-      const outcomes: ReceiveOutcome[] = new Array(messages.length);
-      const entries = messages.map((message, index) => {
-        const params = toParams(db.dialect, withTrace(message, resolved.tracing));
-        return { params, index, key: keyTextOf(params) };
-      });
-      const send = async (batch: readonly (typeof entries)[number][], tx?: SqlExecutor): Promise<void> => {
-        const received = await receiveMany(
-          batch.map(({ params }) => params),
-          { ...call, tx },
-        );
-        for (const [at, { index }] of batch.entries()) outcomes[index] = received[at]!;
-      };
-      const batches = batchesOf(entries);
-      if (batches.length === 1) await send(batches[0]!, call.tx);
-      else if (call.tx !== undefined) for (const batch of batches) await send(batch, call.tx);
-      else {
-        await internals.atomically(async (tx) => {
-          for (const batch of batches) await send(batch, tx);
-        }, call);
-      }
-      for (const [index, message] of messages.entries()) logReceived(message, outcomes[index]!);
-      return outcomes;
-    },
+    enqueue,
 
     async alreadyProcessed(key, hash, call = {}) {
       const params = { ...inboxShape.keyParams(inboxShape.key(key)), hash: optionalHash(hash) };
@@ -127,17 +82,4 @@ export function createInbox(db: Database, options: InboxOptions = {}): Inbox {
         );
     },
   };
-}
-
-/** One statement cannot change a row twice, so each repetition of a key is put in a later batch. */
-function batchesOf<Entry extends { readonly key: string }>(entries: readonly Entry[]): readonly Entry[][] {
-  const batches: Entry[][] = [];
-  const seen = new Map<string, number>();
-  for (const entry of entries) {
-    const batch = seen.get(entry.key) ?? 0;
-    seen.set(entry.key, batch + 1);
-    batches[batch] ??= [];
-    batches[batch].push(entry);
-  }
-  return batches;
 }

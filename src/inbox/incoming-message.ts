@@ -11,6 +11,12 @@ export interface IncomingMessage extends InboxKey, MessageContent {
   readonly hash?: Uint8Array | null | undefined;
 }
 
+/** A message of a batch. */
+export interface BatchMessage extends IncomingMessage {
+  /** Why it cannot be handled. It is stored as dead, with this reason, and the rest of the batch is enqueued. */
+  readonly dead?: string | undefined;
+}
+
 /** Checks a message and turns it into statement parameters. */
 export function toParams(dialect: ReceivingDialect, message: IncomingMessage): SqlParams {
   requireName(message?.topic, "topic");

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "../errors.js";
 import type { InboxKey } from "../queue/message.js";
 import type { CallOptions } from "../queue/work-store.js";
+import { announceDeadTo } from "../sql/announce-dead.js";
 import { type ReceivingDatabase, status } from "../sql/dialect.js";
 import type { SqlExecutor, SqlParams, SqlRow } from "../sql/driver.js";
 import { inChunks } from "../sql/in-chunks.js";
@@ -9,7 +10,9 @@ import { withTrace } from "../sql/message-content.js";
 import { inboxKey } from "../sql/queue-keys.js";
 import { type StatementRunner, statementRunner } from "../sql/statement-runner.js";
 import { type ResolvedStoreOptions, resolveStoreOptions, type StoreOptions } from "../sql/store-options.js";
-import { type IncomingMessage, keyTextOf, toItem, toParams } from "./incoming-message.js";
+import { storedError } from "../sql/stored-text.js";
+import { batchReceiver } from "./batch-receiver.js";
+import { type BatchMessage, type IncomingMessage, keyTextOf, toItem, toParams } from "./incoming-message.js";
 import { receiveBatching } from "./receive-batching.js";
 
 /**
@@ -34,6 +37,8 @@ export interface InboxCallOptions extends CallOptions {
 export interface Receiver {
   /** Deduplicates and enqueues in one round trip. */
   receive(message: IncomingMessage, options?: InboxCallOptions): Promise<ReceiveOutcome>;
+  /** The same for many messages in one round trip, all or none of them. The outcomes are in the messages' order. */
+  enqueue(messages: readonly BatchMessage[], options?: InboxCallOptions): Promise<readonly ReceiveOutcome[]>;
 }
 
 /**
@@ -42,8 +47,8 @@ export interface Receiver {
  */
 export function createReceiver(db: ReceivingDatabase, options: InboxOptions = {}): Receiver {
   const resolved = resolveInboxOptions(db, options);
-  const { receive } = receiving(db, resolved, statementRunner(db, "inbox", resolved));
-  return { receive };
+  const { receive, enqueue } = receiving(db, resolved, statementRunner(db, "inbox", resolved));
+  return { receive, enqueue };
 }
 
 export interface ResolvedInboxOptions extends ResolvedStoreOptions<InboxKey> {
@@ -62,11 +67,13 @@ export function resolveInboxOptions(db: ReceivingDatabase, options: InboxOptions
 /** The receiving part that `createInbox` and `createReceiver` share. */
 export function receiving(
   db: ReceivingDatabase,
-  { schema, table, reviveDead, logger, metrics, tracing, queue }: ResolvedInboxOptions,
+  resolved: ResolvedInboxOptions,
   runner: Pick<StatementRunner, "executeIn" | "atomically">,
 ) {
   const { dialect } = db;
-  const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead });
+  const { schema, table, logger, metrics, tracing, queue, reviveDead, blockOnDead } = resolved;
+  const statements = dialect.receiving(dialect.names("inbox", schema, table), { reviveDead, blockOnDead });
+  const announceDead = announceDeadTo(resolved, { describe: inboxKey.describe });
 
   const logReceived = (message: IncomingMessage, outcome: ReceiveOutcome): void => {
     const fields = { topic: message.topic, source: message.source, messageId: message.messageId, outcome };
@@ -114,7 +121,20 @@ export function receiving(
     return outcome;
   };
 
-  return { receive, receiveMany, logReceived };
+  /** Returns whether the message has changed. */
+  const mark = async (
+    key: InboxKey,
+    to: number,
+    error: string | undefined,
+    call: InboxCallOptions,
+  ): Promise<boolean> => {
+    const params = { ...inboxKey.keyParams(inboxKey.key(key)), status: to, ...storedError(error) };
+    return (await runner.executeIn(call.tx, statements.mark, params, call)).length > 0;
+  };
+
+  const enqueue = batchReceiver({ dialect, tracing, runner, receiveMany, mark, logReceived, announceDead });
+
+  return { receive, enqueue, mark };
 }
 
 function outcomeOf(row: SqlRow): ReceiveOutcome {

@@ -4,6 +4,7 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { InvalidArgumentError } from "../errors.js";
 import { writeFunctionApp } from "./azure-function-app.js";
 import type { BundledDatabase } from "./databases.js";
+import { lazyEntryPoints, lazyWebhooks, webhooksFolder } from "./lazy-webhooks.js";
 import { entraWhenUsed, leanMiddy, leanPg } from "./lean-packages.js";
 import { onlyDatabases } from "./only-databases.js";
 import { isSource, ownPackage, root } from "./own-package.js";
@@ -106,6 +107,7 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
     // It loads its binary from its own folder.
     external: [...settings.external, "@photostructure/sqlite"],
     plugins: [
+      lazyWebhooks(splitting),
       ...(isSource ? [ownPackage] : []),
       onlyDatabases([database].flat()),
       leanPg,
@@ -114,7 +116,26 @@ export async function bundle(settings: BundleSettings): Promise<Metafile> {
       ...(app === undefined ? [] : [appFrom(app, folder)]),
     ],
   });
+  if (usesLazyWebhooks(metafile)) await bundleLazyWebhooks(folder, join(outFolder, webhooksFolder));
   return metafile;
+}
+
+const usesLazyWebhooks = ({ outputs }: Metafile): boolean => Object.values(outputs).some(importsLazyWebhooks);
+
+/** Whether a function needs the folder of presets beside it. */
+export const importsLazyWebhooks = ({ imports }: Metafile["outputs"][string]): boolean =>
+  imports.some(({ path, external }) => external === true && path.startsWith(`./${webhooksFolder}/`));
+
+async function bundleLazyWebhooks(folder: string, outdir: string): Promise<void> {
+  const { entryPoints, plugin } = lazyEntryPoints();
+  await build({
+    ...esbuildOptions,
+    absWorkingDir: folder,
+    entryPoints,
+    outdir,
+    sourcemap: false,
+    plugins: [plugin],
+  });
 }
 
 const lazyFolder = "lazy";

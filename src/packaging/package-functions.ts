@@ -1,7 +1,8 @@
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { writeArchive } from "./archive.js";
-import { type BundleOptions, bundleFunctions } from "./bundle-functions.js";
+import { type BundleOptions, bundleFunctions, importsLazyWebhooks } from "./bundle-functions.js";
+import { webhooksFolder } from "./lazy-webhooks.js";
 
 export interface Archive {
   readonly file: string;
@@ -17,15 +18,17 @@ export async function packageFunctions(options: BundleOptions): Promise<readonly
   const { cloud, outFolder } = options;
   const folder = join(outFolder, cloud === "aws" ? "functions" : "app");
   await rm(outFolder, { recursive: true, force: true });
-  await bundleFunctions({ ...options, outFolder: folder });
+  const { outputs } = await bundleFunctions({ ...options, outFolder: folder });
   const all = await filesIn(folder);
   const files = all.filter((file) => !isMap(file));
   await moveFiles(folder, join(outFolder, "source-maps"), all.filter(isMap));
-  const contents = cloud === "aws" ? byFunction(files) : new Map([["app", files]]);
+  const receivers = Object.entries(outputs).filter(([, output]) => importsLazyWebhooks(output));
+  const names = receivers.map(([file]) => basename(file, ".mjs"));
+  const contents = cloud === "aws" ? byFunction(files, names) : new Map([["app", files]]);
   const archives: Archive[] = [];
-  for (const [name, names] of contents) {
+  for (const [name, parts] of contents) {
     const file = join(outFolder, `${name}.zip`);
-    archives.push({ file, bytes: await writeArchive(file, folder, names) });
+    archives.push({ file, bytes: await writeArchive(file, folder, parts) });
   }
   return archives;
 }
@@ -44,8 +47,17 @@ async function moveFiles(from: string, to: string, files: readonly string[]): Pr
   }
 }
 
-/** Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`. */
-function byFunction(files: readonly string[]): Map<string, readonly string[]> {
-  const names = files.filter((file) => file.endsWith(".mjs")).map((file) => file.slice(0, -".mjs".length));
-  return new Map(names.sort().map((name) => [name, files.filter((file) => file.startsWith(`${name}.mjs`))]));
+/**
+ * Groups the files by function: `webhook.mjs` and `webhook.mjs.LEGAL.txt` belong to `webhook`, and to those that receive
+ * webhooks also the presets.
+ */
+function byFunction(files: readonly string[], receivers: readonly string[]): Map<string, readonly string[]> {
+  const isPreset = (file: string) => dirname(file) === webhooksFolder;
+  const own = files.filter((file) => !isPreset(file));
+  const names = own.filter((file) => file.endsWith(".mjs")).map((file) => file.slice(0, -".mjs".length));
+  const filesOf = (name: string) => [
+    ...own.filter((file) => file.startsWith(`${name}.mjs`)),
+    ...(receivers.includes(name) ? files.filter(isPreset) : []),
+  ];
+  return new Map(names.sort().map((name) => [name, filesOf(name)]));
 }

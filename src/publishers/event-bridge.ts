@@ -1,15 +1,15 @@
 import type { EventBridgeClient } from "@aws-sdk/client-eventbridge";
 import { defined } from "../base/defined.js";
+import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { permanentFailure } from "../dispatch/settlement.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { bytesOf, requireSize } from "./aws-attributes.js";
 import { publisherOptionNames } from "./guarded.js";
-import { loadPackage } from "./load-package.js";
 import { microBatch, notSent, sent } from "./micro-batch.js";
 import { publishTo } from "./publish-to.js";
 import type { PublishedMessage, Publisher, PublisherOptions } from "./publisher.js";
-import { requirePackage } from "./require-package.js";
 
 export interface EventBridgePublisherOptions extends PublisherOptions {
   /** The event's source, such as "com.example.orders". */

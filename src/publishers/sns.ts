@@ -1,11 +1,11 @@
 import type { SNSClient } from "@aws-sdk/client-sns";
+import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
-import { loadPackage } from "./load-package.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
-import { requirePackage } from "./require-package.js";
 
 export interface SnsPublisherOptions extends PublisherOptions {
   readonly topicArn: string;

@@ -1,11 +1,11 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { loadPackage } from "../base/load-package.js";
 import { memoisePromise } from "../base/memoise-promise.js";
+import { requirePackage } from "../base/require-package.js";
 import { refuseUnknown, requireName } from "../queue/arguments.js";
 import { awsBatchPublisher } from "./aws-batch-publisher.js";
 import { publisherOptionNames } from "./guarded.js";
-import { loadPackage } from "./load-package.js";
 import type { Publisher, PublisherOptions } from "./publisher.js";
-import { requirePackage } from "./require-package.js";
 
 export interface SqsPublisherOptions extends PublisherOptions {
   readonly queueUrl: string;

@@ -2,9 +2,9 @@ import { isIP } from "node:net";
 import { permanentFailure, retryAfter } from "../dispatch/settlement.js";
 import { InvalidArgumentError } from "../errors.js";
 import { refuseUnknown } from "../queue/arguments.js";
-import { schemes } from "../webhooks/schemes/known-schemes.js";
-import { signWebhook } from "../webhooks/schemes/sign-webhook.js";
+import { standard } from "../webhooks/presets/standard.js";
 import { toVerifyingKey } from "../webhooks/schemes/signing-key.js";
+import { signWebhook } from "../webhooks/signing/sign-webhook.js";
 import { publisherOptionNames } from "./guarded.js";
 import { type Network, postRequest, privateAddress } from "./post-request.js";
 import { isPublicAddress } from "./public-address.js";
@@ -57,7 +57,7 @@ export function webhookPublisherOn(
   const target = targetOf(options);
   const ownHeaders = lowerCased(headers);
   const sign = (message: PublishedMessage) =>
-    signWebhook("standard", {
+    signWebhook(standard, {
       url,
       secrets,
       body: message.payload,
@@ -91,7 +91,7 @@ export function webhookPublisherOn(
 
 function requireLongSecrets({ secrets, allowShortSecrets = false }: WebhookPublisherOptions): void {
   for (const [index, secret] of [secrets].flat().entries()) {
-    const key = toVerifyingKey(schemes.standard.verify, secret, allowShortSecrets);
+    const key = toVerifyingKey(standard.verify, secret, allowShortSecrets);
     if (typeof key === "string")
       throw new InvalidArgumentError(`webhookPublisher: secrets[${index}] ${key}.`);
   }

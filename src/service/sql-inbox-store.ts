@@ -68,7 +68,8 @@ export function createSqlInboxStore(db: Database, options: SqlInboxStoreOptions 
   );
   const names = db.dialect.names("inbox", schema, table);
   const keys = db.dialect.keys(names);
-  const { mark, purge } = db.dialect.inbox(names, { blockOnDead: false });
+  const { purge } = db.dialect.inbox(names, { blockOnDead: false });
+  const { mark } = db.dialect.receiving(names, { blockOnDead: false, reviveDead: false });
 
   const run = async (
     statement: SqlStatement,

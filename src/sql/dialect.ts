@@ -184,13 +184,13 @@ export interface ReceiveStatements {
   readonly receiveMany: SqlStatement;
   /** As receiveMany, when some have a partition key: they join their partition queues in this order */
   readonly receiveKeyed: SqlStatement;
+  /** By hand, past any lease: Processing only from Seen; Dead never from Done → seq, when it changed something */
+  readonly mark: SqlStatement;
 }
 
 export interface InboxStatements extends QueueStatements {
   /** → processed, content_changed */
   readonly alreadyProcessed: SqlStatement;
-  /** → seq, when it changed something */
-  readonly mark: SqlStatement;
 }
 
 /**
@@ -242,7 +242,7 @@ export interface QueueStatementOptions {
   readonly blockOnDead: boolean;
 }
 
-export interface ReceiveStatementOptions {
+export interface ReceiveStatementOptions extends QueueStatementOptions {
   /** A dead message that arrives again becomes claimable, with attempt 0. */
   readonly reviveDead: boolean;
 }

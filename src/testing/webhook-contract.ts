@@ -1,6 +1,7 @@
 import { describe } from "vitest";
 import type { ContractHarness } from "./harness.js";
 import { createInboxContext } from "./inbox/support.js";
+import { batchTests } from "./webhooks/batches.js";
 import { concurrencyTests } from "./webhooks/concurrency.js";
 import { durabilityTests } from "./webhooks/durability.js";
 import { storageTests } from "./webhooks/storage.js";
@@ -14,6 +15,7 @@ import { storageTests } from "./webhooks/storage.js";
 export function webhookContract(harness: ContractHarness): void {
   describe(`webhooks on ${harness.name}`, () => {
     const context = createInboxContext(harness);
+    batchTests(context);
     concurrencyTests(context);
     durabilityTests(context);
     storageTests(context);

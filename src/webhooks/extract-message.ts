@@ -1,13 +1,18 @@
 import { createHash } from "node:crypto";
 import { defined } from "../base/defined.js";
-import type { IncomingMessage } from "../inbox/inbox.js";
+import { uuidV7 } from "../base/uuid-v7.js";
+import type { BatchMessage } from "../inbox/inbox.js";
 import { maxNameLength } from "../queue/arguments.js";
+import { coveredByProof } from "./covered-by-proof.js";
 import type { Delivery } from "./schemes/delivery.js";
-import type { Alternatives } from "./schemes/field-checks.js";
-import { fillFirst } from "./schemes/template.js";
+import { type Alternatives, isObject } from "./schemes/field-checks.js";
+import { splitDelivery } from "./schemes/split-delivery.js";
+import { stableContent } from "./schemes/stable-content.js";
+import { fill, fillFirst, type OwnValues } from "./schemes/template.js";
+import { timeWindow } from "./schemes/time-window.js";
 import type { ResolvedSource } from "./sources.js";
 
-export interface WebhookMessage extends IncomingMessage {
+export interface WebhookMessage extends BatchMessage {
   readonly tenant: string | null;
   readonly hash: Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
@@ -20,23 +25,38 @@ export const tenantHeader = "oncebox-tenant";
 const alwaysKept = ["content-type", "content-encoding", "traceparent", "tracestate"];
 const maxKeptLength = 1_024;
 
-/** Returns the message of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
-export function extractMessage(delivery: Delivery, source: ResolvedSource): WebhookMessage | undefined {
-  const hash = contentHash(delivery, source.scheme.volatileFields ?? []);
-  const messageId = messageIdOf(delivery, source, hash);
+/** Returns the messages of a verified delivery, or undefined when it has neither an id nor a body to derive one from. */
+export function extractMessages(
+  delivery: Delivery,
+  source: ResolvedSource,
+  now: Date,
+): readonly WebhookMessage[] | undefined {
+  const events = splitDelivery(delivery, source.split);
+  const messages = events.flatMap((event) => {
+    const message = extractMessage(event, source, now);
+    if (message === undefined) return [];
+    return event === delivery || isObject(event.item()) ? message : { ...message, dead: noEvent };
+  });
+  return messages.length < events.length ? undefined : messages;
+}
+
+function extractMessage(event: Delivery, source: ResolvedSource, now: Date): WebhookMessage | undefined {
+  const content = stableContent(event, source.scheme.volatileFields ?? []);
+  const hash = createHash("sha256").update(content).digest();
+  const messageId = messageIdOf(event, source, { content, hash, now });
   if (messageId === undefined) return undefined;
-  const topic = nameOf(source.topic, delivery);
-  const tenant = nameOf(source.tenant, delivery);
-  const text = delivery.text();
+  const topic = nameOf(source.topic, event);
+  const tenant = nameOf(source.tenant, event);
+  const text = event.text();
   return {
     source: source.name,
     messageId,
     topic: topic ?? source.name,
     tenant: tenant ?? null,
-    payload: text ?? Buffer.from(delivery.body).toString("base64"),
+    payload: text ?? Buffer.from(event.body).toString("base64"),
     hash,
     headers: {
-      ...keptHeaders(delivery, source),
+      ...keptHeaders(event, source),
       ...defined({
         [payloadEncodingHeader]: text === undefined ? "base64" : undefined,
         [tenantHeader]: tenant,
@@ -44,6 +64,9 @@ export function extractMessage(delivery: Delivery, source: ResolvedSource): Webh
     },
   };
 }
+
+/** Nothing but an object is an event. It is kept, because nothing is dropped, and not handled. */
+const noEvent = "The item of the batch is no JSON object.";
 
 /** Returns the body of a stored message, byte for byte as it was sent. */
 export function webhookBody(message: {
@@ -54,45 +77,48 @@ export function webhookBody(message: {
   return Buffer.from(message.payload, isBase64 ? "base64" : "utf8");
 }
 
+interface Content {
+  /** Without the fields that differ between deliveries. */
+  readonly content: Uint8Array | string;
+  readonly hash: Buffer;
+  readonly now: Date;
+}
+
 /**
- * Never random: the same delivery must get the same id when it is sent again. An id that cannot be stored is
- * replaced by its hash, a missing one by the hash of the body.
+ * The same for the same event that is sent again, unless the scheme says `{received}`. An id that cannot be stored is
+ * replaced by its hash, a missing one by the hash of the content.
  */
-function messageIdOf(delivery: Delivery, source: ResolvedSource, hash: Uint8Array): string | undefined {
-  const found = fillFirst(source.messageId, delivery);
-  const id = found === undefined || isSigned(source, found, delivery) ? found : withContent(found, hash);
-  if (id !== undefined) return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
-  if (delivery.body.length === 0) return undefined; // all such deliveries would have the same id
-  return `body-sha256:${namedHash(source.name, delivery.body)}`;
+function messageIdOf(
+  event: Delivery,
+  source: ResolvedSource,
+  { content, hash, now }: Content,
+): string | undefined {
+  const own: OwnValues = {
+    received: () => uuidV7(),
+    window: (name) => timeWindow(name, now),
+    hash: () => hash.toString("hex"),
+  };
+  for (const template of source.messageId) {
+    const found = fill(template, event, own);
+    if (found === undefined) continue;
+    const id = coveredByProof(source, template) ? found : withContent(found, hash);
+    return isName(id) ? id : `id-sha256:${namedHash(source.name, exactBytes(id))}`;
+  }
+  if (event.body.length === 0) return undefined; // all such deliveries would have the same id
+  return `body-sha256:${namedHash(source.name, content)}`;
 }
 
 /**
  * Whoever has a copy of a signed delivery can send it with any id that is not signed. With the content as a part of the id
  * that cannot replace the content of another message.
  */
-const withContent = (id: string, hash: Uint8Array): string =>
-  `${id}~${Buffer.from(hash).toString("hex").slice(0, 16)}`;
-
-/** Whether the alternative that gave the id has only values that the signature covers. A token proves all or nothing. */
-function isSigned({ scheme, proof, messageId }: ResolvedSource, id: string, delivery: Delivery): boolean {
-  if (scheme.verify.kind === "token") return true;
-  const used = messageId.find((parts) => fillFirst([parts], delivery) === id) ?? [];
-  const covers = (placeholder: string, name?: string) =>
-    proof.every((parts) =>
-      parts.some((part) => part.placeholder === placeholder && (name === undefined || part.text === name)),
-    );
-  return used.every(({ placeholder, text }) => {
-    if (placeholder === "header") return covers("header", text);
-    if (placeholder === "query") return covers("query", text) || covers("url");
-    return true;
-  });
-}
+const withContent = (id: string, hash: Buffer): string => `${id}~${hash.toString("hex").slice(0, 16)}`;
 
 /** As JSON, which keeps lone surrogates different. In UTF-8 they all become U+FFFD. */
 const exactBytes = (text: string): Uint8Array => Buffer.from(JSON.stringify(text));
 
 /** A name contains no NUL, so two different pairs of name and content are never hashed as the same bytes. */
-const namedHash = (name: string, content: Uint8Array): string =>
+const namedHash = (name: string, content: Uint8Array | string): string =>
   createHash("sha256").update(name).update("\0").update(content).digest("hex");
 
 /** Returns undefined for a name that cannot be stored. */
@@ -108,22 +134,6 @@ const isName = (text: string): boolean =>
   !text.includes("\0") &&
   text.isWellFormed() &&
   !text.endsWith(" ");
-
-function contentHash(delivery: Delivery, volatile: readonly string[]): Uint8Array {
-  const stable = volatile.length === 0 ? undefined : withoutFields(delivery.json(), volatile);
-  return createHash("sha256")
-    .update(stable ?? delivery.body)
-    .digest();
-}
-
-function withoutFields(json: unknown, fields: readonly string[]): string | undefined {
-  if (typeof json !== "object" || json === null || Array.isArray(json)) return undefined;
-  try {
-    return JSON.stringify(Object.entries(json).filter(([name]) => !fields.includes(name)));
-  } catch {
-    return undefined; // nested too deeply to be serialised
-  }
-}
 
 function keptHeaders(delivery: Delivery, source: ResolvedSource): Readonly<Record<string, string>> {
   const names = [...alwaysKept, ...(source.scheme.keepHeaders ?? []).map((name) => name.toLowerCase())];

@@ -1,4 +1,5 @@
 import type { PlainResponse } from "../base/plain-http.js";
+import { type Ending, refuse } from "./ending.js";
 import { jsonResponse, textResponse } from "./responses.js";
 import type { NamedTemplates } from "./schemes/check-handshake.js";
 import type { Delivery } from "./schemes/delivery.js";
@@ -22,24 +23,33 @@ export const findHandshake = (
       }),
   );
 
+/** The caller has verified the delivery. */
+export async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
+  const response = await answerHandshake(handshake, delivery);
+  if (response === undefined)
+    return refuse("bad request", "the handshake lacks a value that its answer needs");
+  const address = handshake.confirm && fill(handshake.confirm, delivery);
+  if (handshake.confirm !== undefined && !(await handshake.confirmAt(address)))
+    return refuse("bad request", "the address to confirm is not the provider's");
+  return { response, outcome: "handshake" };
+}
+
 /** Returns undefined when the delivery lacks a value of the answer, or has one that is not allowed in a header. */
-export async function answerHandshake(
+async function answerHandshake(
   handshake: ResolvedHandshake,
   delivery: Delivery,
 ): Promise<PlainResponse | undefined> {
   const challenge = handshake.hmac && fill(handshake.hmac, delivery);
   const hmac = challenge && (await handshake.signChallenge?.(challenge));
-  const filled = (parts: readonly TemplatePart[]) =>
-    fill(
-      parts.map((part) => (part.placeholder === "hmac" ? { text: hmac ?? "" } : part)),
-      delivery,
-    );
+  const filled = (parts: readonly TemplatePart[]) => fill(parts, delivery, { hmac: () => hmac });
   const headers = fillAll(handshake.headers, filled);
-  const json = fillAll(handshake.json ?? [], filled);
+  if (headers === undefined || !Object.values(headers).every(isHeaderValue)) return undefined;
+  if (handshake.json !== undefined) {
+    const json = handshake.json(filled);
+    return json === undefined ? undefined : jsonResponse(handshake.status, json, headers);
+  }
   const text = handshake.text === undefined ? "" : filled(handshake.text);
-  if (headers === undefined || json === undefined || text === undefined) return undefined;
-  if (!Object.values(headers).every(isHeaderValue)) return undefined;
-  return handshake.json === undefined ? textResponse(text, headers) : jsonResponse(200, json, headers);
+  return text === undefined ? undefined : textResponse(handshake.status, text, headers);
 }
 
 function fillAll(

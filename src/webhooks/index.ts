@@ -1,13 +1,14 @@
 export { payloadEncodingHeader, tenantHeader, webhookBody } from "./extract-message.js";
+export type { PresetName } from "./preset-names.js";
+export { loadPreset, presetNames } from "./preset-names.js";
+export type { PresetAbout } from "./presets/about.js";
 export type { WebhookRoute } from "./route.js";
 export { createWebhookRoute } from "./route.js";
 export type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
 export { webhookDefaults } from "./route-options.js";
-export type { SchemeName } from "./schemes/known-schemes.js";
-export { schemeNames, schemes } from "./schemes/known-schemes.js";
 export type * from "./schemes/scheme.js";
 export type { Secret, Secrets } from "./schemes/secret-keys.js";
-export type { SignedRequest, SignOptions } from "./schemes/sign-webhook.js";
-export { signWebhook } from "./schemes/sign-webhook.js";
 export type { Template, Templates } from "./schemes/template.js";
+export type { SignedRequest, SignOptions } from "./signing/sign-webhook.js";
+export { signWebhook } from "./signing/sign-webhook.js";
 export type { WebhookSource } from "./sources.js";

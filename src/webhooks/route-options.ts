@@ -4,10 +4,11 @@ import type { Tracing } from "../base/tracing.js";
 import { InvalidArgumentError } from "../errors.js";
 import type { Inbox } from "../inbox/inbox.js";
 import { optionalCount, refuseUnknown, requireDuration } from "../queue/arguments.js";
+import type { FetchText } from "./schemes/fetch-text.js";
 import type { WebhookSource } from "./sources.js";
 
 /** The part of an inbox that receives webhooks. */
-export type WebhookInbox = Pick<Inbox, "receive">;
+export type WebhookInbox = Pick<Inbox, "receive" | "enqueue">;
 
 /** Identifies a webhook that was received, without its content. */
 export interface ReceivedWebhook {
@@ -45,6 +46,8 @@ export interface WebhookRouteOptions {
   readonly logger?: LoggerOption;
   readonly metrics?: Metrics;
   readonly tracing?: Tracing;
+  /** Fetches certificates and keys of providers, by https from hosts that the scheme names. `fetch` by default. */
+  readonly fetchText?: FetchText;
   /** The clock that timestamps are compared with, for tests. */
   readonly clock?: () => Date;
 }
@@ -70,6 +73,7 @@ const known = [
   "metrics",
   "tracing",
   "clock",
+  "fetchText",
   ...Object.keys(webhookDefaults),
 ];
 
@@ -82,7 +86,7 @@ export function checkRouteOptions(options: WebhookRouteOptions) {
   optionalCount(options.maxUnverifiedBytes, "maxUnverifiedBytes", 1);
   requirePublicUrl(options.publicUrl);
   const { inbox, afterEnqueue } = options;
-  if (typeof inbox !== "function" && typeof inbox?.receive !== "function") {
+  if (typeof inbox !== "function" && !isInbox(inbox)) {
     throw new InvalidArgumentError("webhooks: inbox must be an inbox, or a function that returns one.");
   }
   if (afterEnqueue !== undefined && typeof afterEnqueue !== "function") {
@@ -90,6 +94,9 @@ export function checkRouteOptions(options: WebhookRouteOptions) {
   }
   return settings;
 }
+
+const isInbox = (inbox: WebhookInbox | undefined): boolean =>
+  typeof inbox?.receive === "function" && typeof inbox.enqueue === "function";
 
 function requirePublicUrl(url: string | undefined): void {
   if (url === undefined) return;

@@ -1,37 +1,36 @@
 import { loggerOf } from "../base/logger.js";
+import { memoisePromise } from "../base/memoise-promise.js";
 import { guardedMetrics } from "../base/metrics.js";
 import { openBodies } from "../base/open-bodies.js";
 import type { PlainRequest, PlainResponse } from "../base/plain-http.js";
-import { type BodyRefusal, readBody } from "../base/read-body.js";
-import { safeReason } from "../base/safe-reason.js";
+import { readBody } from "../base/read-body.js";
 import { toWebResponse } from "../base/to-web-response.js";
-import { inSpan, sentHeaders } from "../base/tracing.js";
-import { withinTime } from "../base/within-time.js";
-import { InvalidOperationError } from "../errors.js";
-import type { ReceiveOutcome } from "../inbox/inbox.js";
+import { inSpan } from "../base/tracing.js";
 import { afterEnqueueCaller } from "./after-enqueue.js";
-import { extractMessage, type WebhookMessage } from "./extract-message.js";
+import { type Ending, failureOf, refuse, unreadBodies } from "./ending.js";
+import { extractMessages } from "./extract-message.js";
 import { findSource } from "./find-source.js";
-import { answerHandshake, findHandshake } from "./handshake.js";
+import { endHandshake, findHandshake } from "./handshake.js";
+import { dividedSources, withPresets } from "./load-presets.js";
 import { publicUrlOf } from "./public-url.js";
-import { acceptedResponse, type RefusalName, refusedResponse } from "./responses.js";
-import { checkRouteOptions, type ReceivedWebhook, type WebhookRouteOptions } from "./route-options.js";
-import { contentTypeOf, createDelivery, type Delivery, isJsonType } from "./schemes/delivery.js";
-import { type ResolvedHandshake, type ResolvedSource, resolveSources } from "./sources.js";
+import { refusedResponse } from "./responses.js";
+import { checkRouteOptions, type WebhookRouteOptions } from "./route-options.js";
+import { contentTypeOf, createDelivery, type Delivery, formOfQuery, isJsonType } from "./schemes/delivery.js";
+import type { FetchText } from "./schemes/fetch-text.js";
+import { type LoadedSource, type ResolvedSource, resolveSources } from "./sources.js";
+import { messageStore } from "./store-messages.js";
 import { webhookSpan, webhookSpanEnd } from "./webhook-span.js";
 
-export type WebhookRoute = (request: Request) => Promise<Response>;
+export interface WebhookRoute extends Preparing {
+  (request: Request): Promise<Response>;
+}
 /** The same route without the classes `Request` and `Response`. It finds the path itself: a gateway may have added to it. */
 export type WebhookReceiver = (request: WebhookRequest) => Promise<PlainResponse>;
 type WebhookRequest = Omit<PlainRequest, "path">;
 
-/** The result of a request: the response, and the fields to log and count. */
-interface Ending {
-  readonly response: PlainResponse;
-  readonly outcome: ReceiveOutcome | "handshake" | RefusalName;
-  /** For the log only. */
-  readonly reason?: string;
-  readonly webhook?: ReceivedWebhook;
+interface Preparing {
+  /** Loads the presets that sources name, and checks those sources. The first request does it otherwise. */
+  prepare(): Promise<void>;
 }
 
 /**
@@ -47,50 +46,34 @@ interface Ending {
  */
 export function createWebhookRoute(options: WebhookRouteOptions): WebhookRoute {
   const receive = createWebhookReceiver(options);
-  return async (request) => toWebResponse(await receive(request));
+  const route = async (request: Request) => toWebResponse(await receive(request));
+  return Object.assign(route, { prepare: receive.prepare });
 }
 
-export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver {
+export function createWebhookReceiver(options: WebhookRouteOptions): WebhookReceiver & Preparing {
   const settings = checkRouteOptions(options);
   const { inbox, tracing, clock = () => new Date() } = options;
   const logger = loggerOf(options.logger);
   const metrics = options.metrics === undefined ? undefined : guardedMetrics(options.metrics);
-  const sources = resolveSources(options.sources, {
-    ...settings,
-    clock,
-    onStale: (source) =>
-      logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
-  });
-
-  const largestBody = Math.max(...[...sources.values()].map(({ maxBodyBytes }) => maxBodyBytes));
-  const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, largestBody) });
-
   const announce =
     options.afterEnqueue && afterEnqueueCaller(options.afterEnqueue, settings.afterEnqueueMs, logger);
+  const store = messageStore({ inbox, tracing, announce });
 
-  const receive = async (message: WebhookMessage): Promise<ReceiveOutcome> => {
-    const { tenant: _, ...content } = message;
-    // The context of this request takes the place of the provider's, to which its span links.
-    const headers = tracing === undefined ? content.headers : sentHeaders(tracing, content.headers);
-    const incoming = { ...content, headers };
-    const signal = AbortSignal.timeout(settings.receiveMs);
-    if (typeof inbox !== "function") return inbox.receive(incoming, { signal });
-    const choosing = Promise.resolve(inbox(identityOf(message)));
-    const chosen = await withinTime(settings.receiveMs, choosing, () => inboxNotChosen(settings.receiveMs));
-    return chosen.receive(incoming, { signal });
-  };
+  const resolve = (sources: Readonly<Record<string, LoadedSource>>, problems: readonly string[]) =>
+    resolveSources(sources, problems, {
+      ...settings,
+      longestReceiveMs: options.receiveMs,
+      clock,
+      fetchText: options.fetchText ?? fetchText,
+      onStale: (source) =>
+        logger.warn("webhook secrets could not be refreshed; the last ones are used", { source }),
+    });
+  const { loaded, named, problems } = dividedSources(options.sources);
+  const known = resolve(loaded, problems);
+  const ready = memoisePromise(async () => new Map([...known, ...resolve(await withPresets(named), [])]));
 
-  const enqueue = async (source: ResolvedSource, message: WebhookMessage): Promise<Ending> => {
-    const webhook = identityOf(message);
-    let outcome: ReceiveOutcome;
-    try {
-      outcome = await receive(message);
-    } catch (error) {
-      return { ...refuse("unavailable", `not stored: ${safeReason(error)}`), webhook };
-    }
-    if (outcome === "enqueued") await announce?.(webhook);
-    return { response: acceptedResponse(source.scheme, outcome, message.messageId), outcome, webhook };
-  };
+  const bodies = Object.values(options.sources).map((source) => source.maxBodyBytes ?? settings.maxBodyBytes);
+  const unverified = openBodies({ maxBytes: Math.max(settings.maxUnverifiedBytes, ...bodies) });
 
   /** Verifies the delivery before it uses anything of the body. */
   const accept = async (source: ResolvedSource, delivery: Delivery): Promise<Ending> => {
@@ -98,11 +81,11 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
     if (refusal !== undefined) return refuse("unauthorized", refusal);
     const handshake = findHandshake(source, delivery, false);
     if (handshake !== undefined) return endHandshake(handshake, delivery);
-    if (isJsonType(delivery.contentType) && delivery.json() === undefined && !isEncoded(delivery))
-      return refuse("bad request", "the body is not JSON");
-    const message = extractMessage(delivery, source);
-    if (message === undefined) return refuse("bad request", "the request has neither an id nor a body");
-    return enqueue(source, message);
+    const isJson = isJsonType(delivery.contentType) && delivery.body.length > 0 && !isEncoded(delivery);
+    if (isJson && delivery.json() === undefined) return refuse("bad request", "the body is not JSON");
+    const messages = extractMessages(formOfQuery(delivery), source, clock());
+    if (messages === undefined) return refuse("bad request", "the request has neither an id nor a body");
+    return store(source, messages);
   };
 
   const handle = async (request: WebhookRequest, source: ResolvedSource, path: string): Promise<Ending> => {
@@ -114,14 +97,16 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
       const refusal = await handshake.verify?.(head);
       return refusal === undefined ? endHandshake(handshake, head) : refuse("unauthorized", refusal);
     }
-    if (method !== "POST") {
-      const allow = [...new Set(["POST", ...source.handshakes.map((one) => one.method)])].join(", ");
+    const methods: readonly string[] = source.scheme.methods ?? ["POST"];
+    if (!methods.includes(method)) {
+      const allow = [...new Set([...methods, ...source.handshakes.map((one) => one.method)])].join(", ");
       return refuse("method not allowed", "method", { allow });
     }
     const types = source.scheme.contentTypes;
-    if (types !== undefined && !types.some((type) => type.toLowerCase() === contentTypeOf(headers)))
+    if (method === "POST" && types?.every((type) => type.toLowerCase() !== contentTypeOf(headers)))
       return refuse("unsupported media type", "content type");
     await source.verify.prepare(head); // so that no body waits for the secrets
+    if (method === "GET") return accept(source, head);
     const limits = { maxBytes: source.maxBodyBytes, withinMs: settings.bodyMs, among: unverified };
     const body = await readBody(request, limits);
     if (typeof body === "string") return refuse(...unreadBodies[body]);
@@ -129,63 +114,45 @@ export function createWebhookReceiver(options: WebhookRouteOptions): WebhookRece
   };
 
   const handled: typeof handle = (request, source, path) => {
-    const ended = () => handle(request, source, path).catch(failureOf);
+    const ended = async () => withAnswersOf(source, await handle(request, source, path).catch(failureOf));
     if (tracing === undefined) return ended();
     return inSpan(tracing, webhookSpan(source.name, request), ended, ({ response, outcome, webhook }) =>
       webhookSpanEnd(response.status, outcome, webhook),
     );
   };
 
-  return async (request) => {
+  const receive: WebhookReceiver = async (request) => {
     const startedAt = performance.now();
-    const { source, path } = findSource(request.url, sources);
-    const ending = await (source === undefined
-      ? refuse("not found", "no such source")
-      : handled(request, source, path));
-    const { response, outcome, reason, webhook } = ending;
+    const found = await ready().then((sources) => findSource(request.url, sources), failureOf);
+    const source = "path" in found ? found.source : undefined;
+    const ending = await ("response" in found
+      ? found
+      : source === undefined
+        ? refuse("not found", "no such source")
+        : handled(request, source, found.path));
+    const { response, outcome, reason, webhook, counts } = ending;
     const name = source?.name ?? "unknown";
     const attributes = { source: name, outcome };
     metrics?.count("oncebox.webhook", 1, attributes);
     metrics?.duration("oncebox.webhook.duration", performance.now() - startedAt, attributes);
-    const fields = { ...webhook, source: name, outcome, status: response.status, reason };
+    const fields = { ...webhook, ...counts, source: name, outcome, status: response.status, reason };
     logger[response.status >= 500 ? "error" : response.status >= 400 ? "warn" : "info"]("webhook", fields);
     return response;
   };
+
+  return Object.assign(receive, { prepare: async () => void (await ready()) });
 }
 
-/** The caller has verified the delivery. */
-async function endHandshake(handshake: ResolvedHandshake, delivery: Delivery): Promise<Ending> {
-  const response = await answerHandshake(handshake, delivery);
-  if (response === undefined)
-    return refuse("bad request", "the handshake lacks a value that its answer needs");
-  return { response, outcome: "handshake" };
-}
+/** Loaded when it is used: most providers publish nothing to fetch. */
+const fetchText: FetchText = async (url, signal) =>
+  (await import("./schemes/fetch-text.js")).fetchText(url, signal);
 
-const refuse = (error: RefusalName, reason: string, headers: Record<string, string> = {}): Ending => ({
-  response: refusedResponse(error, headers),
-  outcome: error,
-  reason,
-});
-
-const unreadBodies: Readonly<Record<BodyRefusal, readonly [RefusalName, string]>> = {
-  "too large": ["too large", "body above the limit"],
-  malformed: ["bad request", "the body could not be read"],
-  "too slow": ["too slow", "the body did not arrive in time"],
-  "too many": ["unavailable", "too many bodies are being read"],
+/** Some providers expect other answers to refused requests than the usual ones. */
+const withAnswersOf = ({ scheme: { refusals } }: ResolvedSource, ending: Ending): Ending => {
+  const { refusal } = ending;
+  if (refusal === undefined || refusals?.[refusal.name] === undefined) return ending;
+  return { ...ending, response: refusedResponse(refusal.name, { ...refusal.headers }, refusals) };
 };
-
-/** An unavailable secret store is like an unavailable database: the provider tries again. */
-const failureOf = (error: unknown): Ending => refuse("unavailable", safeReason(error));
-
-const inboxNotChosen = (ms: number) =>
-  new InvalidOperationError(`The function that chooses the inbox did not return within ${ms} ms.`);
-
-const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
-  source,
-  messageId,
-  topic,
-  tenant,
-});
 
 /** Compressed JSON is stored as it is. */
 const isEncoded = (delivery: Delivery): boolean =>

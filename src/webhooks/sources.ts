@@ -1,27 +1,24 @@
 import { InvalidArgumentError } from "../errors.js";
 import { requireName } from "../queue/arguments.js";
 import { longestMs } from "../queue/retry-policy.js";
-import { type ChallengeSigner, challengeSigner } from "./schemes/challenge.js";
+import type { PresetName } from "./preset-names.js";
+import type { ChallengeSigner } from "./schemes/challenge.js";
 import type { CheckedHandshake } from "./schemes/check-handshake.js";
 import { type CheckedScheme, checkScheme, overridableFields } from "./schemes/check-scheme.js";
+import { createChallengeSigner, createVerifier, toKeyOf } from "./schemes/create-verifier.js";
+import type { FetchText } from "./schemes/fetch-text.js";
 import { type Report, refuseFields } from "./schemes/field-checks.js";
-import { type SchemeName, schemeOf } from "./schemes/known-schemes.js";
-import type { WebhookScheme } from "./schemes/scheme.js";
-import { createSecretKeys, type Secrets, secretsProblems } from "./schemes/secret-keys.js";
-import { toVerifyingKey } from "./schemes/signing-key.js";
-import { fill, fillFirst } from "./schemes/template.js";
+import type { Handshake, WebhookScheme } from "./schemes/scheme.js";
+import { type Secrets, secretsProblems } from "./schemes/secret-keys.js";
+import { fill } from "./schemes/template.js";
 import { createTenantVerifier, type TenantSecrets } from "./schemes/tenant-verifier.js";
-import {
-  createSignatureVerifier,
-  createTokenVerifier,
-  toTokenKey,
-  type Verifier,
-} from "./schemes/verifier.js";
+import { createTokenVerifier, toTokenKey } from "./schemes/token-verifier.js";
+import type { Verifier } from "./schemes/verifier.js";
 
 /** A sender of webhooks to `/webhooks/{name}`, and how its webhooks are read. */
 export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFields)[number]> {
-  /** The name of a known provider, or a scheme of your own. */
-  readonly scheme: SchemeName | WebhookScheme;
+  /** A preset, the name of one, or a scheme of your own. A preset that is named is loaded at the first request. */
+  readonly scheme: PresetName | WebhookScheme;
   /** All secrets that are valid at present. Not with `tenantSecrets`. */
   readonly secrets?: Secrets;
   /**
@@ -37,11 +34,15 @@ export interface WebhookSource extends Pick<WebhookScheme, (typeof overridableFi
   readonly toleranceMs?: number;
   /** 5 MiB by default. */
   readonly maxBodyBytes?: number;
+  /** Added to those of the scheme, and matched before them. */
+  readonly handshakes?: readonly Handshake[];
 }
 
 export interface ResolvedSource extends CheckedScheme {
   readonly name: string;
   readonly maxBodyBytes: number;
+  /** How long the database may take. */
+  readonly receiveMs: number;
   readonly verify: Verifier;
   readonly handshakes: readonly ResolvedHandshake[];
 }
@@ -50,6 +51,8 @@ export interface ResolvedHandshake extends CheckedHandshake {
   /** The handshake's own verifier or the scheme's. Undefined when the handshake is unsigned. */
   readonly verify: Verifier | undefined;
   readonly signChallenge: ChallengeSigner | undefined;
+  /** Calls an address of the provider. Returns whether it is one of the provider's; rejects when it does not respond. */
+  confirmAt(address: string | undefined): Promise<boolean>;
 }
 
 export interface SourceDefaults {
@@ -57,8 +60,11 @@ export interface SourceDefaults {
   readonly maxBodyBytes: number;
   readonly secretsMaxAgeMs: number;
   readonly receiveMs: number;
+  /** Where the route sets it: no scheme may take longer. */
+  readonly longestReceiveMs?: number | undefined;
   readonly clock: () => Date;
   readonly onStale: (source: string) => void;
+  readonly fetchText: FetchText;
 }
 
 const sourceFields = [
@@ -69,15 +75,20 @@ const sourceFields = [
   "verifyToken",
   "toleranceMs",
   "maxBodyBytes",
+  "handshakes",
   ...overridableFields,
 ];
 
-/** Checks all sources and returns them by name. One error lists all problems of all sources. */
+/** A source whose preset is loaded. */
+export type LoadedSource = WebhookSource & { readonly scheme: WebhookScheme };
+
+/** Checks all sources and returns them by name. One error lists all their problems, and those that are known already. */
 export function resolveSources(
-  sources: Readonly<Record<string, WebhookSource>>,
+  sources: Readonly<Record<string, LoadedSource>>,
+  known: readonly string[],
   defaults: SourceDefaults,
 ): ReadonlyMap<string, ResolvedSource> {
-  const problems: string[] = [];
+  const problems = [...known];
   const resolved = new Map<string, ResolvedSource>();
   for (const [name, source] of Object.entries(sources ?? {})) {
     const own: string[] = [];
@@ -85,7 +96,6 @@ export function resolveSources(
     if (made !== undefined) resolved.set(name, made);
     problems.push(...own.map((problem) => `${name}: ${problem}`));
   }
-  if (resolved.size === 0 && problems.length === 0) problems.push("there is no source");
   if (problems.length > 0) throw new InvalidArgumentError(`Webhook sources: ${problems.join("; ")}.`);
   return resolved;
 }
@@ -109,44 +119,50 @@ function resolveSource(
     report("maxBodyBytes must be a whole number from 1 on");
 
   const wrong: string[] = [];
-  const checked = checkScheme(withOverrides(schemeOf(given.scheme, report), given), wrong);
+  const checked = checkScheme(withOverrides(given.scheme, given), wrong);
   if (wrong.length === 0) checkSecrets(given, checked, report);
   problems.push(...wrong);
   if (problems.length > 0) return undefined;
 
   const { secrets = [], verifyToken = [] } = given;
-  const { clock, secretsMaxAgeMs: maxAgeMs, receiveMs: fetchMs } = defaults;
-  const options = { clock, maxAgeMs, fetchMs, toleranceMs, onStale: () => defaults.onStale(name) };
-  const rule = checked.scheme.verify.kind === "signature" ? checked.scheme.verify : undefined;
-  const allowShort = given.allowShortSecrets === true;
-  const keysOf = (all: Secrets) =>
-    rule && createSecretKeys(all, { ...options, toKey: (one) => toVerifyingKey(rule, one, allowShort) });
-  const keys = keysOf(secrets);
-  const verifierWith = (all: Secrets, own = keysOf(all)): Verifier =>
-    rule && own
-      ? createSignatureVerifier(checked, rule, own, options)
-      : createTokenVerifier((delivery) => fillFirst(checked.proof, delivery), all, options);
+  const { clock, secretsMaxAgeMs: maxAgeMs, fetchText, longestReceiveMs = longestMs } = defaults;
+  const receiveMs = Math.min(longestReceiveMs, checked.scheme.receiveMs ?? defaults.receiveMs);
+  const settings = {
+    ...{ clock, maxAgeMs, fetchText, fetchMs: receiveMs },
+    pastMs: given.toleranceMs ?? maxAgeOf(checked) ?? toleranceMs,
+    futureMs: toleranceMs,
+    onStale: () => defaults.onStale(name),
+    allowShort: given.allowShortSecrets === true,
+  };
   const verify =
     given.tenantSecrets === undefined
-      ? verifierWith(secrets, keys)
-      : createTenantVerifier(checked.tenant, given.tenantSecrets, verifierWith);
+      ? createVerifier(checked, secrets, settings)
+      : createTenantVerifier(checked.tenant, given.tenantSecrets, (all) =>
+          createVerifier(checked, all, settings),
+        );
   const verifierOf = ({ verifyToken: at, unsigned }: CheckedHandshake): Verifier | undefined => {
     if (unsigned) return undefined;
     if (at === undefined) return verify;
-    return createTokenVerifier((delivery) => fill(at, delivery), verifyToken, options);
+    return createTokenVerifier((delivery) => [fill(at, delivery)], verifyToken, settings);
   };
+  const signChallenge = createChallengeSigner(checked, secrets, settings);
+  const confirmAt = async (address: string | undefined) =>
+    (await import("./schemes/confirm-address.js")).confirmAddress(
+      ...([address, hostsOf(checked), fetchText, receiveMs] as const),
+    );
+  const ofHandshake = { signChallenge, confirmAt };
   return {
     ...checked,
-    name,
-    maxBodyBytes,
-    verify,
-    handshakes: checked.handshakes.map((one) => ({
-      ...one,
-      verify: verifierOf(one),
-      signChallenge: rule && keys && challengeSigner(rule, keys),
-    })),
+    ...{ name, maxBodyBytes, receiveMs, verify },
+    handshakes: checked.handshakes.map((one) => ({ ...one, ...ofHandshake, verify: verifierOf(one) })),
   };
 }
+
+const hostsOf = ({ scheme: { verify } }: CheckedScheme): readonly string[] =>
+  verify.kind === "signature" ? (verify.certificate?.hosts ?? []) : [];
+
+const maxAgeOf = ({ scheme: { verify } }: CheckedScheme): number | undefined =>
+  verify.kind === "signature" ? verify.timestamp?.maxAgeMs : undefined;
 
 /** A missing secret is reported when the route is created, not when the first webhook arrives. */
 function checkSecrets(
@@ -154,10 +170,7 @@ function checkSecrets(
   { scheme: { verify }, handshakes, tenant }: CheckedScheme,
   report: Report,
 ): void {
-  const toKey = (secret: unknown) =>
-    verify?.kind === "signature"
-      ? toVerifyingKey(verify, secret, allowShortSecrets === true)
-      : toTokenKey(secret);
+  const toKey = toKeyOf(verify, allowShortSecrets === true);
   if (tenantSecrets === undefined) secretsProblems(secrets, toKey, "secrets").forEach(report);
   else checkTenantSecrets({ secrets, tenantSecrets, tenant, handshakes }).forEach(report);
   const asksForToken = handshakes.some((one) => one.verifyToken !== undefined);
@@ -191,12 +204,15 @@ function checkName(name: string, report: Report): void {
   if (name.includes("/")) report("the source's name must not contain a slash");
 }
 
-/** Returns the scheme with the fields that the source overrides. */
+/** Returns the scheme with the fields that the source overrides, and with its handshakes as well. */
 export function withOverrides(
   scheme: unknown,
-  source: Pick<WebhookScheme, (typeof overridableFields)[number]>,
+  source: Pick<WebhookScheme, (typeof overridableFields)[number] | "handshakes">,
 ): unknown {
   if (typeof scheme !== "object" || scheme === null) return scheme;
   const own = overridableFields.filter((field) => source[field] !== undefined);
-  return { ...scheme, ...Object.fromEntries(own.map((field) => [field, source[field]])) };
+  const overridden = { ...scheme, ...Object.fromEntries(own.map((field) => [field, source[field]])) };
+  if (source.handshakes === undefined) return overridden;
+  const { handshakes = [] } = scheme as WebhookScheme;
+  return { ...overridden, handshakes: [source.handshakes, handshakes].flat() };
 }

@@ -116,7 +116,7 @@ describe("the packed package, in projects of every kind", () => {
   });
 
   it("its types need none of the optional packages, in modules and in CommonJS, with every library checked", async () => {
-    const names = subpaths.map((one) => `oncebox${one.slice(1)}`);
+    const names = subpaths.map((one) => `oncebox${one.slice(1)}`.replace("*", "stripe"));
     const imports = names.map((name, i) => `import * as m${i} from "${name}";\nvoid m${i};`);
     const requires = names.map((name, i) => `import m${i} = require("${name}");\nvoid m${i};`);
     await writeFile(join(folder, "all.mts"), imports.join("\n"));

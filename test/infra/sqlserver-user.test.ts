@@ -73,7 +73,7 @@ describe("the functions' user on SQL Server, as it is written", () => {
     expect(called.filter((name) => operatorProcedures().includes(name))).toEqual([]);
     const { receiving, keys } = sqlServerDialect;
     const statementsOf = (all: object) => proceduresOf(Object.values(all) as SqlStatement[]);
-    const received = statementsOf(receiving(inboxNames, { reviveDead: false }));
+    const received = statementsOf(receiving(inboxNames, { reviveDead: false, blockOnDead: false }));
     expect(grantedTo("oncebox_receivers")).toEqual([...new Set(received)]);
     const ofKeys = statementsOf(keys(inboxNames)).filter((name) => !name.includes("Purge")); // the worker cleans up
     expect(grantedTo("oncebox_service")).toEqual([...new Set(ofKeys), "[infra].[Inbox_Mark]"]);

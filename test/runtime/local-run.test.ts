@@ -13,6 +13,7 @@ import { startLocalRun } from "../../src/adapters/local/local-run.js";
 import { readEnvironment } from "../../src/app/index.js";
 import { defined } from "../../src/base/defined.js";
 import { signWebhook } from "../../src/webhooks/index.js";
+import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { cli, type Dev, startDev } from "../support/start-dev.js";
 import { startSecretsManager } from "./aws/secrets-manager-server.js";
 
@@ -32,7 +33,7 @@ const dev = async (args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: s
 
 const secret = "whsec_b25jZWJveC1sb2NhbC1kZXZlbG9wbWVudA==";
 const post = (url: string, id: string, secrets = secret) => {
-  const signed = signWebhook("stripe", {
+  const signed = signWebhook(stripe, {
     url: `${url}/webhooks/stripe`,
     body: JSON.stringify({ id, type: "invoice.paid" }),
     secrets,
@@ -141,7 +142,7 @@ describe("oncebox dev", () => {
     );
     const { url, stop } = await dev(["--app", app], {}, folder);
     for (const tenant of ["a", "b"]) {
-      const signed = signWebhook("stripe", {
+      const signed = signWebhook(stripe, {
         url: `${url}/webhooks/stripe/${tenant}`,
         body: JSON.stringify({ id: "evt_1", type: "invoice.paid" }),
         secrets: "whsec_own_secret_of_tests",

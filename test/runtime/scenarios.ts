@@ -9,6 +9,8 @@ import { newOwnerToken } from "../../src/queue/owner-token.js";
 import { migrate } from "../../src/sql/migrate.js";
 import { rowCount } from "../../src/testing/support/database.js";
 import { signWebhook, webhookBody } from "../../src/webhooks/index.js";
+import { github } from "../../src/webhooks/presets/github.js";
+import { stripe } from "../../src/webhooks/presets/stripe.js";
 import { type CuttableProxy, startProxy } from "../support/cuttable-proxy.js";
 import { postgresHarness } from "../support/postgres-harness.js";
 import { sqlServerHarness } from "../support/sqlserver-harness.js";
@@ -39,7 +41,7 @@ const secret = scenarioSecret;
 /** A request that Stripe would send. */
 export function stripeWebhook(id: string, type = "invoice.paid", content: object = {}): Request {
   const body = JSON.stringify({ id, type, ...content });
-  const signed = signWebhook("stripe", { url: "http://localhost/webhooks/stripe", body, secrets: secret });
+  const signed = signWebhook(stripe, { url: "http://localhost/webhooks/stripe", body, secrets: secret });
   return new Request(signed.url, { ...signed, body });
 }
 
@@ -180,7 +182,7 @@ export function describeFunctions(runtime: CloudRuntime): void {
       );
       closing.push(() => functions.stop());
       const body = Buffer.from([0xef, 0xbb, 0xbf, ...Array(256).keys()]); // a byte order mark, and no UTF-8
-      const { url, ...signed } = signWebhook("github", {
+      const { url, ...signed } = signWebhook(github, {
         url: "http://localhost/webhooks/forms",
         body,
         secrets: secret,

@@ -14,7 +14,19 @@ export const commandLinesIn = (text: string): readonly (readonly string[])[] =>
   );
 
 /** Commands that would make something, or stay: their lines are only parsed. */
-const parsedOnly = ["init", "package", "dev", "migrate", "backup", "restore", "sign", "completion"];
+const parsedOnly = [
+  "init",
+  "package",
+  "dev",
+  "migrate",
+  "backup",
+  "restore",
+  "listen",
+  "sign",
+  "verify",
+  "recover",
+  "completion",
+];
 
 /** A file that is not there. A command that gets as far as looking for it has accepted its options. */
 const nowhere = ["--database", `sqlite:${join(tmpdir(), "oncebox-no-such-folder", "no.db")}`];

@@ -23,10 +23,15 @@ interface Manifest {
 export function fromSources(program: string): string {
   const { exports } = JSON.parse(readDocument("package.json")) as Manifest;
   return program.replace(/(?<=from )"(oncebox[^"]*)"/g, (_, name: string) => {
-    const entry = exports[name.replace("oncebox", ".")];
-    if (entry === undefined) throw new Error(`The package does not export "${name}".`);
-    return JSON.stringify(
-      join(root, entry.import.default.replace("./dist/", "src/").replace(/\.js$/, ".ts")),
-    );
+    const file = exportedFile(exports, name.replace("oncebox", "."));
+    if (file === undefined) throw new Error(`The package does not export "${name}".`);
+    return JSON.stringify(join(root, file.replace("./dist/", "src/").replace(/\.js$/, ".ts")));
   });
+}
+
+/** The file of an export, also of one with a `*` in its name. */
+function exportedFile(exports: Manifest["exports"], name: string): string | undefined {
+  const pattern = `${name.slice(0, name.lastIndexOf("/"))}/*`;
+  const found = exports[name] ?? exports[pattern];
+  return found?.import.default.replace("*", name.slice(name.lastIndexOf("/") + 1));
 }

@@ -10,6 +10,7 @@ import { type ContractHarness, type TestDatabase, useDatabase } from "../../src/
 import { textMember } from "../../src/testing/messaging/support.js";
 import { inSchemaOf } from "../../src/testing/support/database.js";
 import { signWebhook } from "../../src/webhooks/index.js";
+import { standard } from "../../src/webhooks/presets/standard.js";
 import { openTelemetrySdk, type Sdk, spanText, useContextManager } from "./open-telemetry-sdk.js";
 
 const secret = `whsec_${Buffer.from("a secret of the provider").toString("base64")}`;
@@ -235,7 +236,7 @@ async function appOn(
     published,
     dispatch: () => app.dispatch(timeBudget(60_000)),
     post({ traceparent, signature }: { traceparent?: string; signature?: string } = {}) {
-      const request = signWebhook("standard", {
+      const request = signWebhook(standard, {
         url: "https://hooks.example.com/webhooks/bank",
         secrets: secret,
         body: payload,

@@ -21,6 +21,7 @@ describe("README", () => {
 import { timeBudget } from "oncebox";
 import { createApp, readEnvironment } from "oncebox/app";
 import { signWebhook } from "oncebox/webhooks";
+import { stripe } from "oncebox/webhooks/stripe";
 import definition from "./app.mjs";
 
 const secret = "whsec_test_secret_of_tests";
@@ -31,7 +32,7 @@ const environment = await readEnvironment({
 });
 const app = await createApp(definition, { environment });
 await app.migrate();
-const { url, ...signed } = signWebhook("stripe", {
+const { url, ...signed } = signWebhook(stripe, {
   url: "http://localhost/webhooks/stripe",
   body: '{"id":"evt_1","type":"invoice.paid"}',
   secrets: secret,
@@ -65,8 +66,9 @@ describe("the guide to handlers", () => {
 describe("the guide to webhooks", () => {
   it("begins with a program that type-checks and stores a webhook", async () => {
     const before = `import { signWebhook } from "oncebox/webhooks";
+import { stripe } from "oncebox/webhooks/stripe";
 const readFromVault = async (name: string) => \`secret of \${name}\`;
-const { url, ...signed } = signWebhook("stripe", {
+const { url, ...signed } = signWebhook(stripe, {
   url: "http://localhost/webhooks/stripe",
   body: '{"id":"evt_1","type":"ping"}',
   secrets: "whsec_old_0123456789",

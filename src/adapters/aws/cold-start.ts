@@ -21,7 +21,7 @@ interface StartedApp extends AppContext {
 export function coldStart<App extends StartedApp, Job>(
   definition: AppDefinition,
   openApp: (definition: AppDefinition, platform: Platform) => Promise<App>,
-  jobOf: (app: App) => Job,
+  jobOf: (app: App) => Job | Promise<Job>,
 ): () => Promise<Job> {
   const job = memoisePromise(async () => {
     const environment = await readEnvironment();

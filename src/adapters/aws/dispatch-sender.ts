@@ -1,6 +1,6 @@
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { AwsSettings } from "../../config/aws-settings.js";
-import { requirePackage } from "../../publishers/require-package.js";
 
 type Send = (text: string, options: { readonly abortSignal: AbortSignal }) => Promise<unknown>;
 

@@ -11,6 +11,7 @@ export { cleanupFunction, reapFunction } from "./maintenance-functions.js";
 export { messageDispatchFunction, messageMaintainFunction } from "./message-job-functions.js";
 export type { MessageReceiveFunction } from "./message-receive-function.js";
 export { messageReceiveFunction } from "./message-receive-function.js";
+export { recoverGithubFunction } from "./recover-github-function.js";
 export { tenantsFromSecretsManager } from "./tenants-from-secrets.js";
 export type { JobFunction } from "./timed-function.js";
 export type { WebhookFunction } from "./webhook-function.js";

@@ -1,7 +1,7 @@
 import type { QueueClient, StoragePipelineOptions } from "@azure/storage-queue";
 import { memoisePromise } from "../../base/memoise-promise.js";
+import { requirePackage } from "../../base/require-package.js";
 import type { QueueStorage } from "../../config/azure-settings.js";
-import { requirePackage } from "../../publishers/require-package.js";
 import { azureCredential } from "./credential.js";
 
 /** Limit of one call, so that a call that hangs does not block later ones. */

@@ -1,4 +1,4 @@
-import { loadPackage } from "../../publishers/load-package.js";
+import { loadPackage } from "../../base/load-package.js";
 
 /**
  * Loads `@grpc/grpc-js` at its first use. The `catch` is for bundlers: they then leave a package that is not installed to

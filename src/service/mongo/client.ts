@@ -1,5 +1,5 @@
+import { loadPackage } from "../../base/load-package.js";
 import { InvalidArgumentError } from "../../errors.js";
-import { loadPackage } from "../../publishers/load-package.js";
 import type { KeyDocument, Pipeline } from "./updates.js";
 
 /** The part of a collection that the store uses. */

@@ -1,7 +1,7 @@
+import { loadPackage } from "../../base/load-package.js";
 import type { Logger } from "../../base/logger.js";
 import { safeReason } from "../../base/safe-reason.js";
 import { InvalidArgumentError } from "../../errors.js";
-import { loadPackage } from "../../publishers/load-package.js";
 
 /** The part of a client that the store uses. `Redis` and `Cluster` of ioredis have it, and those of its fork iovalkey. */
 export interface RedisClient {

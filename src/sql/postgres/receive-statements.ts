@@ -56,5 +56,11 @@ left join stored a on true`,
       "receive keyed",
       `select r.* from ${n.object("_receive_keyed")}(:items::json, ${revive}, :now::timestamptz) r`,
     ),
+    mark: statement(
+      "mark",
+      `select seq
+from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :error_group, ${options.blockOnDead}, :now::timestamptz) as seq
+where seq is not null`,
+    ),
   };
 }

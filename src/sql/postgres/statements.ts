@@ -445,12 +445,6 @@ export function inboxStatements(n: QueueNames, options: QueueStatementOptions): 
       "already processed",
       `select r.* from ${n.object("_already_processed")}(:source, :message_id, :hash, :now::timestamptz) r`,
     ),
-    mark: statement(
-      "mark",
-      `select seq
-from ${n.object("_mark")}(:source, :message_id, :status::smallint, :error, :error_group, ${options.blockOnDead}, :now::timestamptz) as seq
-where seq is not null`,
-    ),
   };
 }
 

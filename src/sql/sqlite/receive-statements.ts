@@ -3,14 +3,18 @@ import { status } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import {
   awaitsDelivery,
+  endOfTime,
   field,
   foundStatus,
+  isUnclaimed,
   nextSeq,
   now,
   ownNow,
   readFirstSeq,
   seqInBatch,
+  stepSeqs,
 } from "./expressions.js";
+import { leave } from "./partitions.js";
 import { steps } from "./steps.js";
 
 /** The values of new messages: scalar parameters, or a JSON array of objects with the same names. */
@@ -77,6 +81,32 @@ where status = ${status.dead} and seq in (select m.seq from ${m} m where (m.sour
       ...reviving(sentKeys),
       readFirstSeq(n),
       receive(manyKeyed, keys, takeKey),
+    ),
+    mark: steps(
+      "mark",
+      `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
+values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
+on conflict (source, message_id) do update
+set last_seen_at = excluded.last_seen_at
+returning seq`,
+      `insert into ${n.state} (seq, status, visible_at)
+select m.seq, ${status.ready}, m.first_seen_at
+from json_each(:seqs)
+join ${m} m on m.seq = value
+where ${isUnclaimed(n, "value")}`,
+      `update ${n.state} as s
+set status = :status,
+  owner = null,
+  locked_until = null,
+  visible_at = ${endOfTime},
+  processed_at = case when :status = ${status.done} then ${now} end,
+  last_error = coalesce(:error, s.last_error),
+  error_group = iif(:error is null, s.error_group, :error_group),
+  died_at = case when :status = ${status.dead} then ${now} end
+where s.seq in ${stepSeqs}
+  and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
+returning seq`,
+      leave(n, options.blockOnDead ? `:status <> ${status.dead}` : "true"),
     ),
   };
 }

@@ -8,20 +8,8 @@ import {
 import type { QueueNames } from "../names.js";
 import { claimStatement } from "./claim-statement.js";
 import { applyControls } from "./controls.js";
-import {
-  endOfTime,
-  field,
-  foundStatus,
-  isUnclaimed,
-  nextSeq,
-  now,
-  ownNow,
-  readFirstSeq,
-  seqInBatch,
-  stepSeqs,
-} from "./expressions.js";
+import { field, foundStatus, nextSeq, now, ownNow, readFirstSeq, seqInBatch } from "./expressions.js";
 import { expireDead, maintainStatements } from "./maintain-statements.js";
-import { leave } from "./partitions.js";
 import { readStatements } from "./read-statements.js";
 import { resendStatements } from "./resend-statements.js";
 import { settleStatements } from "./settle-statements.js";
@@ -50,33 +38,6 @@ set hash = case when ${statusBefore} = ${status.done} then coalesce(${m}.hash, e
   deliveries = ${m}.deliveries + 1,
   content_changed = coalesce(${m}.hash <> excluded.hash, 0)
 returning coalesce(${statusBefore} = ${status.done}, 0) as processed, content_changed`,
-    ),
-    // By hand, past any lease: Processing only from Seen; Dead never from Done.
-    mark: steps(
-      "mark",
-      `insert into ${m} (seq, source, message_id, topic, payload, first_seen_at, last_seen_at)
-values (${nextSeq(n)}, :source, :message_id, '', '', ${now}, ${now})
-on conflict (source, message_id) do update
-set last_seen_at = excluded.last_seen_at
-returning seq`,
-      `insert into ${n.state} (seq, status, visible_at)
-select m.seq, ${status.ready}, m.first_seen_at
-from json_each(:seqs)
-join ${m} m on m.seq = value
-where ${isUnclaimed(n, "value")}`,
-      `update ${n.state} as s
-set status = :status,
-  owner = null,
-  locked_until = null,
-  visible_at = ${endOfTime},
-  processed_at = case when :status = ${status.done} then ${now} end,
-  last_error = coalesce(:error, s.last_error),
-  error_group = iif(:error is null, s.error_group, :error_group),
-  died_at = case when :status = ${status.dead} then ${now} end
-where s.seq in ${stepSeqs}
-  and case :status when ${status.held} then s.status = ${status.seen} else s.status <> ${status.done} end
-returning seq`,
-      leave(n, options.blockOnDead ? `:status <> ${status.dead}` : "true"),
     ),
   };
 }

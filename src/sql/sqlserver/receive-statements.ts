@@ -1,7 +1,7 @@
 import type { ReceiveStatementOptions, ReceiveStatements } from "../dialect.js";
 import type { QueueNames } from "../names.js";
 import { callProcedure } from "./call-procedure.js";
-import { received } from "./signatures.js";
+import { marked, received } from "./signatures.js";
 
 export function receiveStatements(n: QueueNames, options: ReceiveStatementOptions): ReceiveStatements {
   const revive = options.reviveDead ? "1" : "0";
@@ -10,5 +10,6 @@ export function receiveStatements(n: QueueNames, options: ReceiveStatementOption
     receive: callProcedure(n, "receive", "Receive", received.one, { revive }),
     receiveMany: many("receive many"),
     receiveKeyed: many("receive keyed"),
+    mark: callProcedure(n, "mark", "Mark", marked, { blocks: options.blockOnDead ? "1" : "0" }),
   };
 }

@@ -70,6 +70,8 @@ const window = ["before_seq", "limit", "since", "bucket_ms"] as const;
 const content = ["topic", "payload", "correlation_id", "headers", "due_at", "expires_at"] as const;
 
 /** The parameters of the procedures. Their definitions and the statements that call them are both made of this. */
+export const marked = ["now", "source", "message_id", "status", "error", "error_group", "blocks"] as const;
+
 export const signatures = {
   Claim: ["now", "owner", "lease_ms", "limit", "max_attempts", ...backoff, "blocks"],
   ApplyControls: ["given_now", "owner", "items", "limit"],
@@ -96,7 +98,7 @@ export const signatures = {
   Replay: ["now", "items", "ttl_ms"],
   Receive: ["now", "revive", "items", "source", "message_id", ...content, "hash", "partition_key"],
   AlreadyProcessed: ["now", "source", "message_id", "hash"],
-  Mark: ["now", "source", "message_id", "status", "error", "error_group", "blocks"],
+  Mark: marked,
   Enqueue: ["now", "items", "id", "message_id", ...content, "partition_key"],
   ExpireDead: ["now", "owner", "lease_ms", "limit"],
   TryBegin: ["given_now", "source", "message_id", "owner", "lease_ms", "headers"],

@@ -42,11 +42,9 @@ function queueStatements(n: QueueNames, { blockOnDead }: QueueStatementOptions):
 }
 
 export function inboxStatements(n: QueueNames, options: QueueStatementOptions): InboxStatements {
-  const blocks = options.blockOnDead ? "1" : "0";
   return {
     ...queueStatements(n, options),
     alreadyProcessed: callProcedure(n, "already processed", "AlreadyProcessed", signatures.AlreadyProcessed),
-    mark: callProcedure(n, "mark", "Mark", signatures.Mark, { blocks }),
   };
 }
 

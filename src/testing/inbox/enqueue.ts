@@ -159,6 +159,28 @@ export function enqueueTests(context: InboxContext): void {
       expect((await inbox.stats()).counts.Processing).toBe(1_000);
     });
 
+    it("IBX-014 a message of a batch that cannot be handled is dead with its reason, and the others are enqueued", async () => {
+      const died: unknown[] = [];
+      const { inbox, owner } = await freshInbox({ onDead: (dead) => void died.push(dead) });
+      const [good, bad, known, done] = messages(4);
+      await inbox.enqueue([known!, done!]);
+      await inbox.markProcessed(done!);
+      const because = { dead: "The item of the batch is no JSON object." };
+      const batch = [good!, { ...bad!, ...because }, { ...known!, ...because }, { ...done!, ...because }];
+      expect(await inbox.enqueue(batch)).toEqual(["enqueued", "dead", "duplicate", "done"]);
+      expect(await stored(inbox, bad!)).toMatchObject({ state: "Dead", lastError: because.dead });
+      expect(await stored(inbox, done!)).toMatchObject({ state: "Done" });
+      const { source, messageId } = bad!;
+      expect(died).toEqual([{ message: { source, messageId }, reason: because.dead }]);
+      expect(await inbox.enqueue(batch)).toEqual(["duplicate", "dead", "duplicate", "done"]);
+      expect(died).toHaveLength(1);
+      const claimed = await inbox.claim({ owner, batchSize: 10 });
+      expect(claimed.map((one) => one.messageId).sort()).toEqual(
+        [good!, known!].map((one) => one.messageId).sort(),
+      );
+      await expect(inbox.enqueue([{ ...message(), dead: 5 as never }])).rejects.toThrow(InvalidArgumentError);
+    });
+
     const refuses = (field: keyof IncomingMessage, values: readonly unknown[]) => async () => {
       const { inbox, names } = await freshInbox();
       for (const value of values) {

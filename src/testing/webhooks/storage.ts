@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { webhookBody } from "../../webhooks/extract-message.js";
 import { createWebhookRoute } from "../../webhooks/route.js";
 import type { WebhookScheme } from "../../webhooks/schemes/scheme.js";
-import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 import { type InboxContext, stored } from "../inbox/support.js";
 
 const scheme: WebhookScheme = {

@@ -1,17 +1,18 @@
+import { stripe } from "../../webhooks/presets/stripe.js";
 import { createWebhookRoute, type WebhookRoute } from "../../webhooks/route.js";
 import type { WebhookInbox, WebhookRouteOptions } from "../../webhooks/route-options.js";
-import { signWebhook } from "../../webhooks/schemes/sign-webhook.js";
+import { signWebhook } from "../../webhooks/signing/sign-webhook.js";
 
 const secrets = "whsec_contract_secret_of_tests";
 
 /** A route with Stripe as its one source. */
 export const stripeRoute = (inbox: WebhookInbox, options: Partial<WebhookRouteOptions> = {}): WebhookRoute =>
-  createWebhookRoute({ inbox, sources: { stripe: { scheme: "stripe", secrets } }, ...options });
+  createWebhookRoute({ inbox, sources: { stripe: { scheme: stripe, secrets } }, ...options });
 
 /** An event as Stripe would send it. */
 export function stripeEvent(id: string, content: Readonly<Record<string, unknown>> = {}): Request {
   const body = JSON.stringify({ id, type: "charge.succeeded", ...content });
-  const signed = signWebhook("stripe", { url: "https://example.com/webhooks/stripe", body, secrets });
+  const signed = signWebhook(stripe, { url: "https://example.com/webhooks/stripe", body, secrets });
   return new Request(signed.url, { ...signed, body });
 }
 

@@ -1,4 +1,5 @@
 import { checkOneOf, isHeaderName, isObject, isText, type Report, refuseFields } from "./field-checks.js";
+import { checkJson, type FilledJson } from "./filled-json.js";
 import type { Handshake } from "./scheme.js";
 import {
   type Placeholder,
@@ -15,11 +16,14 @@ export interface CheckedHandshake {
   readonly when: readonly { readonly parts: readonly TemplatePart[]; readonly equals: string | undefined }[];
   readonly verifyToken: readonly TemplatePart[] | undefined;
   readonly unsigned: true | undefined;
+  readonly status: number;
   readonly text: readonly TemplatePart[] | undefined;
-  readonly json: NamedTemplates | undefined;
+  readonly json: FilledJson | undefined;
   readonly headers: NamedTemplates;
   /** The challenge of which `{hmac}` is the HMAC. */
   readonly hmac: readonly TemplatePart[] | undefined;
+  /** The address that is called before the answer. */
+  readonly confirm: readonly TemplatePart[] | undefined;
 }
 
 export type NamedTemplates = readonly (readonly [name: string, parts: readonly TemplatePart[]])[];
@@ -40,9 +44,12 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
   if (unsigned !== undefined && !(unsigned === true && verifyToken === undefined))
     wrong("unsigned must be true, and without a verifyToken");
   const answer = object(handshake.answer, "answer") as Handshake["answer"];
-  refuseFields(answer, ["text", "json", "headers", "hmac"], `${name}.answer`, report);
+  refuseFields(answer, ["status", "text", "json", "headers", "hmac", "confirm"], `${name}.answer`, report);
   if (answer.text !== undefined && answer.json !== undefined)
     wrong("answer has text and json; give one of them");
+  const { status = 200 } = answer;
+  if (!(Number.isInteger(status) && status >= 200 && status <= 299))
+    wrong("answer.status must be from 200 to 299");
 
   const isInHead = method !== "POST" || verifyToken !== undefined || unsigned === true;
   const allowed = isInHead ? placeholdersInHead : placeholdersInEvent;
@@ -72,9 +79,14 @@ export function checkHandshake(given: Handshake, name: string, report: Report): 
     }),
     verifyToken: optional(verifyToken, "verifyToken"),
     unsigned,
+    status,
     text: optional(answer.text, "answer.text", inAnswer),
-    json: answer.json === undefined ? undefined : all(answer.json, "answer.json"),
+    json:
+      answer.json === undefined
+        ? undefined
+        : checkJson(answer.json, (text) => one(text, "answer.json", inAnswer)),
     headers,
     hmac: optional(answer.hmac, "answer.hmac"),
+    confirm: optional(answer.confirm, "answer.confirm"),
   };
 }

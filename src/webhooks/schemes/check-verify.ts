@@ -1,91 +1,127 @@
+import { checkCertificate } from "./check-certificate.js";
+import { checkJwt } from "./check-jwt.js";
+import { checkKeys, secretEncodings, signatureAlgorithms } from "./check-keys.js";
+import { checkSigned } from "./check-signed.js";
+import { checkTimestamp } from "./check-timestamp.js";
 import {
   type Alternatives,
   asList,
   checkHeaderPart,
   checkOneOf,
   checkText,
+  checkTrue,
+  isHeaderName,
   parseAll,
+  parseOne,
   type Report,
   refuseFields,
 } from "./field-checks.js";
-import type { SignatureRule, TokenRule } from "./scheme.js";
 import {
-  type Placeholder,
+  placeholdersInEvent,
   placeholdersInHead,
+  placeholdersInSignedBody,
   placeholdersInSignedContent,
   type TemplatePart,
 } from "./template.js";
+import type { SignatureRule, TokenRule, VerifyRule } from "./verify-rules.js";
 
 const signatureFields = [
   "kind",
   "header",
+  "headers",
+  "signatureIn",
   "separator",
   "prefix",
   "signed",
+  "signsPart",
   "algorithm",
+  "algorithmBy",
   "encoding",
   "secretEncoding",
   "keys",
+  "certificate",
+  "sender",
   "timestamp",
   "bodyDigestQuery",
 ];
-const digests = ["sha1", "sha256", "sha512"];
-const secretEncodings = ["utf8", "hex", "base64"];
 
-/** Returns the alternative templates of the signed content, or of the token. */
-export function checkVerify(verify: SignatureRule | TokenRule | undefined, report: Report): Alternatives {
-  if (verify?.kind === "token") {
-    refuseFields(verify, ["kind", "token"], "verify", report);
-    if (asList(verify.token).length === 0) report("verify.token is missing");
-    return parseAll(verify.token, placeholdersInHead, "verify.token", report);
-  }
-  if (verify?.kind === "signature") return checkSignature(verify, report);
-  report('verify.kind must be "signature" or "token"');
-  return [];
+/** What proves a delivery, with its templates parsed. */
+export interface CheckedProof {
+  /** The templates of the signed content, or of the token. */
+  readonly proof: Alternatives;
+  /** Where the body has the signature. */
+  readonly signatureIn?: readonly TemplatePart[] | undefined;
+  readonly sender?: readonly TemplatePart[] | undefined;
+  readonly certificateUrl?: readonly TemplatePart[] | undefined;
+  readonly algorithmBy?: readonly TemplatePart[] | undefined;
 }
 
-function checkSignature(rule: SignatureRule, report: Report): Alternatives {
+export function checkVerify(verify: VerifyRule | undefined, isSplit: boolean, report: Report): CheckedProof {
+  if (verify?.kind === "token") return checkToken(verify, isSplit, report);
+  if (verify?.kind === "signature") return checkSignature(verify, isSplit, report);
+  if (verify?.kind === "jwt") return checkJwt(verify, report);
+  report('verify.kind must be "signature", "token" or "jwt"');
+  return { proof: [] };
+}
+
+function checkToken(rule: TokenRule, isSplit: boolean, report: Report): CheckedProof {
+  refuseFields(rule, ["kind", "token", "prefix"], "verify", report);
+  if (asList(rule.token).length === 0) report("verify.token is missing");
+  checkText(rule.prefix, "verify.prefix", report);
+  const allowed = isSplit ? [...placeholdersInHead, "item" as const] : placeholdersInHead;
+  return { proof: parseAll(rule.token, allowed, "verify.token", report) };
+}
+
+function checkSignature(rule: SignatureRule, isSplit: boolean, report: Report): CheckedProof {
   refuseFields(rule, signatureFields, "verify", report);
-  checkHeaderPart(rule, "verify", report);
+  checkPlace(rule, report);
   checkOneOf(rule.encoding, ["hex", "base64", "base64url"], "verify.encoding", report);
-  checkOneOf(rule.algorithm, digests, "verify.algorithm", report);
+  checkOneOf(rule.algorithm, signatureAlgorithms, "verify.algorithm", report);
   checkOneOf(rule.secretEncoding, secretEncodings, "verify.secretEncoding", report);
+  checkTrue(rule.signsPart, "verify.signsPart", report);
   if (rule.keys !== undefined) checkKeys(rule, report);
-  if (rule.timestamp !== undefined) {
-    checkHeaderPart(rule.timestamp, "verify.timestamp", report);
-    refuseFields(rule.timestamp, ["header", "separator", "prefix", "unit"], "verify.timestamp", report);
-    checkOneOf(rule.timestamp?.unit, ["s", "ms"], "verify.timestamp.unit", report);
-  }
+  if (rule.timestamp !== undefined) checkTimestamp(rule.timestamp, report);
+  checkCertificate(rule, report);
   checkText(rule.bodyDigestQuery, "verify.bodyDigestQuery", report);
-  const signed = parseAll(rule.signed ?? "{body}", placeholdersInSignedContent, "verify.signed", report);
+  const inBody = isSplit ? [...placeholdersInSignedBody, "item" as const] : placeholdersInSignedBody;
+  const anywhere = [...placeholdersInEvent, ...inBody];
+  const mayUseBody = rule.signatureIn !== undefined;
+  const allowed = mayUseBody ? [...placeholdersInSignedContent, ...inBody] : placeholdersInSignedContent;
+  const signed = parseAll(rule.signed ?? "{body}", allowed, "verify.signed", report);
   if (signed.length === 0 && asList(rule.signed).length === 0) report("verify.signed is empty");
   for (const parts of signed) checkSigned(parts, rule, report);
-  return signed;
+  const sender = parseOne(rule.sender, anywhere, "verify.sender", report);
+  checkSender(sender, signed, report);
+  return {
+    proof: signed,
+    signatureIn: parseOne(rule.signatureIn, anywhere, "verify.signatureIn", report),
+    sender,
+    certificateUrl: parseOne(rule.certificate?.url, anywhere, "verify.certificate.url", report),
+    algorithmBy: parseOne(rule.algorithmBy?.value, anywhere, "verify.algorithmBy.value", report),
+  };
 }
 
-/** A signature that does not cover the body, and a timestamp that is not signed, protect nothing. */
-function checkSigned(parts: readonly TemplatePart[], rule: SignatureRule, report: Report): void {
-  const has = (name: Placeholder) => parts.some((part) => part.placeholder === name);
-  if (!has("body") && !has("sortedForm")) report("verify.signed does not contain the body; add {body}");
-  if (has("timestamp") && rule.timestamp === undefined)
-    report("verify.signed has a {timestamp}, but verify.timestamp is missing");
-  if (!has("timestamp") && rule.timestamp !== undefined)
-    report("verify.timestamp is not signed and could be forged; add {timestamp} to verify.signed");
-  if (rule.bodyDigestQuery !== undefined && !has("url"))
-    report("verify.bodyDigestQuery needs {url} in verify.signed");
-}
-
-function checkKeys({ keys, algorithm, secretEncoding }: SignatureRule, report: Report): void {
-  if (asList(keys).length === 0) report("verify.keys is empty");
-  if (algorithm !== undefined || secretEncoding !== undefined)
-    report("verify.keys replaces verify.algorithm and verify.secretEncoding; give one or the other");
-  for (const [index, key] of asList(keys).entries()) {
-    const name = `verify.keys[${index}]`;
-    refuseFields(key, ["algorithm", "secretEncoding", "secretPrefix", "prefix"], name, report);
-    checkOneOf(key?.algorithm, [...digests, "ed25519"], `${name}.algorithm`, report);
-    if (key?.algorithm === undefined) report(`${name}.algorithm is missing`);
-    checkOneOf(key?.secretEncoding, secretEncodings, `${name}.secretEncoding`, report);
-    checkText(key?.secretPrefix, `${name}.secretPrefix`, report);
-    checkText(key?.prefix, `${name}.prefix`, report);
+/** A name that is not signed could be anybody's. */
+function checkSender(
+  sender: readonly TemplatePart[] | undefined,
+  signed: Alternatives,
+  report: Report,
+): void {
+  for (const { placeholder, text } of sender ?? []) {
+    const isIn = (parts: readonly TemplatePart[]) =>
+      parts.some((part) => part.placeholder === placeholder && part.text === text);
+    if (placeholder !== undefined && !signed.every(isIn))
+      report(`verify.sender is not signed; add {${placeholder}:${text}} to verify.signed`);
   }
+}
+
+/** One of three places, and no more. */
+function checkPlace(rule: SignatureRule, report: Report): void {
+  const { header, headers, signatureIn } = rule;
+  const given = [header, headers, signatureIn].filter((place) => place !== undefined);
+  if (given.length !== 1) report("verify needs one of header, headers and signatureIn");
+  else if (header !== undefined) checkHeaderPart(rule, "verify", report);
+  else checkHeaderPart({ ...rule, header: "x" }, "verify", report);
+  if (headers !== undefined && !(Array.isArray(headers) && headers.length > 0 && headers.every(isHeaderName)))
+    report("verify.headers must be a list of header names");
 }

@@ -17,6 +17,8 @@ export interface Delivery {
   json(): unknown;
   /** Returns undefined when the body is not a form. */
   form(): URLSearchParams | undefined;
+  /** The event of a split delivery; otherwise the same as `json`. */
+  item(): unknown;
 }
 
 export interface DeliveryParts {
@@ -34,6 +36,7 @@ export function createDelivery({ method, url, headers, body }: DeliveryParts): D
     return content !== undefined && formShape.test(content) ? new URLSearchParams(content) : undefined;
   });
   const query = once(() => new URL(url).searchParams);
+  const json = once(() => parseJson(form() === undefined ? text() : (form()?.get("payload") ?? undefined)));
   return {
     method,
     url,
@@ -42,9 +45,35 @@ export function createDelivery({ method, url, headers, body }: DeliveryParts): D
     contentType,
     text,
     form,
-    json: once(() => parseJson(form() === undefined ? text() : (form()?.get("payload") ?? undefined))),
+    json,
+    item: json,
     get query() {
       return query();
+    },
+  };
+}
+
+/** Returns a delivery by GET with its query as its content: it is read like a form. */
+export function formOfQuery(delivery: Delivery): Delivery {
+  if (delivery.method !== "GET") return delivery;
+  const { method, url, headers } = delivery;
+  return createDelivery({ method, url, headers, body: Buffer.from(new URL(url).search.slice(1)) });
+}
+
+/** Returns one event of a delivery. Its body is the event's own text; `json`, `form` and the rest are those of the whole. */
+export function itemDelivery(whole: Delivery, content: string): Delivery {
+  return {
+    method: whole.method,
+    url: whole.url,
+    headers: whole.headers,
+    contentType: "application/json",
+    body: Buffer.from(content),
+    text: () => content,
+    form: whole.form,
+    json: whole.json,
+    item: once(() => parseJson(content)),
+    get query() {
+      return whole.query;
     },
   };
 }
@@ -73,7 +102,7 @@ function once<T>(make: () => T): () => T {
 const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
   isUtf8(bytes) ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8") : undefined;
 
-function parseJson(text: string | undefined): unknown {
+export function parseJson(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {
     return JSON.parse(text.startsWith("\uFEFF") ? text.slice(1) : text);

@@ -19,18 +19,36 @@ export function parseAll(
   });
 }
 
+/** Returns undefined for a template that is absent or wrong. */
+export function parseOne(
+  template: unknown,
+  allowed: readonly Placeholder[],
+  name: string,
+  report: Report,
+): readonly TemplatePart[] | undefined {
+  if (template === undefined) return undefined;
+  const parts = parseTemplate(template, allowed);
+  if (typeof parts !== "string") return parts;
+  report(`${name} ${parts}`);
+  return undefined;
+}
+
 export function checkHeaderPart(
   part: { readonly header?: unknown; readonly separator?: unknown; readonly prefix?: unknown } | undefined,
   name: string,
   report: Report,
 ): void {
-  if (!isHeaderName(part?.header)) report(`${name}.header must be a header name`);
+  if (!isHeaderNames(part?.header)) report(`${name}.header must be a header name`);
   checkText(part?.separator, `${name}.separator`, report);
   checkText(part?.prefix, `${name}.prefix`, report);
 }
 
 export function checkText(value: unknown, name: string, report: Report): void {
   if (value !== undefined && !isText(value)) report(`${name} must be a non-empty string`);
+}
+
+export function checkTrue(value: unknown, name: string, report: Report): void {
+  if (value !== undefined && value !== true) report(`${name} must be true, or absent`);
 }
 
 export function checkTexts(value: unknown, name: string, report: Report): void {
@@ -55,6 +73,9 @@ export const isObject = (value: unknown): value is object =>
 export const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 export const isHeaderName = (value: unknown): value is string =>
   typeof value === "string" && /^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value);
+/** One name, or several with `|` between them. */
+export const isHeaderNames = (value: unknown): value is string =>
+  typeof value === "string" && value.split("|").every(isHeaderName);
 /** Above all, a line break is not allowed. */
 export const isHeaderValue = (text: string): boolean => /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 export const asList = <T>(value: T | readonly T[] | undefined): readonly T[] =>

@@ -1,56 +1,22 @@
+import type { ReceiveOutcome } from "../../inbox/receiver.js";
 import type { Template, Templates } from "./template.js";
+import type { VerifyRule } from "./verify-rules.js";
 
-export type DigestAlgorithm = "sha1" | "sha256" | "sha512";
-export type SignatureEncoding = "hex" | "base64" | "base64url";
+export type * from "./verify-rules.js";
 
-/** A part of a header: the whole value, or the entries of a list that start with a prefix. */
-export interface HeaderPart {
-  readonly header: string;
-  /** Separates the entries of a list. Without one the header is a single entry. */
-  readonly separator?: string;
-  /** Only entries that start with it are used: `v1=`, `sha256=`. */
-  readonly prefix?: string;
-}
-
-/** How a secret is encoded, and the algorithm it is for. */
-export interface KeyRule {
-  readonly algorithm: DigestAlgorithm | "ed25519";
-  /** The encoding of the key's bytes. `utf8` by default: the bytes of the text. */
-  readonly secretEncoding?: "utf8" | "hex" | "base64";
-  /** The prefix of secrets that this rule is for (`whsec_`). It is not part of the key. */
-  readonly secretPrefix?: string;
-  /** Replaces the signature's prefix. */
-  readonly prefix?: string;
-}
-
-/** A signature of the request, in a header. */
-export interface SignatureRule extends HeaderPart {
-  readonly kind: "signature";
-  /** The signed content. Alternatives are tried one after the other. `{body}` by default. */
-  readonly signed?: Templates;
-  /** `sha256` by default: an HMAC. */
-  readonly algorithm?: DigestAlgorithm;
-  /** `hex` by default. */
-  readonly encoding?: SignatureEncoding;
-  readonly secretEncoding?: KeyRule["secretEncoding"];
-  /** For providers with several kinds of secrets: the first rule whose prefix fits is used. Replaces `algorithm` and `secretEncoding`. */
-  readonly keys?: readonly KeyRule[];
-  /** The time of the signature. Deliveries outside of the tolerance are refused, older and newer alike. */
-  readonly timestamp?: HeaderPart & { readonly unit?: "s" | "ms" };
-  /** The query parameter with the body's SHA-256 in hexadecimal, for a signature over the URL alone. */
-  readonly bodyDigestQuery?: string;
-}
-
-/** A secret that is sent with the request, for providers that do not sign. */
-export interface TokenRule {
-  readonly kind: "token";
-  /** `{header:…}` or `{query:…}`. */
-  readonly token: Templates;
-}
+/** JSON in which each string is a template, and all other values are as they are. */
+export type JsonTemplate =
+  | Template
+  | number
+  | boolean
+  | null
+  | readonly JsonTemplate[]
+  | { readonly [name: string]: JsonTemplate };
 
 /**
- * A request by which a provider verifies the endpoint. It is answered, and nothing is enqueued. Templates may use the body
- * only where the scheme's signature or token has verified it first; elsewhere they may use headers and query.
+ * A request by which the provider verifies the endpoint. It is answered and nothing is stored. It must be recognised
+ * before the body is read where nothing else proves who sends it. `when` and `answer` may use the body of a POST that the
+ * scheme's signature or token proves, because the route has verified it first; elsewhere they may use headers and query.
  */
 export interface Handshake {
   readonly method: "GET" | "HEAD" | "POST" | "OPTIONS";
@@ -67,21 +33,56 @@ export interface Handshake {
   /** Answers every caller, because the provider sends nothing that could be verified. */
   readonly unsigned?: true;
   readonly answer: {
+    /** 200 by default. */
+    readonly status?: number;
     readonly text?: Template;
-    readonly json?: Readonly<Record<string, Template>>;
+    readonly json?: JsonTemplate;
     readonly headers?: Readonly<Record<string, Template>>;
     /**
      * The content of which `{hmac}` in the rest of the answer is the HMAC, with the scheme's algorithm and encoding and
      * the first of the source's secrets.
      */
     readonly hmac?: Template;
+    /**
+     * An address of the verified delivery that is called before the answer, by GET: `{json:SubscribeURL}`. Only with
+     * `verify.certificate`, and only on its hosts.
+     */
+    readonly confirm?: Template;
   };
 }
 
+/** A fixed answer. Without `json` and `body` it has no body. */
+export interface Answer {
+  readonly status?: number;
+  readonly contentType?: string;
+  readonly body?: string;
+  readonly json?: unknown;
+}
+
+/** Why a request was refused, with nothing stored. */
+export type RefusalName =
+  | "bad request"
+  | "unauthorized"
+  | "not found"
+  | "method not allowed"
+  | "too slow"
+  | "too large"
+  | "unsupported media type"
+  | "unavailable";
+
 /** Everything about a provider, as data. It may come from a JSON file. */
 export interface WebhookScheme {
-  readonly verify: SignatureRule | TokenRule;
-  /** The event's id. Without one it is the SHA-256 of source and body. */
+  readonly verify: VerifyRule;
+  /**
+   * The list in the body whose items are events: `{json:entry}`; `{json:}` where the body itself is the list;
+   * `{json:entry.*.changes}` for the lists of all entries; `{form:mandrill_events}` for JSON in a form's field. Each item
+   * becomes a message of its own. A body without that list is one message.
+   */
+  readonly split?: Template;
+  /**
+   * The event's id. Without one it is the SHA-256 of source and content. `{received}` is new for each delivery, for
+   * notifications that all look alike: they are never deduplicated.
+   */
   readonly messageId?: Templates;
   /** The source's name by default. */
   readonly topic?: Templates;
@@ -89,11 +90,21 @@ export interface WebhookScheme {
   readonly tenant?: Templates;
   /** Headers kept with the message, beside content type, content encoding and trace context. */
   readonly keepHeaders?: readonly string[];
-  /** Top-level fields of a JSON body that differ between two deliveries of one event. The hash leaves them out. */
+  /**
+   * Fields of a JSON body that differ between two deliveries of one event, as paths: `attempt`, `data.attempt`,
+   * `events.*.attempt` for the items of a list. In a split delivery the paths start at the item. The hash leaves them out,
+   * and so does an id that is made of it.
+   */
   readonly volatileFields?: readonly string[];
   /** Other content types are refused. Every content type is accepted by default. */
   readonly contentTypes?: readonly string[];
+  /** The methods of deliveries: POST by default. The query of a GET is read as a form is. */
+  readonly methods?: readonly ("POST" | "GET")[];
   readonly handshakes?: readonly Handshake[];
-  /** The answer that the provider expects instead of the outcome as JSON. */
-  readonly answer?: { readonly contentType: string; readonly body: string };
+  /** The answer that the provider expects instead of the outcome as JSON, and where it depends on the outcome, one for each. */
+  readonly answer?: Answer & { readonly outcomes?: Readonly<Partial<Record<ReceiveOutcome, Answer>>> };
+  /** The answers to refused requests, where the provider expects other ones. */
+  readonly refusals?: Readonly<Partial<Record<RefusalName, Answer>>>;
+  /** How long the database may take, where the provider gives up earlier than the route's `receiveMs`. */
+  readonly receiveMs?: number;
 }

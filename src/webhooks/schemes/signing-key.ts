@@ -1,14 +1,9 @@
-import {
-  createHmac,
-  createPrivateKey,
-  createPublicKey,
-  sign as edSign,
-  verify as edVerify,
-} from "node:crypto";
+import { createHmac } from "node:crypto";
 import { isSameDigest } from "../../base/same-digest.js";
-import { InvalidArgumentError } from "../../errors.js";
-import { decodeExactly } from "./decode-exactly.js";
-import type { DigestAlgorithm, KeyRule, SignatureRule } from "./scheme.js";
+import { decodeSecret } from "./decode-exactly.js";
+import { ed25519Key } from "./ed25519-key.js";
+import { pemKey } from "./key-pair.js";
+import type { DigestAlgorithm, KeyRule, SignatureAlgorithm, SignatureRule } from "./verify-rules.js";
 
 /** A secret that is decoded for one algorithm. */
 export interface SigningKey {
@@ -18,6 +13,8 @@ export interface SigningKey {
   readonly hashesPerSignature: boolean;
   /** The bytes of a shared secret. A key pair has the strength of its algorithm. */
   readonly secretBytes: number;
+  /** The text that `{secret}` stands for, and that `sender` must be. Only where a certificate has the key. */
+  readonly secret?: string;
   sign(content: Uint8Array): Uint8Array;
   /** Returns whether this key made one of the signatures. */
   verify(content: Uint8Array, signatures: readonly Uint8Array[]): boolean;
@@ -30,8 +27,17 @@ export function secretProblem(secret: unknown): string | undefined {
   return undefined;
 }
 
+export const isDigest = (algorithm: SignatureAlgorithm): algorithm is DigestAlgorithm =>
+  algorithm.startsWith("sha");
+
+/** Whether the scheme's signatures are HMACs, and all of one algorithm. */
+export const hasHmac = ({ algorithm = "sha256", keys, certificate }: SignatureRule): boolean =>
+  keys === undefined && certificate === undefined && isDigest(algorithm);
+
 /** Returns the key, or what is wrong with the secret. */
-export function toSigningKey(rule: SignatureRule, secret: unknown): SigningKey | string {
+export function toSigningKey(rule: SignatureRule, given: unknown): SigningKey | string {
+  // a key in PEM ends with a line break
+  const secret = typeof given === "string" && given.startsWith("-----BEGIN") ? given.trim() : given;
   const problem = secretProblem(secret);
   if (problem !== undefined) return problem;
   const { algorithm = "sha256", secretEncoding: written = "utf8" } = rule;
@@ -42,13 +48,16 @@ export function toSigningKey(rule: SignatureRule, secret: unknown): SigningKey |
   }
   const { secretEncoding = "utf8", secretPrefix = "", prefix = rule.prefix ?? "" } = kind;
   const text = (secret as string).slice(secretPrefix.length);
-  const bytes = secretEncoding === "utf8" ? Buffer.from(text) : decodeExactly(text, secretEncoding);
+  const isPem = text.startsWith("-----BEGIN");
+  if (!isDigest(kind.algorithm) && (isPem || kind.algorithm !== "ed25519"))
+    return pemKey(text, kind.algorithm, prefix);
+  const bytes = secretEncoding === "utf8" ? Buffer.from(text) : decodeSecret(text, secretEncoding);
   if (bytes === undefined || bytes.length === 0) {
     return `is not ${secretEncoding}${secretPrefix === "" ? "" : ` after ${secretPrefix}`}`;
   }
-  return kind.algorithm === "ed25519"
-    ? ed25519Key(bytes, prefix, secretPrefix === "whsk_")
-    : hmacKey(bytes, prefix, kind.algorithm);
+  return isDigest(kind.algorithm)
+    ? hmacKey(bytes, prefix, kind.algorithm)
+    : ed25519Key(bytes, prefix, secretPrefix === "whsk_");
 }
 
 function hmacKey(secret: Uint8Array, prefix: string, algorithm: DigestAlgorithm): SigningKey {
@@ -76,50 +85,4 @@ export function toVerifyingKey(
   const key = toSigningKey(rule, secret);
   if (typeof key === "string" || allowShort || key.secretBytes >= leastSecretBytes) return key;
   return `has ${key.secretBytes} bytes; at least ${leastSecretBytes} are needed, unless allowShortSecrets is set`;
-}
-
-/** The y coordinates of the points whose order divides 8, also those that are not reduced. For them signatures can be made up. */
-const smallOrder = [
-  `00${"00".repeat(31)}`,
-  `01${"00".repeat(31)}`,
-  "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
-  "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-  `ec${"ff".repeat(30)}7f`,
-  `ed${"ff".repeat(30)}7f`,
-  `ee${"ff".repeat(30)}7f`,
-];
-
-function isSmallOrder(point: Uint8Array): boolean {
-  const y = Buffer.from(point);
-  y[31]! &= 0x7f; // the highest bit is the sign of x
-  return smallOrder.includes(y.toString("hex"));
-}
-
-/** The bytes before the 32 bytes of an Ed25519 key in its DER encoding (RFC 8410). */
-const publicHead = Buffer.from("302a300506032b6570032100", "hex");
-const privateHead = Buffer.from("302e020100300506032b657004220420", "hex");
-
-function ed25519Key(bytes: Uint8Array, prefix: string, isPrivate: boolean): SigningKey | string {
-  // a private key may be followed by its public key
-  const hasRightLength = isPrivate ? bytes.length === 32 || bytes.length === 64 : bytes.length === 32;
-  if (!hasRightLength) return `has ${bytes.length} bytes, which is not the length of an Ed25519 key`;
-  if (!isPrivate && isSmallOrder(bytes)) return "is a point of small order, with which anybody could sign";
-  const der = (head: Buffer): Buffer => Buffer.concat([head, bytes.subarray(0, 32)]);
-  const privateKey = isPrivate
-    ? createPrivateKey({ key: der(privateHead), format: "der", type: "pkcs8" })
-    : undefined;
-  const publicKey = privateKey
-    ? createPublicKey(privateKey.export({ format: "pem", type: "pkcs8" }))
-    : createPublicKey({ key: der(publicHead), format: "der", type: "spki" });
-  return {
-    prefix,
-    hashesPerSignature: true,
-    secretBytes: 32,
-    sign(content) {
-      if (privateKey === undefined)
-        throw new InvalidArgumentError("A public key cannot sign. Give the private key.");
-      return edSign(null, content, privateKey);
-    },
-    verify: (content, signatures) => signatures.some((one) => edVerify(null, content, publicKey, one)),
-  };
 }

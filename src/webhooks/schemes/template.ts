@@ -1,10 +1,12 @@
 import { decoded } from "../../base/decoded.js";
+import type { IncomingHeaders } from "../../base/read-body.js";
 import type { Delivery } from "./delivery.js";
 import { webhookPath } from "./webhook-path.js";
 
 /**
  * Text with placeholders that are filled in from a delivery: `"v0:{timestamp}:{body}"`, `"{header:x-event}"`,
- * `"{json:data.object.id}"`, `"{form:CallSid}"`, `"{query:hub.mode}"`, `"{url}"`, `"{sortedForm}"`.
+ * `"{json:data.object.id}"`, `"{item:id}"`, `"{form:CallSid}"`, `"{query:hub.mode}"`, `"{url}"`, `"{sortedForm}"`. Several
+ * header names have `|` between them, `"{header:webhook-id|svix-id}"`: the first that the request has is used.
  */
 export type Template = string;
 
@@ -20,8 +22,15 @@ export type Placeholder =
   | "query"
   | "json"
   | "form"
+  | "item"
   | "path"
-  | "hmac";
+  | "hmac"
+  | "method"
+  | "secret"
+  | "crc32"
+  | "received"
+  | "window"
+  | "hash";
 
 /** Values that are known before the signature is verified. None of them comes from a parsed body. */
 export const placeholdersInSignedContent: readonly Placeholder[] = [
@@ -31,9 +40,17 @@ export const placeholdersInSignedContent: readonly Placeholder[] = [
   "sortedForm",
   "header",
   "query",
+  "method",
+  "secret",
+  "crc32",
 ];
+/** Values of the body, for signatures that the body itself has. */
+export const placeholdersInSignedBody: readonly Placeholder[] = ["json", "form"];
 export const placeholdersInHead: readonly Placeholder[] = ["header", "query"];
 export const placeholdersInEvent: readonly Placeholder[] = ["header", "query", "json", "form"];
+
+/** Beside the event's values: a new id, a part of the time, and the hash of the content. */
+export const placeholdersOfId: readonly Placeholder[] = ["received", "window", "hash"];
 
 /** The tenant may also be the part of the path after the source: `/webhooks/{source}/{tenant}`. */
 export const placeholdersOfTenant: readonly Placeholder[] = [...placeholdersInEvent, "path"];
@@ -43,10 +60,12 @@ export interface TemplatePart {
   readonly placeholder?: Placeholder;
   /** The literal text, or the name after the colon of a placeholder. */
   readonly text: string;
+  /** `{json:name?}`: the text is empty where the delivery lacks the value. */
+  readonly isOptional?: true;
 }
 
-const placeholderPattern = /\{([a-zA-Z]+)(?::([^{}]+))?\}/g;
-const named: readonly string[] = ["header", "query", "json", "form"];
+const placeholderPattern = /\{([a-zA-Z][a-zA-Z0-9]*)(?::([^{}]+))?\}/g;
+const named: readonly string[] = ["header", "query", "json", "form", "item", "window"];
 
 /** Returns the parts of a template, or what is wrong with it. */
 export function parseTemplate(
@@ -62,7 +81,14 @@ export function parseTemplate(
       allowed.includes(placeholder as Placeholder) && named.includes(placeholder) === (name !== undefined);
     if (!fits) return `has ${whole}; allowed here: ${allowed.map(describePlaceholder).join(", ")}`;
     if (match.index > at) parts.push({ text: template.slice(at, match.index) });
-    parts.push({ placeholder: placeholder as Placeholder, text: name ?? "" });
+    const isOptional = name?.endsWith("?") ?? false;
+    if (isOptional && !allowed.includes("body"))
+      return `has ${whole}; a value may be optional in signed content only`;
+    parts.push({
+      placeholder: placeholder as Placeholder,
+      text: isOptional ? name!.slice(0, -1) : (name ?? ""),
+      ...(isOptional ? { isOptional: true as const } : {}),
+    });
     at = match.index + whole.length;
   }
   if (at < template.length) parts.push({ text: template.slice(at) });
@@ -73,13 +99,20 @@ export function parseTemplate(
 const describePlaceholder = (name: Placeholder): string =>
   named.includes(name) ? `{${name}:…}` : `{${name}}`;
 
+/** Values that the delivery itself does not have, by their placeholders. */
+export type OwnValues = Readonly<Partial<Record<Placeholder, (name: string) => string | undefined>>>;
+
 /** Returns the text with all placeholders filled in, or undefined when the delivery lacks one of the values. */
-export function fill(parts: readonly TemplatePart[], delivery: Delivery): string | undefined {
+export function fill(
+  parts: readonly TemplatePart[],
+  delivery: Delivery,
+  own: OwnValues = {},
+): string | undefined {
   let text = "";
   for (const part of parts) {
-    const value = part.placeholder === undefined ? part.text : filledValue(part, delivery);
-    if (value === undefined || value === "") return undefined;
-    text += value;
+    const value = part.placeholder === undefined ? part.text : filledValue(part, delivery, own);
+    if (!value && !part.isOptional) return undefined;
+    text += value ?? "";
   }
   return text;
 }
@@ -87,18 +120,29 @@ export function fill(parts: readonly TemplatePart[], delivery: Delivery): string
 export function fillFirst(
   alternatives: readonly (readonly TemplatePart[])[],
   delivery: Delivery,
+  own: OwnValues = {},
 ): string | undefined {
   for (const parts of alternatives) {
-    const text = fill(parts, delivery);
+    const text = fill(parts, delivery, own);
     if (text !== undefined) return text;
   }
   return undefined;
 }
 
-function filledValue({ placeholder, text: name }: TemplatePart, delivery: Delivery): string | undefined {
+/** Returns the value of the first of these headers that the request has. Several names have `|` between them. */
+export function firstHeader(headers: IncomingHeaders, names: string): string | null {
+  for (const name of names.split("|")) {
+    const value = headers.get(name);
+    if (value !== null) return value;
+  }
+  return null;
+}
+
+function filledValue(part: TemplatePart, delivery: Delivery, own: OwnValues): string | undefined {
+  const { placeholder, text: name } = part;
   switch (placeholder) {
     case "header":
-      return delivery.headers.get(name) ?? undefined;
+      return firstHeader(delivery.headers, name) ?? undefined;
     case "query":
       return delivery.query.get(name) ?? undefined;
     case "form":
@@ -106,9 +150,13 @@ function filledValue({ placeholder, text: name }: TemplatePart, delivery: Delive
     case "path":
       return tenantInPath(delivery.url);
     case "json":
-      return asText(property(delivery.json(), name.split(".")));
-    default: // filled in by the caller: in signed content and in a handshake's answer
-      return undefined;
+      return jsonText(delivery.json(), name);
+    case "item":
+      return jsonText(delivery.item(), name);
+    case "method":
+      return delivery.method;
+    default:
+      return own[placeholder!]?.(name);
   }
 }
 
@@ -116,6 +164,10 @@ function tenantInPath(url: string): string | undefined {
   const { tenant } = webhookPath(url);
   return tenant === undefined ? undefined : decoded(tenant);
 }
+
+/** Returns the text or the whole number at a path: `data.items.0.id`. */
+export const jsonText = (json: unknown, path: string): string | undefined =>
+  asText(property(json, path.split(".")));
 
 function property(value: unknown, path: readonly string[]): unknown {
   let found = value;

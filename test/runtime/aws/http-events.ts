@@ -1,5 +1,6 @@
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from "aws-lambda";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
 
 export const webhookSecret = "whsec_lambda_of_tests";
 
@@ -21,7 +22,7 @@ export function stripeHttpEvent({
   rawPath = "/prod/webhooks/stripe",
 }: StripeEvent): APIGatewayProxyEventV2 {
   const body = JSON.stringify({ id, type, padding: "x".repeat(padding) });
-  const { headers } = signWebhook("stripe", { url: "https://api.example.com/", body, secrets: secret });
+  const { headers } = signWebhook(stripe, { url: "https://api.example.com/", body, secrets: secret });
   return httpEvent({ body, headers, rawPath });
 }
 

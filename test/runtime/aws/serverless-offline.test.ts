@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { type BundleFolder, bundleTestApp } from "./bundle-folder.js";
 import { type FunctionsDatabase, postgresForFunctions } from "./functions-database.js";
 import { webhookSecret } from "./http-events.js";
@@ -59,7 +60,7 @@ describe.skipIf(!(await isInstalled()))("functions in serverless-offline", () =>
   it("FUN-01 FUN-06 a webhook is received by HTTP, once, and wakes the dispatch function, which handles it", async () => {
     const body = JSON.stringify({ id: "evt_1", type: "invoice.paid", name: "Zoë" });
     const send = async (secrets: string) => {
-      const signed = signWebhook("stripe", { url: address, body, secrets });
+      const signed = signWebhook(stripe, { url: address, body, secrets });
       const answer = await fetch(address, { method: "POST", headers: signed.headers, body });
       return [answer.status, ((await answer.json()) as { outcome?: string }).outcome];
     };

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { tenantBatchIn } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
 import { type Azurite, startAzurite } from "../azure/azurite.js";
 import { type BuiltApp, buildApp } from "../azure/built-app.js";
 import { type FunctionsHost, startFunctionsHost } from "../azure/functions-host.js";
@@ -103,7 +104,7 @@ describe("tenants of many databases on Azure Functions", () => {
     const host = await started("woken");
     const send = async (id: string, tenant: string) => {
       const url = `http://localhost/webhooks/stripe/${tenant}`;
-      const signed = signWebhook("stripe", {
+      const signed = signWebhook(stripe, {
         url,
         body: JSON.stringify({ id, type: "invoice.paid" }),
         secrets: secret,

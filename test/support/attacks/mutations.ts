@@ -43,18 +43,25 @@ export interface Covered {
   readonly url: boolean;
 }
 
+/** A scheme may name several headers for one value; we sign under the first. */
+const firstName = (names: string): string => names.split("|")[0]!.toLowerCase();
+const signatureHeader = ({ header = "" }: SignatureRule): string => firstName(header);
+const timePart = ({ timestamp }: SignatureRule) =>
+  timestamp !== undefined && "header" in timestamp ? timestamp : undefined;
+const timeHeader = (rule: SignatureRule): string | undefined => {
+  const header = timePart(rule)?.header;
+  return header && firstName(header);
+};
+
 /** What the proof of a source covers. */
 export function coveredBy({ source, genuine }: OpenTarget): Covered {
   const parts = source.proof.flat();
   const has = (placeholder: string) => parts.some((part) => part.placeholder === placeholder);
   const signed = parts
     .filter(({ placeholder }) => placeholder === "header")
-    .map(({ text }) => text.toLowerCase());
+    .map(({ text }) => firstName(text));
   const rule = ruleOf(source);
-  const own =
-    rule === undefined
-      ? []
-      : [rule.header, rule.timestamp?.header ?? rule.header].map((one) => one.toLowerCase());
+  const own = rule === undefined ? [] : [signatureHeader(rule), timeHeader(rule) ?? signatureHeader(rule)];
   return {
     headers: [...new Set([...own, ...signed])].filter((name) => genuine.headers[name] !== undefined),
     body: rule !== undefined,
@@ -101,8 +108,8 @@ export function isSameMessage(attack: SignedDelivery, genuine: SignedDelivery, t
   const rule = ruleOf(target.source);
   const same = (name: string) => attack.headers[name] === genuine.headers[name];
   if (rule === undefined) return headers.every(same);
-  const header = rule.header.toLowerCase();
-  const time = rule.timestamp?.header.toLowerCase();
+  const header = signatureHeader(rule);
+  const time = timeHeader(rule);
   const others = headers.filter((name) => name !== header && name !== time);
   const isSameTime =
     time === undefined ||
@@ -111,21 +118,25 @@ export function isSameMessage(attack: SignedDelivery, genuine: SignedDelivery, t
       : attack.headers[time]?.trim() === genuine.headers[time]);
   return (
     attack.body.equals(genuine.body) &&
-    withoutPort(attack.url) === withoutPort(genuine.url) &&
+    sameSpelling(attack.url) === sameSpelling(genuine.url) &&
     others.every(same) &&
     isSameTime &&
     entriesIn(attack, rule).some((entry) => entriesIn(genuine, rule).includes(entry))
   );
 }
 
-const entriesIn = ({ headers }: SignedDelivery, { header, separator, encoding = "hex" }: SignatureRule) => {
-  const value = headers[header.toLowerCase()] ?? "";
+const entriesIn = ({ headers }: SignedDelivery, rule: SignatureRule) => {
+  const { separator, encoding = "hex" } = rule;
+  const value = headers[signatureHeader(rule)] ?? "";
   const entries = separator === undefined ? [value] : value.split(separator);
   return entries.map((entry) => (encoding === "hex" ? entry.trim().toLowerCase() : entry.trim()));
 };
 
 const timesIn = (delivery: SignedDelivery, rule: SignatureRule) =>
-  entriesIn(delivery, rule).filter((entry) => entry.startsWith(rule.timestamp?.prefix ?? ""));
+  entriesIn(delivery, rule).filter((entry) => entry.startsWith(timePart(rule)?.prefix ?? ""));
+
+/** A URL is tried as it was received and as the URL standard writes it, without white space around it. */
+const sameSpelling = (url: string): string => withoutPort(URL.canParse(url) ? new URL(url).href : url);
 
 /** Twilio signs the URL with its port, or without it: its own libraries accept both. */
 export const withoutPort = (url: string): string =>

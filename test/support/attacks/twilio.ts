@@ -25,6 +25,7 @@ export const twilioAmbiguities = [
   "the border between names and values is moved",
   "the border between the URL and the fields is moved",
   "the port is in the URL, or is not",
+  "the host is written in capital letters",
 ] as const;
 export type TwilioAmbiguity = (typeof twilioAmbiguities)[number];
 
@@ -35,6 +36,8 @@ export function twilioAmbiguity(
 ): TwilioAmbiguity | undefined {
   const [given, known] = [fieldsOf(attack), fieldsOf(genuine)];
   const [givenUrl, knownUrl] = [withoutPort(attack.url), withoutPort(genuine.url)];
+  const isSameHost = new URL(attack.url).href === genuine.url && attack.body.equals(genuine.body);
+  if (isSameHost && givenUrl !== knownUrl) return "the host is written in capital letters";
   if (givenUrl + flat(given) !== knownUrl + flat(known)) return undefined;
   if (givenUrl !== knownUrl) return "the border between the URL and the fields is moved";
   if (attack.url !== genuine.url) return "the port is in the URL, or is not";

@@ -5,6 +5,7 @@ import { InvalidArgumentError } from "../../../src/errors.js";
 import { timeBudget } from "../../../src/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe as preset } from "../../../src/webhooks/presets/stripe.js";
 
 const memory = { database: "sqlite::memory:", dispatch: { reserveMs: 50 } } as const;
 const quiet = { ONCEBOX_LOG_LEVEL: "silent" };
@@ -23,7 +24,7 @@ const running = async (
 };
 
 const stripe = (id: string, secret = "whsec_test_secret_of_tests") => {
-  const signed = signWebhook("stripe", {
+  const signed = signWebhook(preset, {
     url: "http://localhost/webhooks/stripe",
     body: JSON.stringify({ id, type: "invoice.paid" }),
     secrets: secret,

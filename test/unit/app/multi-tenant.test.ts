@@ -19,6 +19,7 @@ import { statement } from "../../../src/sql/driver.js";
 import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type FanOut, type TenantBatch, tenantsFromConfiguration } from "../../../src/tenants/index.js";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { stripe } from "../../../src/webhooks/presets/stripe.js";
 
 let folder: string;
 let apps: App[] = [];
@@ -63,7 +64,7 @@ const sources = {
 } as const;
 
 function webhook(id: string, tenant?: string, path = "shop", data = {}): Request {
-  const signed = signWebhook("stripe", {
+  const signed = signWebhook(stripe, {
     url: `http://localhost/webhooks/${path}`,
     body: JSON.stringify({ id, type: "t", data }),
     secrets: "whsec_test_secret_of_tests",

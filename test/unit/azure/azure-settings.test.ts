@@ -46,7 +46,12 @@ describe("settings on Azure", () => {
 
   it("FUN-03 FUN-04 schedules have defaults, and are settings", () => {
     const { schedules } = readAzureSettings({ ONCEBOX_CLEANUP_SCHEDULE: "0 0 3 * * *" });
-    expect(schedules).toEqual({ dispatch: "5 * * * * *", reap: "35 * * * * *", cleanup: "0 0 3 * * *" });
+    expect(schedules).toEqual({
+      dispatch: "5 * * * * *",
+      reap: "35 * * * * *",
+      cleanup: "0 0 3 * * *",
+      recover: "20 7/15 * * * *",
+    });
   });
 
   it("FUN-10 the queues may be in an account of their own, for the sender and for the trigger", () => {

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { exitCodes, type Terminal } from "../../../src/cli/command.js";
-import { newDevelopmentSecret, shareDevelopmentSecret } from "../../../src/cli/development-secrets.js";
+import { newDevelopmentKeys } from "../../../src/cli/development-keys.js";
+import { shareDevelopmentKeys } from "../../../src/cli/development-secrets.js";
 import { withProgress } from "../../../src/cli/progress.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
@@ -59,7 +60,7 @@ describe("the command line", () => {
     [["dispatch", "--app", "x.js"], /--once/],
     [["dispatch", "--once", "--app", "/nowhere/x.js"], /could not be loaded/],
     [["reap", "--time=-1", "--database", "sqlite::memory:"], /greater than 0/],
-    [["sign", "morse", "--secret", "x"], /stripe, github/],
+    [["sign", "morse", "--secret", "x"], /eventgrid, github/],
     [["sign", "stripe"], /--secret/],
     [["sign", "stripe", "--secret", "x", "--url", "nowhere"], /url must be absolute/],
     [["sign", "twilio", "--secret", "x", "--url", "nowhere", "--send"], /url must be absolute/],
@@ -401,7 +402,7 @@ describe("the command line", () => {
     );
     expect(JSON.parse(elsewhere).url).toBe("http://127.0.0.1:8080/webhooks/acme"); // where dev listens then
     // Without the variable the local run has a secret of its own, and only there is it known.
-    const unshare = await shareDevelopmentSecret(7071, newDevelopmentSecret());
+    const unshare = await shareDevelopmentKeys(7071, await newDevelopmentKeys([]));
     const local = await cli("sign", "acme", "--app", app, "--id", "1");
     await unshare();
     expect([local.code, local.out]).toEqual([exitCodes.ok, expect.stringContaining("x-acme-signature: ")]);

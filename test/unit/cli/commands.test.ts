@@ -1,7 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { closeServer, listening } from "../../../src/base/node-server.js";
 import { type Command, exitCodes } from "../../../src/cli/command.js";
 import { commands, runCli } from "../../../src/cli/run.js";
 import { createInbox, migrate, newOwnerToken } from "../../../src/index.js";
@@ -12,11 +15,24 @@ import { commandLinesIn, problemOf } from "../../support/command-lines.js";
 let folder: string;
 let database: readonly string[];
 let app: string;
+let request: string;
+let github: string;
+/** GitHub's API, for a webhook without deliveries. */
+const githubApi = createServer((_incoming, outgoing) => {
+  outgoing.writeHead(200, { "content-type": "application/json" }).end("[]");
+});
 beforeAll(async () => {
+  await listening(githubApi, { port: 0, host: "127.0.0.1" });
+  github = `http://127.0.0.1:${(githubApi.address() as AddressInfo).port}`;
   folder = await mkdtemp(join(tmpdir(), "oncebox-commands-"));
   database = ["--database", `sqlite:${join(folder, "app.db")}`];
   app = join(folder, "app.mjs");
   await writeFile(app, "export default { handlers: { t() {} } };\n");
+  request = join(folder, "request.http");
+  await writeFile(
+    request,
+    "POST /webhooks/x HTTP/1.1\nhost: localhost\nx-gitlab-token: a-token-of-the-test\n\n{}",
+  );
   const db = openSqlite({ file: join(folder, "app.db") });
   await migrate(db);
   const inbox = createInbox(db);
@@ -25,7 +41,10 @@ beforeAll(async () => {
   await inbox.fail(owner, await inbox.claim({ owner }), "no");
   await db.close();
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
+afterAll(async () => {
+  await closeServer(githubApi, 1_000);
+  await rm(folder, { recursive: true, force: true });
+});
 
 const deadArguments: Readonly<Record<string, readonly string[]>> = {
   list: [],
@@ -62,20 +81,23 @@ const runs: Readonly<Record<string, () => readonly (readonly string[])[]>> = {
   cleanup: () => [database],
   backup: () => [["--to", join(folder, "backups"), ...database]],
   restore: () => [["--from", join(folder, "app.db"), "--to", join(folder, "restored.db")]],
+  listen: () => [["stripe", "--port", "0"]],
   sign: () => [["stripe", "--secret", "whsec_x"]],
+  recover: () => [["github", "--repository", "acme/shop", "--hook", "1", "--api-url", github]],
+  verify: () => [["--source", "gitlab", "--secret", "a-token-of-the-test", request]],
   completion: () => [[]],
 };
 
-/** Runs the command until its first line. `dev` stays until it is stopped. */
+/** Runs the command until its first line. `dev` and `listen` stay until they are stopped. */
 async function firstLines(args: readonly string[]): Promise<{ code: number; lines: readonly string[] }> {
   const stop = new AbortController();
   const lines: string[] = [];
   const code = await runCli(args, {
-    env: {},
+    env: { GITHUB_TOKEN: "a-token-of-the-test" },
     isInteractive: false,
     out: (line) => {
       lines.push(line);
-      if (args[0] === "dev") stop.abort();
+      if (args[0] === "dev" || args[0] === "listen") stop.abort();
     },
     err: () => {},
     signal: stop.signal,

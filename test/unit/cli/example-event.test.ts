@@ -2,10 +2,11 @@ import { describe, expect, it } from "vitest";
 import { exampleEvent } from "../../../src/cli/example-event.js";
 import { checkScheme } from "../../../src/webhooks/schemes/check-scheme.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
-import { schemes } from "../../../src/webhooks/schemes/known-schemes.js";
 import type { WebhookScheme } from "../../../src/webhooks/schemes/scheme.js";
-import { signWebhook } from "../../../src/webhooks/schemes/sign-webhook.js";
+import { splitDelivery } from "../../../src/webhooks/schemes/split-delivery.js";
 import { fillFirst } from "../../../src/webhooks/schemes/template.js";
+import { signWebhook } from "../../../src/webhooks/signing/sign-webhook.js";
+import { schemes } from "../../support/presets/schemes.js";
 
 /** The id and the topic that the route would read from the signed example. */
 function readBack(scheme: WebhookScheme, id: string, topic: string) {
@@ -16,10 +17,11 @@ function readBack(scheme: WebhookScheme, id: string, topic: string) {
     method: "POST",
     url: signed.url,
     headers: new Headers(signed.headers),
-    body: Buffer.from(body),
+    body: Buffer.from(signed.body),
   });
   const checked = checkScheme(scheme, []);
-  return { id: fillFirst(checked.messageId, delivery), topic: fillFirst(checked.topic, delivery) };
+  const [event] = splitDelivery(delivery, checked.split);
+  return { id: fillFirst(checked.messageId, event!), topic: fillFirst(checked.topic, event!) };
 }
 
 describe("the example event of a source", () => {
@@ -36,7 +38,7 @@ describe("the example event of a source", () => {
   });
 
   it("ADD-07 FUN-11 has the topic alone where the scheme reads no id", () => {
-    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe('{"object":"page"}');
+    expect(exampleEvent(schemes.meta, "evt_1", "page").body).toBe('{"object":"page","entry":[{}]}');
   });
 
   it("ADD-07 FUN-11 has only an id where the scheme cannot read the topic from it", () => {
@@ -44,7 +46,6 @@ describe("the example event of a source", () => {
     expect(exampleEvent({ verify }, "evt_1", "t")).toEqual({
       body: '{"id":"evt_1"}',
       headers: {},
-      topicInHeader: false,
     });
     const scheme: WebhookScheme = { verify, topic: "order.{json:status}" };
     expect(exampleEvent(scheme, "evt_1", "order.placed").body).toBe('{"status":"placed"}');

@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type LocalRun, startLocalRun } from "../../../src/adapters/local/local-run.js";
 import { defineApp } from "../../../src/app/index.js";
 import { silentLogger } from "../../../src/base/logger.js";
+import { newDevelopmentKeys, newDevelopmentSecret } from "../../../src/cli/development-keys.js";
 import {
   isThisMachine,
-  newDevelopmentSecret,
-  shareDevelopmentSecret,
-  sharedDevelopmentSecret,
+  shareDevelopmentKeys,
+  sharedDevelopmentKeys,
 } from "../../../src/cli/development-secrets.js";
 import { readEnvironment } from "../../../src/config/environment.js";
 
@@ -69,17 +69,17 @@ describe("oncebox dev", () => {
   });
 
   it("FUN-11 has a new secret each time, in a file that only its user can read", async () => {
-    const secret = newDevelopmentSecret();
-    expect(newDevelopmentSecret()).not.toBe(secret);
-    const unshare = await shareDevelopmentSecret(1, secret);
-    expect(await sharedDevelopmentSecret(1)).toBe(secret);
+    const keys = await newDevelopmentKeys([]);
+    expect(await newDevelopmentKeys([])).not.toEqual(keys);
+    const unshare = await shareDevelopmentKeys(1, keys);
+    expect(await sharedDevelopmentKeys(1)).toEqual(keys);
     const folder = join(tmpdir(), `oncebox-${userInfo().uid}`);
     if (process.platform !== "win32") {
       expect(statSync(folder).mode & 0o777).toBe(0o700);
       expect(statSync(join(folder, "dev-1")).mode & 0o777).toBe(0o600);
     }
     await unshare();
-    expect(await sharedDevelopmentSecret(1)).toBeUndefined();
+    expect(await sharedDevelopmentKeys(1)).toBeUndefined();
     expect(readdirSync(folder)).not.toContain("dev-1");
   });
 });

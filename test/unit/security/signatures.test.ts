@@ -1,22 +1,22 @@
+import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import {
   createWebhookRoute,
-  schemes,
   signWebhook,
   type WebhookScheme,
   type WebhookSource,
 } from "../../../src/webhooks/index.js";
 import { createDelivery } from "../../../src/webhooks/schemes/delivery.js";
-import { sortedForm } from "../../../src/webhooks/schemes/signed-content.js";
 import type { SigningKey } from "../../../src/webhooks/schemes/signing-key.js";
+import { sortedForm } from "../../../src/webhooks/schemes/sorted-form.js";
 import { refusalOf } from "../../../src/webhooks/schemes/verify-signature.js";
+import { anyInbox, schemes } from "../../support/presets/schemes.js";
 import { address, now, post, reception, signed } from "../webhooks/support.js";
 
 const secrets = "a secret of many bytes";
 const standardSecret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
 
-const route = (source: WebhookSource) =>
-  createWebhookRoute({ inbox: { receive: async () => "enqueued" as const }, sources: { acme: source } });
+const route = (source: WebhookSource) => createWebhookRoute({ inbox: anyInbox, sources: { acme: source } });
 
 describe("what a captured delivery can do", () => {
   /** GitHub signs the body alone: the headers are the attacker's. */
@@ -127,18 +127,26 @@ describe("keys and signed content", () => {
     const { route, logs } = await reception({
       sources: { standard: { scheme: "standard", secrets: standardSecret } },
     });
-    const request = signed("standard", { secrets: standardSecret, body: "{}", messageId: "evt.1" });
-    expect((await route(request)).status).toBe(401);
+    const seconds = String(now.getTime() / 1_000);
+    const hmac = createHmac("sha256", Buffer.alloc(24, 7)).update(`evt.1.${seconds}.{}`).digest("base64");
+    const headers = {
+      "webhook-id": "evt.1",
+      "webhook-timestamp": seconds,
+      "webhook-signature": `v1,${hmac}`,
+    };
+    expect((await route(post("standard", { body: "{}", headers }))).status).toBe(401);
     expect(logs.at(-1)!.fields.reason).toBe("signed header ambiguous");
   });
 
   it("FUN-02 a key of fewer than 16 bytes is refused, when the route is created and when it is fetched", async () => {
-    expect(() => route({ scheme: "github", secrets: "x".repeat(15) })).toThrow(/has 15 bytes; at least 16/);
-    expect(() => route({ scheme: "github", secrets: "x".repeat(16) })).not.toThrow();
+    expect(() => route({ scheme: schemes.github, secrets: "x".repeat(15) })).toThrow(
+      /has 15 bytes; at least 16/,
+    );
+    expect(() => route({ scheme: schemes.github, secrets: "x".repeat(16) })).not.toThrow();
     const short = Buffer.alloc(15).toString("base64");
-    expect(() => route({ scheme: "standard", secrets: `whsec_${short}` })).toThrow(/has 15 bytes/);
-    expect(() => route({ scheme: "github", secrets: "short", allowShortSecrets: true })).not.toThrow();
-    const fetched = route({ scheme: "github", secrets: () => "short" });
+    expect(() => route({ scheme: schemes.standard, secrets: `whsec_${short}` })).toThrow(/has 15 bytes/);
+    expect(() => route({ scheme: schemes.github, secrets: "short", allowShortSecrets: true })).not.toThrow();
+    const fetched = route({ scheme: schemes.github, secrets: () => "short" });
     expect((await fetched(post("acme", { body: "{}" }))).status).toBe(503);
   });
 
@@ -155,7 +163,7 @@ describe("keys and signed content", () => {
     ];
     for (const point of points) {
       const key = `whpk_${Buffer.from(point, "hex").toString("base64")}`;
-      expect(() => route({ scheme: "standard", secrets: key }), point).toThrow(/small order/);
+      expect(() => route({ scheme: schemes.standard, secrets: key }), point).toThrow(/small order/);
     }
   });
 });
@@ -185,7 +193,7 @@ describe("work before a request is believed", () => {
       const delivery = createDelivery({ method: "POST", url: address("x"), headers, body });
       const rule = { kind: "signature", header: "x-s", separator: " ", encoding: "base64" } as const;
       const signed = [[{ placeholder: "body" as const, text: "" }]];
-      const options = { rule, signed, signsChallenges: false, toleranceMs: 1, nowMs: 0 };
+      const options = { rule, signed, signsChallenges: false, pastMs: 1, futureMs: 1, nowMs: 0 };
       expect(refusalOf(delivery, keys, options)).toBe("signature wrong");
       return tried;
     };

@@ -2,17 +2,25 @@ import { describe, expect, it } from "vitest";
 import { InvalidArgumentError } from "../../../src/errors.js";
 import {
   createWebhookRoute,
-  schemeNames,
-  schemes,
   signWebhook,
   type WebhookRouteOptions,
   type WebhookScheme,
 } from "../../../src/webhooks/index.js";
+import { anyInbox, type SchemeName, schemeNames, schemes } from "../../support/presets/schemes.js";
 import { address, reception, signed } from "./support.js";
 
-const inbox = { receive: () => Promise.reject(new Error("never called")) };
-const define = (sources: unknown, more: object = {}) =>
-  createWebhookRoute({ inbox, sources, ...more } as WebhookRouteOptions);
+/** Sources with presets that are at hand are checked at once. A name is a preset that is loaded later. */
+const withLoaded = (source: unknown): unknown => {
+  const { scheme } = Object(source) as { scheme?: unknown };
+  return typeof scheme === "string" && Object.hasOwn(schemes, scheme)
+    ? { ...(source as object), scheme: schemes[scheme as SchemeName] }
+    : source;
+};
+const define = (sources: unknown, more: object = {}) => {
+  const loaded = Object.entries(Object(sources) as object).map(([name, one]) => [name, withLoaded(one)]);
+  const all = typeof sources === "object" && sources !== null ? Object.fromEntries(loaded) : sources;
+  return createWebhookRoute({ inbox: anyInbox, sources: all, ...more } as WebhookRouteOptions);
+};
 const scheme = (verify: object, more: object = {}) => ({
   own: {
     scheme: { verify: { kind: "signature", header: "x-s", ...verify }, ...more },
@@ -70,7 +78,7 @@ describe("the definition of sources", () => {
         "c/d": { scheme: "github", secrets: "s", topic: "{body}" },
       });
     for (const problem of [
-      /a: the scheme "strip" is not known; known: stripe, /,
+      /a: the scheme "strip" is not known; known: /,
       /b: secrets\[0\] is missing/,
       /colour/,
       /toleranceMs/,
@@ -105,8 +113,8 @@ describe("the definition of sources", () => {
         /has \{json:token\}/,
       ],
       [{ own: { scheme: {}, secrets: "s" } }, /kind must be/],
-      [{ own: { scheme: null, secrets: "s" } }, /known name or an object/],
-      [{ own: { secrets: "s" } }, /known name or an object/],
+      [{ own: { scheme: null, secrets: "s" } }, /must be a preset/],
+      [{ own: { secrets: "s" } }, /must be a preset/],
       [{ own: null }, /must be an object/],
       [{ own: { scheme: "constructor", secrets: "s" } }, /is not known/],
       [{}, /no source/],
@@ -147,7 +155,7 @@ describe("the definition of sources", () => {
       [scheme({}, { keepHeaders: ["x-signature"] }), /may hold a secret/],
       [scheme({}, { keepHeaders: ["x-api-key", "x-gitlab-token"] }), /x-api-key.*x-gitlab-token/],
       [scheme({}, { keepHeaders: "x-a" }), /list of strings/],
-      [scheme({}, { answer: { body: 1 } }), /answer must be/],
+      [scheme({}, { answer: { body: 1 } }), /answer\.body must be a string/],
       [scheme({}, { extra: 1 }), /unknown field extra/],
       [scheme({}, { handshakes: [{ method: "PUT", when: {}, answer: {} }] }), /method must be one of/],
       [scheme({}, { handshakes: [{ method: "GET", when: { "{x}": "1" }, answer: {} }] }), /has \{x\}/],
@@ -157,7 +165,7 @@ describe("the definition of sources", () => {
       [handshake({ when: { "{query:a}": 1 } }), /when: \{query:a\} must be a string, or true/],
       [handshake({ when: { "{query:a}": "" } }), /must be a string, or true/],
       [handshake({ answer: { text: "a", json: {} } }), /text and json; give one/],
-      [handshake({ answer: { json: "a" } }), /answer\.json must be an object/],
+      [handshake({ answer: { json: { a: "{x}" } } }), /answer\.json has \{x\}/],
       [handshake({ answer: { headers: { "a b": "c" } } }), /a b is not a header name/],
       [
         handshake({ answer: { text: "{json:a}" } }),
@@ -241,15 +249,15 @@ describe("the definition of sources", () => {
 
   it("FUN-02 signing reports what is missing", () => {
     const options = { url: address("x"), body: "{}", secrets: "s" };
-    expect(() => signWebhook("nobody" as never, options)).toThrow(/not known/);
-    expect(() => signWebhook("stripe", { ...options, secrets: "" })).toThrow(/missing or empty/);
-    expect(() => signWebhook("stripe", { ...options, secrets: [] })).toThrow(/secrets is empty/);
-    expect(() => signWebhook("eventgrid", { ...options, secrets: [] })).toThrow(/secrets is empty/);
-    expect(() => signWebhook("standard", { ...options, secrets: "whsec_c2VjcmV0" })).toThrow(
+    expect(() => signWebhook("nobody" as never, options)).toThrow(/must be a preset/);
+    expect(() => signWebhook(schemes.stripe, { ...options, secrets: "" })).toThrow(/missing or empty/);
+    expect(() => signWebhook(schemes.stripe, { ...options, secrets: [] })).toThrow(/secrets is empty/);
+    expect(() => signWebhook(schemes.eventgrid, { ...options, secrets: [] })).toThrow(/secrets is empty/);
+    expect(() => signWebhook(schemes.standard, { ...options, secrets: "whsec_c2VjcmV0" })).toThrow(
       /messageId or headers/,
     );
     const whpk = `whpk_${Buffer.alloc(32, 1).toString("base64")}`;
-    expect(() => signWebhook("standard", { ...options, secrets: whpk, messageId: "m" })).toThrow(
+    expect(() => signWebhook(schemes.standard, { ...options, secrets: whpk, messageId: "m" })).toThrow(
       /public key cannot sign/,
     );
   });

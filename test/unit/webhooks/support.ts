@@ -7,12 +7,12 @@ import { openSqlite } from "../../../src/sql/sqlite/index.js";
 import { type LogLine, recordingLogger } from "../../../src/testing/support/recording-logger.js";
 import {
   createWebhookRoute,
-  type SchemeName,
   signWebhook,
   type WebhookRoute,
   type WebhookRouteOptions,
   type WebhookScheme,
 } from "../../../src/webhooks/index.js";
+import { type SchemeName, schemes } from "../../support/presets/schemes.js";
 
 /** All the tests' times are around this one. */
 export const now = new Date("2030-01-01T00:00:00Z");
@@ -89,7 +89,8 @@ export function signed(
   { body = '{"id":"evt_1","type":"ping"}', url, ...options }: Signing,
   source = typeof scheme === "string" ? scheme : "custom",
 ): Request {
-  const request = signWebhook(scheme, { timestamp: now, ...options, body, url: url ?? address(source) });
+  const own = typeof scheme === "string" ? schemes[scheme] : scheme;
+  const request = signWebhook(own, { timestamp: now, ...options, body, url: url ?? address(source) });
   return new Request(request.url, request as RequestInit);
 }
 

@@ -9,6 +9,7 @@ import Stripe from "stripe";
 import twilio from "twilio";
 import { describe, expect, it } from "vitest";
 import { signWebhook } from "../../../src/webhooks/index.js";
+import { schemes } from "../../support/presets/schemes.js";
 import { address, now, post, reception, secondsOf, signed } from "./support.js";
 
 const seconds = secondsOf(now);
@@ -33,7 +34,7 @@ describe("the vendors' own libraries and ours", () => {
     });
 
     it("FUN-02 what we sign is accepted by Stripe's library", () => {
-      const { headers } = signWebhook("stripe", {
+      const { headers } = signWebhook(schemes.stripe, {
         url: address("stripe"),
         body: payload,
         secrets: secret,
@@ -74,7 +75,7 @@ describe("the vendors' own libraries and ours", () => {
 
     it("FUN-02 what we sign is accepted by GitHub's library", async () => {
       const body = '{"zen":"Approachable is better than simple."}';
-      const { headers } = signWebhook("github", { url: address("github"), body, secrets: secret });
+      const { headers } = signWebhook(schemes.github, { url: address("github"), body, secrets: secret });
       expect(await githubVerify(secret, body, headers["x-hub-signature-256"]!)).toBe(true);
       expect(await githubVerify("other", body, headers["x-hub-signature-256"]!)).toBe(false);
     });
@@ -174,7 +175,7 @@ describe("the vendors' own libraries and ours", () => {
     it("FUN-02 what we sign is accepted by Slack's library", () => {
       const body = '{"type":"event_callback","event_id":"Ev1"}';
       const signingSecret = "8f742231b10e8888abcd99yyyzzz85a5";
-      const { headers } = signWebhook("slack", {
+      const { headers } = signWebhook(schemes.slack, {
         url: address("slack"),
         body,
         secrets: signingSecret,
@@ -258,12 +259,12 @@ describe("the vendors' own libraries and ours", () => {
     });
 
     it("FUN-02 what we sign is accepted by Twilio's library, as a form and as JSON", () => {
-      const asForm = signWebhook("twilio", { url, body, secrets: secret, headers: form });
+      const asForm = signWebhook(schemes.twilio, { url, body, secrets: secret, headers: form });
       expect(twilio.validateRequest(secret, asForm.headers["x-twilio-signature"]!, asForm.url, params)).toBe(
         true,
       );
       const json = '{"id":"EZ1"}';
-      const asJson = signWebhook("twilio", { url, body: json, secrets: secret });
+      const asJson = signWebhook(schemes.twilio, { url, body: json, secrets: secret });
       const signature = asJson.headers["x-twilio-signature"]!;
       expect(twilio.validateRequestWithBody(secret, signature, asJson.url, json)).toBe(true);
       expect(twilio.validateRequestWithBody(secret, signature, asJson.url, `${json} `)).toBe(false);
@@ -313,7 +314,7 @@ describe("the vendors' own libraries and ours", () => {
     });
 
     it("FUN-02 what we sign is accepted by the reference library", () => {
-      const signedNow = signWebhook("standard", {
+      const signedNow = signWebhook(schemes.standard, {
         url: address("acme"),
         body,
         secrets: secret,
@@ -363,7 +364,7 @@ describe("the vendors' own libraries and ours", () => {
       const forged = new StandardWebhook(bytes(x).toString("base64")).sign("msg_1", now, body);
       expect(await send(forged)).toBe(401);
       for (const seed of seeds) {
-        const request = signWebhook("standard", {
+        const request = signWebhook(schemes.standard, {
           url: address("acme"),
           body,
           secrets: `whsk_${seed.toString("base64")}`,

@@ -1,0 +1,79 @@
+import { basename, join } from "node:path";
+import type { Plugin, PluginBuild } from "esbuild";
+import { presetNames } from "../webhooks/preset-names.js";
+import { code, isOncebox } from "./own-package.js";
+
+/** The folder beside a function's file with the presets and the code that few sources need. */
+export const webhooksFolder = "webhooks";
+
+/** By its name: its folder, and what it is imported for. */
+const lazyModules: ReadonlyMap<string, { readonly folder: string; readonly only: string }> = new Map([
+  ...presetNames.map((name) => [name, { folder: "presets", only: name }] as const),
+  ["jwt-verifier", { folder: "schemes", only: "createJwtVerifier" }],
+  ["certificate-keys", { folder: "schemes", only: "certificateKeys" }],
+  ["confirm-address", { folder: "schemes", only: "confirmAddress" }],
+  ["fetch-text", { folder: "schemes", only: "fetchText" }],
+]);
+
+const inWebhooks = /[\\/]webhooks[\\/](presets[\\/]index|schemes[\\/]create-verifier|route|sources)\.[jt]s$/;
+const nameIn = (path: string): string => basename(path, ".js");
+const webhooks = join(code, "webhooks");
+
+/**
+ * A preset that a source names is loaded by `import()`. Of its module only the scheme is bundled, and not what people
+ * should know about the provider. Where functions are single files, presets stay files of their own beside them, because
+ * `import()` would otherwise put all of them into each function.
+ */
+export const lazyWebhooks = (isSplit: boolean): Plugin => ({
+  name: "lazy webhooks",
+  setup(build) {
+    build.onResolve({ filter: /^\.\/[\w/-]+\.js$/ }, ({ path, importer, kind }) => {
+      const isLazy = kind === "dynamic-import" && inWebhooks.test(importer) && isOncebox(importer);
+      const name = nameIn(path);
+      if (!isLazy || !lazyModules.has(name)) return undefined;
+      if (!isSplit) return { path: `./${webhooksFolder}/${name}.mjs`, external: true };
+      return {
+        path: name,
+        namespace: "lazy-webhooks",
+        pluginData: importer.replace(/(?<=[\\/]webhooks)[\\/].*/, ""),
+      };
+    });
+    loadOnly(build);
+    joseWhenInstalled(build);
+  },
+});
+
+/** The virtual entry points of the files beside the functions. */
+export const lazyEntryPoints = (): {
+  readonly entryPoints: { in: string; out: string }[];
+  readonly plugin: Plugin;
+} => ({
+  entryPoints: [...lazyModules.keys()].map((name) => ({ in: `oncebox-lazy:${name}`, out: name })),
+  plugin: {
+    name: "lazy webhooks' entry points",
+    setup(build) {
+      build.onResolve({ filter: /^oncebox-lazy:/ }, ({ path }) => {
+        const name = path.slice("oncebox-lazy:".length);
+        return { path: name, namespace: "lazy-webhooks", pluginData: webhooks };
+      });
+      loadOnly(build);
+      joseWhenInstalled(build);
+    },
+  },
+});
+
+function loadOnly({ onLoad }: PluginBuild): void {
+  onLoad({ filter: /.*/, namespace: "lazy-webhooks" }, ({ path, pluginData }) => {
+    const { folder, only } = lazyModules.get(path)!;
+    return { contents: `export { ${only} } from "./${folder}/${path}.js";`, resolveDir: String(pluginData) };
+  });
+}
+
+/** An app without JSON web tokens does not install `jose`. */
+function joseWhenInstalled(build: PluginBuild): void {
+  build.onResolve({ filter: /^jose$/ }, async ({ path, kind, resolveDir, pluginData }) => {
+    if (pluginData === "looked for") return undefined;
+    const found = await build.resolve(path, { kind, resolveDir, pluginData: "looked for" });
+    return found.errors.length > 0 ? { path, external: true } : found;
+  });
+}

@@ -1,0 +1,46 @@
+import { InvalidArgumentError } from "../errors.js";
+import { isPresetName, loadPreset, presetNames } from "./preset-names.js";
+import type { WebhookScheme } from "./schemes/scheme.js";
+import type { LoadedSource, WebhookSource } from "./sources.js";
+
+type Sources<Source> = Readonly<Record<string, Source>>;
+
+/** The sources whose schemes are at hand, those that name a preset, and what is wrong with the names. */
+export function dividedSources(given: Sources<WebhookSource>): {
+  readonly loaded: Sources<LoadedSource>;
+  readonly named: Sources<WebhookSource>;
+  readonly problems: readonly string[];
+} {
+  const all = Object.entries(given ?? {});
+  const names = all.filter(([, source]) => typeof source?.scheme === "string");
+  const known = names.filter(([, { scheme }]) => isPresetName(scheme));
+  const unknown = names.filter((one) => !known.includes(one));
+  return {
+    loaded: Object.fromEntries(all.filter((one) => !names.includes(one))) as Sources<LoadedSource>,
+    named: Object.fromEntries(known),
+    problems:
+      all.length === 0
+        ? ["there is no source"]
+        : unknown.map(([name, { scheme }]) => `${name}: ${unknownPreset(String(scheme))}`),
+  };
+}
+
+export const withPresets = async (named: Sources<WebhookSource>): Promise<Sources<LoadedSource>> =>
+  Object.fromEntries(
+    await Promise.all(
+      Object.entries(named).map(async ([name, source]) => [
+        name,
+        { ...source, scheme: await schemeOf(source.scheme) },
+      ]),
+    ),
+  );
+
+/** Returns the scheme itself, or the preset of that name. */
+export async function schemeOf(scheme: string | WebhookScheme): Promise<WebhookScheme> {
+  if (typeof scheme !== "string") return scheme;
+  if (!isPresetName(scheme)) throw new InvalidArgumentError(`Webhooks: ${unknownPreset(scheme)}.`);
+  return loadPreset(scheme);
+}
+
+const unknownPreset = (name: string): string =>
+  `the scheme ${JSON.stringify(name)} is not known; known: ${presetNames.join(", ")}`;

@@ -1,0 +1,27 @@
+import type { WebhookScheme } from "../schemes/scheme.js";
+import type { PresetAbout } from "./about.js";
+
+export const notion = {
+  verify: { kind: "signature", header: "x-notion-signature", prefix: "sha256=" },
+  messageId: "{json:id}",
+  topic: "{json:type}",
+  tenant: "{json:workspace_id}",
+  volatileFields: ["attempt_number"],
+  contentTypes: ["application/json"],
+} as const satisfies WebhookScheme;
+
+export const about = {
+  name: "Notion",
+  batches: false,
+  retries: "Up to 8 retries within about 24 hours, with growing intervals.",
+  answerWithin: undefined,
+  secret:
+    "The verification token that Notion posts when the subscription is made, used as text. `oncebox listen` shows it.",
+  signs: "The body.",
+  idIsUnique: "The event's id. A retry has the same, and another attempt_number.",
+  checked: {
+    title: "Webhooks (Notion developers); notion-sdk-js, webhooks.ts",
+    date: "2026-11",
+    with: "documentation",
+  },
+} as const satisfies PresetAbout;

@@ -1,0 +1,22 @@
+/** Why a delivery is refused. It is logged and never sent to the caller. */
+export type Refusal =
+  | "signature missing"
+  | "signature malformed"
+  | "signature wrong"
+  | "signed like a challenge"
+  | "timestamp missing"
+  | "timestamp too old"
+  | "timestamp too new"
+  | "signed header missing"
+  | "signed header ambiguous"
+  | "body not signed"
+  | "body too long to verify"
+  | "too many items to verify"
+  | "sender unknown"
+  | "algorithm unknown"
+  | "certificate not of the provider"
+  | "certificate not valid"
+  | "tenant missing"
+  | "tenant unknown"
+  | "token missing"
+  | "token wrong";

@@ -1,0 +1,61 @@
+import { createDelivery, type Delivery } from "../schemes/delivery.js";
+import type { TemplatePart } from "../schemes/template.js";
+
+/** A request that is being signed. */
+export interface Draft {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly body: string | Uint8Array;
+}
+
+export const deliveryOf = ({ url, headers, body }: Draft): Delivery =>
+  createDelivery({
+    method: "POST",
+    url,
+    headers,
+    body: typeof body === "string" ? Buffer.from(body) : body,
+  });
+
+/** Writes a value to the place that a template reads it from. A template of several parts has no such place. */
+export function written(draft: Draft, parts: readonly TemplatePart[] | undefined, value: string): Draft {
+  const [part] = parts ?? [];
+  if (parts?.length !== 1 || part === undefined) return draft;
+  switch (part.placeholder) {
+    case "header":
+      draft.headers.set(part.text.split("|")[0]!, value);
+      return draft;
+    case "query": {
+      const url = new URL(draft.url);
+      url.searchParams.set(part.text, value);
+      return { ...draft, url: url.href };
+    }
+    case "form": {
+      const form = new URLSearchParams(String(draft.body));
+      form.set(part.text, value);
+      return { ...draft, body: form.toString() };
+    }
+    case "json":
+      return withJson(draft, (json) => setAt(json, part.text, value));
+    default:
+      return draft;
+  }
+}
+
+/** Changes the body's JSON. A body that is no JSON stays as it is. */
+export function withJson(draft: Draft, change: (json: object) => void): Draft {
+  const json = deliveryOf(draft).json();
+  if (typeof json !== "object" || json === null) return draft;
+  change(json);
+  return { ...draft, body: JSON.stringify(json) };
+}
+
+/** Sets `a.b.0.c`, and makes the objects on the way to it. */
+export function setAt(json: object, path: string, value: unknown): void {
+  const steps = path.split(".");
+  let inner = json as Record<string, unknown>;
+  for (const step of steps.slice(0, -1)) {
+    if (typeof inner[step] !== "object" || inner[step] === null) inner[step] = {};
+    inner = inner[step] as Record<string, unknown>;
+  }
+  inner[steps.at(-1)!] = value;
+}

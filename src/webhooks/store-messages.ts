@@ -1,0 +1,113 @@
+import { safeReason } from "../base/safe-reason.js";
+import { sentHeaders, type Tracing } from "../base/tracing.js";
+import { withinTime } from "../base/within-time.js";
+import { InvalidOperationError } from "../errors.js";
+import type { BatchMessage, ReceiveOutcome } from "../inbox/inbox.js";
+import { type Ending, refuse } from "./ending.js";
+import type { WebhookMessage } from "./extract-message.js";
+import { acceptedResponse } from "./responses.js";
+import type { ReceivedWebhook, WebhookInbox, WebhookRouteOptions } from "./route-options.js";
+import type { ResolvedSource } from "./sources.js";
+
+export interface StoringOptions {
+  readonly inbox: WebhookRouteOptions["inbox"];
+  readonly tracing: Tracing | undefined;
+  /** Called for each new message after its commit. */
+  readonly announce: ((webhook: ReceivedWebhook) => Promise<void>) | undefined;
+}
+
+/** Stores the messages of a delivery, and answers after the commit. */
+export type StoreMessages = (source: ResolvedSource, messages: readonly WebhookMessage[]) => Promise<Ending>;
+
+export function messageStore({ inbox, tracing, announce }: StoringOptions): StoreMessages {
+  const inboxOf = (message: WebhookMessage, ms: number): Promise<WebhookInbox> | WebhookInbox => {
+    if (typeof inbox !== "function") return inbox;
+    return withinTime(ms, Promise.resolve(inbox(identityOf(message))), () => inboxNotChosen(ms));
+  };
+
+  const incoming = ({ tenant: _, ...content }: WebhookMessage): BatchMessage =>
+    // The context of this request takes the place of the provider's, to which its span links.
+    tracing === undefined ? content : { ...content, headers: sentHeaders(tracing, content.headers) };
+
+  /** All messages of one tenant are stored in one round trip, all or none of them. */
+  const receive = async (
+    messages: readonly WebhookMessage[],
+    receiveMs: number,
+  ): Promise<readonly ReceiveOutcome[]> => {
+    const chosen = await inboxOf(messages[0]!, receiveMs);
+    const signal = AbortSignal.timeout(receiveMs);
+    const [only, ...others] = messages;
+    if (others.length === 0 && only!.dead === undefined)
+      return [await chosen.receive(incoming(only!), { signal })];
+    return chosen.enqueue(messages.map(incoming), { signal });
+  };
+
+  return async (source, messages) => {
+    const groups = typeof inbox === "function" || messages.length === 0 ? byTenant(messages) : [messages];
+    const stored = await Promise.allSettled(groups.map((group) => receive(group, source.receiveMs)));
+    const outcomes = new Map<WebhookMessage, ReceiveOutcome>();
+    for (const [index, group] of groups.entries()) {
+      const result = stored[index]!;
+      if (result.status === "fulfilled")
+        for (const [at, message] of group.entries()) outcomes.set(message, result.value[at]!);
+    }
+    const isNew = (message: WebhookMessage) =>
+      outcomes.get(message) === "enqueued" && message.dead === undefined;
+    await Promise.all(messages.filter(isNew).map((message) => announce?.(identityOf(message))));
+    const failed = stored.find((result) => result.status === "rejected");
+    // what was stored is a duplicate when the provider sends all of it again
+    if (failed !== undefined) return notStored(messages, failed.reason);
+    return endingOf(source, messages, outcomes);
+  };
+}
+
+const notStored = (messages: readonly WebhookMessage[], error: unknown): Ending => ({
+  ...refuse("unavailable", `not stored: ${safeReason(error)}`),
+  ...(messages.length === 1 ? { webhook: identityOf(messages[0]!) } : {}),
+});
+
+function endingOf(
+  source: ResolvedSource,
+  messages: readonly WebhookMessage[],
+  outcomes: ReadonlyMap<WebhookMessage, ReceiveOutcome>,
+): Ending {
+  const each = messages.map((message) => ({
+    outcome: outcomes.get(message)!,
+    messageId: message.messageId,
+  }));
+  const [only] = each;
+  if (source.split === undefined && only !== undefined) {
+    const response = acceptedResponse(source.scheme, only);
+    return { response, outcome: only.outcome, webhook: identityOf(messages[0]!) };
+  }
+  const outcome = ranked.find((one) => each.some((entry) => entry.outcome === one)) ?? "empty";
+  const counts = Object.fromEntries(
+    ranked
+      .map((one) => [one, each.filter((entry) => entry.outcome === one).length] as const)
+      .filter(([, count]) => count > 0),
+  );
+  return { response: acceptedResponse(source.scheme, { outcome, messages: each }), outcome, counts };
+}
+
+/** The outcome of a split delivery is the first of these that one of its messages has. */
+const ranked: readonly ReceiveOutcome[] = ["enqueued", "conflict", "dead", "duplicate", "done"];
+
+const byTenant = (messages: readonly WebhookMessage[]): readonly (readonly WebhookMessage[])[] => {
+  const groups = new Map<string | null, WebhookMessage[]>();
+  for (const message of messages) {
+    const group = groups.get(message.tenant) ?? [];
+    group.push(message);
+    groups.set(message.tenant, group);
+  }
+  return [...groups.values()];
+};
+
+const inboxNotChosen = (ms: number) =>
+  new InvalidOperationError(`The function that chooses the inbox did not return within ${ms} ms.`);
+
+const identityOf = ({ source, messageId, topic, tenant }: WebhookMessage): ReceivedWebhook => ({
+  source,
+  messageId,
+  topic,
+  tenant,
+});

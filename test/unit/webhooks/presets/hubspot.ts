@@ -1,0 +1,50 @@
+import { hubspot } from "../../../../src/webhooks/presets/hubspot.js";
+import { describePreset } from "../../../support/presets/describe-preset.js";
+import { hmac } from "../../../support/presets/hmac.js";
+
+const created = {
+  eventId: 1,
+  subscriptionId: 12345,
+  portalId: 62515,
+  appId: 54321,
+  occurredAt: 1564113600000,
+  subscriptionType: "contact.creation",
+  attemptNumber: 0,
+  objectId: 123,
+  changeSource: "CRM",
+};
+// the same eventId, which HubSpot allows
+const changed = { ...created, subscriptionId: 12346, subscriptionType: "contact.propertyChange" };
+const merged = { ...created, portalId: 62516, subscriptionType: "contact.merge" };
+
+const storedOf = (event: typeof created) => ({
+  messageId: `${event.portalId}/${event.subscriptionId}/${event.eventId}/${event.objectId}/${event.occurredAt}`,
+  topic: event.subscriptionType,
+  tenant: String(event.portalId),
+});
+
+describePreset("hubspot", hubspot, {
+  secret: "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy",
+  otherSecret: "zzzzzzzz-zzzz-zzzz-zzzz-zzzzzzzzzzzz",
+  sign: ({ body, query }, { at, url, secret }) => {
+    const target = query === undefined ? url : `${url}?${query}`;
+    const text = `POST${target}${body}${at.getTime()}`;
+    return {
+      headers: {
+        "x-hubspot-signature-v3": hmac(secret, text, "base64"),
+        "x-hubspot-request-timestamp": String(at.getTime()),
+      },
+    };
+  },
+  event: { body: JSON.stringify([created, changed]) },
+  retry: { body: JSON.stringify([created, changed].map((one) => ({ ...one, attemptNumber: 1 }))) },
+  otherEvent: { body: JSON.stringify([{ ...created, occurredAt: 1564113600001 }]) },
+  stored: [storedOf(created), storedOf(changed)],
+  cutAgain: {
+    batches: [
+      { body: JSON.stringify([{ ...changed, attemptNumber: 1 }, merged]) },
+      { body: JSON.stringify([{ ...created, attemptNumber: 2 }]) },
+    ],
+    stored: [storedOf(created), storedOf(changed), storedOf(merged)],
+  },
+});
