@@ -129,10 +129,7 @@ await describeInBrowser("the admin page on SQLite", (browser) => {
     await run.app.inbox.enqueue([{ ...message, messageId: "evt_free", topic: "customer.created" }]);
     await expect.poll(() => [...run.handled.keys()]).toEqual(["evt_free"]);
     await showView(page, "#/");
-    await page
-      .getByRole("region", { name: "Inbox", exact: true })
-      .getByText("topic invoice.paid")
-      .waitFor();
+    await page.getByRole("region", { name: "Inbox", exact: true }).getByText("topic invoice.paid").waitFor();
 
     await showView(page, "#/pauses");
     await page.getByRole("button", { name: "Resume topic invoice.paid of the inbox" }).click();

@@ -143,9 +143,9 @@ export function describeFunctions(runtime: CloudRuntime): void {
       const forged = stripeWebhook("evt_2");
       forged.headers.set("stripe-signature", `t=${Math.floor(Date.now() / 1_000)},v1=${"0".repeat(64)}`);
       expect((await send(forged)).status).toBe(401);
-      expect(
-        (await send(stripeWebhook("evt_3", "invoice.paid", { fill: "x".repeat(70_000) }))).status,
-      ).toBe(413);
+      expect((await send(stripeWebhook("evt_3", "invoice.paid", { fill: "x".repeat(70_000) }))).status).toBe(
+        413,
+      );
       expect((await send(new Request("http://localhost/webhooks/stripe", { method: "PUT" }))).status).toBe(
         405,
       );
